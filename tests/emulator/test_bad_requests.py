@@ -318,7 +318,7 @@ def test_what_is_no_http_is_refused_in_googles_envelope_without_a_word_in_the_lo
 def test_tls_is_told_that_the_port_speaks_plain_http(silent: Any) -> None:
     _, _, error = raw_answer(silent, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32)
 
-    assert "use http:// in place of https://" in error["message"]
+    assert "use http:// instead of https://" in error["message"]
 
 
 def raw_answer(emulator: Any, sent: bytes) -> tuple[int, bytes, dict[str, Any]]:

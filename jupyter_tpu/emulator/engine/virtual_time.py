@@ -78,7 +78,7 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """Step to the target; what takes longer than `PATIENCE_S`, such as starting thousands of workers, happens late."""
+        """Step to the target; what takes longer than `PATIENCE_S`, such as starting thousands of workers, is late."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._step_through(target)

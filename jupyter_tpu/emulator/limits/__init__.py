@@ -1,1 +1,1 @@
-"""What the project may have: quota, capacity, reservations, switches. Start with `rules`."""
+"""Limits of the project: quota, capacity, reservations and switches. Values and refusals only; start with `rules`."""

@@ -1,6 +1,6 @@
-"""What is asked before anything is made: may this project do that, here, now, and so much of it?
+"""Checks a call before anything is created: may this project do that, here, now, and so much of it?
 
-Each answer is silence or a refusal; nothing is made or counted but the calls of the last minute.
+A check passes silently or raises a refusal; nothing is counted but the creates of the last minute.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
 
-MINUTE_S = 60.0
+MINUTE_S = 60.0  # the quota is per minute (E11); the window slides (behaviour `create-rate-window`)
 
 
 class Admission:
-    """The rules of one project, as its switches and quotas say."""
+    """The rules of one project, as its switches and quotas set them."""
 
     def __init__(
         self, *, project: Project, quotas: QuotaEngine, now: Callable[[], float], project_id: str, project_number: str
@@ -38,7 +38,7 @@ class Admission:
 
     @assumed("refusal-order", "A call is refused for the API, then the permission, then the location, then its rate.")
     def check_call(self, method: str, target: str) -> None:
-        """Raises E9, E8, E6 or E11; `target` is the resource that the request names."""
+        """Raise E9, E8, E6 or E11; `target` is the resource that the request names."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
@@ -50,10 +50,10 @@ class Admission:
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
-        """Raises E7 or E2 for new nodes of one zone.
+        """Raise E7 or E2 for new nodes of one zone.
 
-        `held` is what all nodes and queued resources of the project hold, husks included; `is_queued` chooses the
-        words for a queued resource.
+        `held` is what all nodes and queued resources of the project hold, leftovers included; `is_queued` selects the
+        text for a queued resource.
         """
         for node in nodes:
             self._check_allowlist(node.accelerator_type, zone, is_queued)
@@ -65,9 +65,9 @@ class Admission:
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
-        """True when what is held in the region of a zone, new nodes included, is within its external addresses (E10).
+        """Return whether the region of a zone has external addresses for all that is held, new nodes included (E10).
 
-        `held`: nodes that have VMs, so none that are stopped or preempted.
+        `held` lists nodes that have VMs, so none that are stopped or preempted.
         """
         limit = self._project.switches.addresses_per_region
         region = accelerators.region_of(zone)
@@ -86,6 +86,7 @@ class Admission:
     )
     def _count_create(self, limit: int | None) -> None:
         now = self._now()
+        # a queue of moments, so that the window slides and no background task is needed
         while self._creates and self._creates[0] <= now - MINUTE_S:
             self._creates.popleft()
         if limit is not None and len(self._creates) >= limit:
@@ -99,19 +100,19 @@ class Admission:
             raise refuse(accelerator_type, zone)
 
     def clear(self) -> None:
-        """Forget the calls of the last minute."""
+        """Forget the creates of the last minute."""
         self._creates.clear()
 
 
 def is_listed(accelerator_type: str, zone: str, allowlist: Iterable[str]) -> bool:
-    """Whether an entry such as ``v5p``, ``v5p-8`` or ``v5p@us-east5-a`` covers the type in the zone."""
+    """Return whether an entry such as ``v5p``, ``v5p-8`` or ``v5p@us-east5-a`` covers the type in the zone."""
     names = (accelerator_type, accelerators.accelerator(accelerator_type).generation)
     covering = {entry for name in names for entry in (name, f"{name}@{zone}")}
     return not covering.isdisjoint(allowlist)
 
 
 def addresses_of(node: NodePb) -> int:
-    """External addresses that a node takes: one per VM for each network with external IPs."""
+    """Return the external addresses that a node takes: one per VM for each network with external IPs."""
     configs = (node.network_config, *node.network_configs)
     networks = sum(bool(config.enable_external_ips) for config in configs)
     return networks * accelerators.accelerator(node.accelerator_type).workers

@@ -1,4 +1,4 @@
-"""The capacity of each zone and family (generation), in chips: is there room for a node, and when to ask again."""
+"""The capacity of each zone and family (generation), in chips: whether nodes fit, and when that may change."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _SEPARATOR = "/"
 
 @assumed(
     "capacity",
-    "Chips of a family in a zone are one pool, from which on-demand and spot nodes take alike; a pool is unlimited "
+    "Chips of a family in a zone are one pool for on-demand and spot nodes; a pool is unlimited "
     "until a test or a demo sets it. Nodes that are there stay when their pool shrinks.",
 )
 class Capacity:
-    """The pools of all zones; what is set is kept over restarts."""
+    """The pools of all zones; settings survive a restart."""
 
     def __init__(self, facts: Facts, now: Callable[[], float]) -> None:
         self._now = now
@@ -34,7 +34,7 @@ class Capacity:
         self._pools = {key: pool_from_json(data) for key, data in (self._kept.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
-        """Whether new nodes of one zone fit, all of them at once.
+        """Return whether new nodes of one zone fit, all of them at once.
 
         `held`: what occupies chips (nodes from CREATING to READY, none that are stopped or preempted), of all zones.
         """
@@ -43,41 +43,44 @@ class Capacity:
         return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
 
     def next_change(self, now: float) -> float | None:
-        """The next moment at which a pool may grow or shrink by itself; None: never."""
+        """Return the next moment at which a pool changes without being set; None: never."""
         moments = [pool.next_change(now) for pool in self._pools.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def chips(self, zone: str, family: str) -> int | None:
-        """Chips of a family in a zone now, used ones included; None: unlimited."""
+        """Return the chips of a family in a zone now, used ones included; None: unlimited."""
         return self._pool(zone, family).chips(self._now())
 
-    # -- what the control API sets; each raises ValueError for an unknown zone or family
+    # -- set by the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
-        """From now on; None: unlimited. Ends scripts and stock-outs."""
+        """Set the chips from now on; None: unlimited. Ends scripts and stock-outs."""
         self.set_script(zone, family, [(0.0, chips)])
 
     def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
-        """Steps of (virtual seconds from now, chips)."""
+        """Set steps of (virtual seconds from now, chips)."""
         self._save(zone, family, Pool(steps=script(self._now(), after)))
 
     def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:
-        """From 0 to `chips`, at random anew every ten minutes, and the same for the same seed and time."""
+        """Let the chips vary from 0 to `chips`, drawn again every ten minutes, alike for the same seed and time."""
         self._save(zone, family, Pool(seed=seed, most=chips))
 
     def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:
-        """No room for a while, or until it is set anew; for all families of the zone without one."""
+        """Leave no room for `for_s` virtual seconds, or until it is set again.
+
+        Without a family, in all families of the zone.
+        """
         until = FOR_EVER if for_s is None else self._now() + for_s
         for each in [family] if family else families_in(zone):
             self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
 
     def clear(self) -> None:
-        """Everything unlimited again."""
+        """Make everything unlimited again."""
         self._pools.clear()
         self._kept.forget()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
-        """Each pool that somebody set, as the control API shows it; `held` as for `has_room`."""
+        """Return each pool that was set, as the control API shows it; `held` as for `has_room`."""
         occupied = list(held)
         return [self._shown(key, occupied) for key in sorted(self._pools)]
 
@@ -111,43 +114,46 @@ class Capacity:
         self._kept.write({key: each.to_json() for key, each in self._pools.items()})
 
 
-def change(capacity: Capacity, asked: dict[str, Any]) -> None:
-    """What the control API asks for: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
+def change(capacity: Capacity, settings: dict[str, Any]) -> None:
+    """Apply a request of the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
 
     Raises ValueError, TypeError or KeyError with what is wrong.
     """
-    zone, family = fields.text(asked["zone"]), fields.text(asked["family"])
-    if "script" in asked:
-        capacity.set_script(zone, family, [step_of(each) for each in asked["script"]])
-    elif asked.get("seed") is not None:
-        capacity.set_seed(zone, family, fields.whole(asked["chips"]), fields.whole(asked["seed"]))
+    zone, family = fields.text(settings["zone"]), fields.text(settings["family"])
+    if "script" in settings:
+        capacity.set_script(zone, family, [step_of(each) for each in settings["script"]])
+    elif settings.get("seed") is not None:
+        capacity.set_seed(zone, family, fields.whole(settings["chips"]), fields.whole(settings["seed"]))
     else:
-        capacity.set_chips(zone, family, chips_or_none(asked["chips"]))
+        capacity.set_chips(zone, family, chips_or_none(settings["chips"]))
 
 
 def step_of(value: object) -> tuple[float, int | None]:
-    """``[seconds from now, chips]``."""
+    """Parse ``[seconds from now, chips]``."""
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise ValueError(f"{value!r} is not a pair of seconds and chips")
     return fields.amount(value[0]), chips_or_none(value[1])
 
 
 def chips_or_none(value: object) -> int | None:
+    """Parse a number of chips; None: unlimited."""
     return None if value is None else fields.whole(value)
 
 
 def families_in(zone: str) -> tuple[str, ...]:
-    """Generations that a zone offers. Raises ValueError for an unknown zone."""
+    """Return the generations that a zone offers. Raises ValueError for an unknown zone."""
     if zone not in accelerators.zones():
         raise ValueError(f"{zone[:40]!r} is not a zone with TPUs")
     return tuple(dict.fromkeys(accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)))
 
 
 def family_of(node: NodePb) -> str:
+    """Return the generation of a node."""
     return accelerators.accelerator(node.accelerator_type).generation
 
 
 def chips_of(node: NodePb) -> int:
+    """Return the chips of a node."""
     return accelerators.accelerator(node.accelerator_type).chips
 
 

@@ -1,4 +1,4 @@
-"""Whether chips and addresses are to be had for nodes, and the verdict on those for which there are none."""
+"""Finds chips and addresses for nodes, or the error of those for which there are none."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Looks for chips, for all nodes of a request at once."""
+    """Looks for chips for all nodes of a request at once."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """For nodes that are not reserved; `held`: what occupies chips."""
+        """Return whether nodes that are not reserved fit; `held`: what occupies chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """What reserved nodes fail of (E3); None when the reservation has room."""
+        """Return the error of reserved nodes (E3); None: the reservation has room."""
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
-    @assumed("E10-nodes", "A node that finds no external address ends as one that finds no chips, with E10's words.")
+    @assumed("E10-nodes", "A node that finds no external address ends like one without chips, with the text of E10.")
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
-        """What the create or the start of a single node fails of (E1, E3, E10); None: it goes on."""
+        """Return the error of the create or start of a single node (E1, E3, E10); None: it continues."""
         if node.scheduling_config.reserved:
             name = reservation_of(self._store.extras(node.name))
             found = self.reservation_verdict([node], zone, name=name)
@@ -45,16 +45,16 @@ class Placement:
         return found
 
     def addresses_left(self, nodes: Sequence[NodePb], zone: str) -> bool:
-        """Whether nodes that occupy no chips yet find external addresses in their region."""
+        """Return whether nodes that occupy no chips yet find external addresses in their region."""
         wanted = [Held(node, zone, 1) for node in nodes]
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 
     def next_change(self, now: float) -> float | None:
-        """When there may be more room by itself."""
+        """Return the next moment at which there may be more room; None: never."""
         return self._rules.capacity.next_change(now)
 
 
 def reservation_of(extras: dict[str, object]) -> str:
-    """Name of the reservation that a node of v2alpha1 asks for; empty: any."""
+    """Return the name of the reservation that a node of v2alpha1 asks for; empty: any."""
     config = extras.get("schedulingConfig")
     return str(config.get("reservationName", "")) if isinstance(config, dict) else ""

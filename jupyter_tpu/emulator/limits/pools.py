@@ -1,6 +1,6 @@
-"""How many chips of one family a zone has, over time: values only, each moment's answer follows from the record.
+"""The chips of one family in a zone over time: values only, so a restart changes no answer.
 
-A pool is unlimited until somebody says otherwise: a number, a script of numbers, or a seeded random walk.
+A pool is unlimited until it is set: to a number, a script of numbers, or a seeded random walk.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Step = tuple[float, int | None]
-"""A virtual moment and the chips from then on; None: as many as anybody asks for."""
+"""A virtual moment and the chips from then on; None: unlimited."""
 
 RANDOM_PERIOD_S = 600.0
+"""Virtual seconds between two draws of a random pool. Our choice; bounds how often the queue looks for room."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +23,8 @@ class Pool:
 
     Attributes:
         steps: sorted by moment; before the first, the pool is unlimited.
-        seed: with it, chips vary at random from 0 to `most`, anew every `RANDOM_PERIOD_S`; None: the steps count.
-        stocked_out_until: no chip is to be had before this moment; infinite until it is lifted.
+        seed: with it, chips vary at random from 0 to `most`, redrawn every `RANDOM_PERIOD_S`; None: the steps count.
+        stocked_out_until: there are no chips before this moment; infinite until it is lifted.
     """
 
     steps: tuple[Step, ...] = ()
@@ -32,13 +33,13 @@ class Pool:
     stocked_out_until: float = 0.0
 
     def chips(self, now: float) -> int | None:
-        """Chips in all, used ones included; None: unlimited."""
+        """Return the chips in all, used ones included; None: unlimited."""
         if now < self.stocked_out_until:
             return 0
         return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)
 
     def next_change(self, now: float) -> float | None:
-        """The next moment at which `chips` may give another number; None: never."""
+        """Return the next moment at which `chips` may give another number; None: never."""
         moments = [moment for moment, _ in self.steps if self.seed is None]
         moments.append(self.stocked_out_until)
         if self.seed is not None:
@@ -51,16 +52,19 @@ class Pool:
         return past[-1] if past else None
 
     def _at_random(self, seed: int, now: float) -> int:
+        # a generator of its own for each period: any moment can be asked for, in any order
         return random.Random(f"{seed}:{now // RANDOM_PERIOD_S:.0f}").randint(0, self.most)
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as it is stored."""
         return asdict(self)
 
 
 def pool_from_json(data: Mapping[str, Any]) -> Pool:
+    """Return what `Pool.to_json` gave."""
     return Pool(**{**data, "steps": tuple((moment, chips) for moment, chips in data["steps"])})
 
 
 def script(now: float, after: Sequence[tuple[float, int | None]]) -> tuple[Step, ...]:
-    """Steps from (seconds after now, chips), in any order."""
+    """Return steps from (seconds after now, chips), in any order."""
     return tuple(sorted(((now + seconds, chips) for seconds, chips in after), key=lambda step: step[0]))

@@ -1,6 +1,6 @@
-"""The switches of the emulated project: what its owner, its administrators and Google have allowed it.
+"""The switches of the emulated project: what its owner, its administrators and Google allow it.
 
-They are set by the control API, kept over restarts and cleared by a reset. Values only: `admission` acts on them.
+The control API sets them, a restart keeps them, a reset clears them. Values only: `admission` acts on them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.resources import fields
 from jupyter_tpu.emulator.resources.behaviours import recorded
 from jupyter_tpu.emulator.store.settings import Facts, Kept
 
-CREATES_PER_MINUTE = 91
+CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota that a public report shows
 STOP_RULES = ("multi_host", "spot")
 _PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
 QUOTA_REQUESTS = ("grant", "deny", "hold")
@@ -32,15 +32,15 @@ class Switches:
         denied_locations: zones or regions that an organisation's policy forbids (E6).
         allowlist: generations (``v5p``) or types (``v5p-8``), each of one zone with ``@us-east5-a``, that the project
             may ask for; None: all of them (E7).
-        addresses_per_region: external IP addresses in use in a region; None: as many as one likes (E10).
-        creates_per_minute: CreateNode calls in a virtual minute; None: as many as one likes (E11).
-        quota_profile: which limits hold where none is set: one of `quota_profiles.PROFILES`.
+        addresses_per_region: external IP addresses in use in a region; None: unlimited (E10).
+        creates_per_minute: CreateNode calls in a virtual minute; None: unlimited (E11).
+        quota_profile: the limits where none is set: one of `quota_profiles.PROFILES`.
         quota_requests: what becomes of a request for more quota: granted, denied, or held for a human.
         stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.
         numbers_in_names: queued resources name the project by its number instead of its id.
         undocumented_fields: queued resources show the fields bootDisk and useTpuVm, which no document lists.
         asks_for_token: a call without a bearer token is refused with 401.
-        promotional_credit_usd: pays for what the project is billed first, as the export of its billing account tells.
+        promotional_credit_usd: pays the first charges, as the billing export shows.
     """
 
     api_enabled: bool = True
@@ -58,26 +58,32 @@ class Switches:
     promotional_credit_usd: int = 0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the switches by name."""
         return asdict(self)
 
 
 def flag(value: object) -> bool:
+    """Parse a boolean."""
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
+    """Parse a list of texts."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{value!r} is not a list of texts")
     return tuple(fields.text(each) for each in value)
 
 
 def whole_or_none(value: object) -> int | None:
+    """Parse a whole number; None: unlimited."""
     return None if value is None else fields.whole(value)
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    """Return a parser that accepts these words only."""
+
     def check(value: object) -> str:
         if value not in words:
             raise ValueError(f"{value!r} is none of {', '.join(words)}")
@@ -87,7 +93,7 @@ def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
 
 def permissions(value: object) -> tuple[str, ...]:
-    """``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``; also of other services."""
+    """Parse IAM permissions: ``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``; also of other services."""
     names = texts(value)
     for name in names:
         if not _PERMISSION.fullmatch(name):
@@ -96,7 +102,7 @@ def permissions(value: object) -> tuple[str, ...]:
 
 
 def locations(value: object) -> tuple[str, ...]:
-    """Zones or regions that have TPUs."""
+    """Parse zones or regions that have TPUs."""
     places = texts(value)
     known = {*accelerators.zones(), *map(accelerators.region_of, accelerators.zones())}
     for place in places:
@@ -106,13 +112,13 @@ def locations(value: object) -> tuple[str, ...]:
 
 
 def allowlist(value: object) -> tuple[str, ...] | None:
-    """Generations or types, each alone or with ``@`` and a zone; None: all."""
+    """Parse generations or types, each alone or with ``@`` and a zone; None: all."""
     entries = None if value is None else texts(value)
     for entry in entries or ():
         name, _, zone = entry.partition("@")
         is_known = name in accelerators.generations() or accelerators.find_accelerator(name) is not None
         if not is_known or ("@" in entry and zone not in accelerators.zones()):
-            raise ValueError(f"{entry[:80]!r} is no generation or accelerator type, alone or with @ and a zone")
+            raise ValueError(f"{entry[:80]!r} is not a generation or accelerator type, alone or with @ and a zone")
     return entries
 
 
@@ -137,13 +143,13 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
 }
 
 
-def changed(switches: Switches, asked: Mapping[str, Any]) -> Switches:
-    """The switches after a change. Raises ValueError with what is wrong."""
-    return replace(switches, **fields.checked(asked, _CHECKS))
+def changed(switches: Switches, settings: Mapping[str, Any]) -> Switches:
+    """Return the switches after a change. Raises ValueError with what is wrong."""
+    return replace(switches, **fields.checked(settings, _CHECKS))
 
 
 class Project:
-    """The switches as they are now; each change is kept."""
+    """The switches as they are now; each change is stored."""
 
     @recorded(
         "E11-create-rate-default",
@@ -156,15 +162,16 @@ class Project:
 
     @property
     def switches(self) -> Switches:
+        """The switches as they are now."""
         return self._switches
 
-    def change(self, asked: Mapping[str, Any]) -> Switches:
+    def change(self, settings: Mapping[str, Any]) -> Switches:
         """Change the switches that are named. Raises ValueError, and changes nothing then."""
-        self._switches = changed(self._switches, asked)
+        self._switches = changed(self._switches, settings)
         self._kept.write(self._switches.to_json())
         return self._switches
 
     def clear(self) -> None:
-        """As in a new emulator."""
+        """Return to the switches of a new emulator."""
         self._switches = Switches()
         self._kept.forget()

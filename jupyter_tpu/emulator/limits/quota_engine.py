@@ -1,4 +1,4 @@
-"""The quota engine: limits per quota and place, and whether what is asked for fits beside what is held.
+"""The quota engine: limits per quota and place, and whether a request fits beside what is held.
 
 A node counts against the limit of its region and against that of its zone; both must have room.
 """
@@ -27,7 +27,7 @@ Usage = Counter[tuple[QuotaId, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """One quota in one place: how much of it is allowed (-1: any amount), and how much is used."""
+    """One quota in one place: its limit (-1: unlimited), and how much is used."""
 
     quota: QuotaId
     place: str
@@ -36,9 +36,11 @@ class QuotaUse:
 
     @property
     def is_exceeded(self) -> bool:
+        """Whether more is used than allowed."""
         return self.limit != UNLIMITED and self.used > self.limit
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as the control API shows it."""
         return {
             "quota_id": str(self.quota),
             self.quota.scope: self.place,
@@ -56,7 +58,7 @@ class QuotaUse:
 )
 @assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")
 def usage(held: Iterable[Held]) -> Usage:
-    """What all nodes and queued resources of the project use."""
+    """Return what all nodes and queued resources of the project use."""
     used: Usage = Counter()
     for each in held:
         _count(used, each.node, each.zone, each.count)
@@ -70,7 +72,7 @@ def _count(used: Usage, node: NodePb, zone: str, count: int) -> None:
 
 
 class QuotaEngine:
-    """The limits of the project; those that somebody set are kept, the others follow from its profile."""
+    """The limits of the project; those that were set are stored, the others follow from its profile."""
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project
@@ -81,36 +83,37 @@ class QuotaEngine:
         }
 
     def limit(self, quota: QuotaId, place: str) -> int:
-        """In a zone or region (as the quota counts): what was set, else `default_limit`."""
+        """Return the limit in a zone or region (as the quota counts): what was set, else `default_limit`."""
         found = self._set.get((quota, place))
         return self.default_limit(quota, place) if found is None else found
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """What the project's profile gives where nobody set a limit."""
+        """Return the limit of the project's profile, which holds where none was set."""
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Kept; -1: any amount. Raises ValueError for what is no id of a TPU quota."""
+        """Set and store a limit; -1: unlimited. Raises ValueError for what is not the id of a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
-        self._keep()
+        self._save()
 
     def clear(self) -> None:
-        """Back to the limits of the profile."""
+        """Return to the limits of the profile."""
         self._set.clear()
         self._kept.forget()
 
     def uses(self, held: Iterable[Held]) -> list[QuotaUse]:
-        """Every quota that somebody limited or that something counts against."""
+        """Return every quota that has a limit set or that something counts against."""
         used = usage(held)
         keys = sorted({*self._set, *used}, key=lambda key: (str(key[0]), key[1]))
         return [self._use(quota, place, used[quota, place]) for quota, place in keys]
 
-    def check(self, asked: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
-        """Raises E2, which names every limit that the nodes asked for (with their zones) would exceed."""
+    def check(self, nodes: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
+        """Raise E2, which names every limit that these new nodes (with their zones) would exceed."""
         wanted: Usage = Counter()
-        for node, zone in asked:
+        for node, zone in nodes:
             _count(wanted, node, zone, 1)
         total = usage(held) + wanted
+        # only the quotas that the request counts against: others may be exceeded already
         uses = (self._use(quota, place, total[quota, place]) for quota, place in wanted)
         exceeded = [use for use in uses if use.is_exceeded]
         if exceeded:
@@ -119,7 +122,7 @@ class QuotaEngine:
     def _use(self, quota: QuotaId, place: str, used: int) -> QuotaUse:
         return QuotaUse(quota=quota, place=place, limit=self.limit(quota, place), used=used)
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         self._kept.write([[str(quota), place, limit] for (quota, place), limit in self._set.items()])
 
 

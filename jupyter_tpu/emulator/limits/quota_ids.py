@@ -1,4 +1,4 @@
-"""The ids of TPU quotas, taken apart and put together; and which of them a node counts against.
+"""Parses and builds the ids of TPU quotas, and says which of them a node counts against.
 
 ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
 """
@@ -14,6 +14,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
+# the quotas of a generation, that of small nodes first (behaviour `quota-ids`)
 BUCKETS = {
     "v2": ("", "Pod"),
     "v3": ("", "Pod"),
@@ -23,7 +24,7 @@ BUCKETS = {
     "v6e": ("",),
 }
 SCOPES = ("region", "zone")
-UNLIMITED = -1
+UNLIMITED = -1  # as Service Usage shows an unlimited quota
 _ID = re.compile(r"TPU(V2s|V3s|V4s|V5s|V5P|V6E)(Preemptible)?(\w*)PerProjectPer(Zone|Region)ForTPUAPI")
 
 
@@ -48,11 +49,12 @@ class QuotaId:
 
     @property
     def counts_chips(self) -> bool:
+        """Whether it counts chips; the others count TensorCores."""
         return self.generation in ("v5e", "v6e")
 
 
 def parse_quota_id(text: str) -> QuotaId:
-    """Raises ValueError for what is no id of a TPU quota."""
+    """Return the quota of this id. Raises ValueError for what is not the id of a TPU quota."""
     match = _ID.fullmatch(text)
     known = {str(each): each for each in all_quota_ids()}
     if not match or text not in known:
@@ -62,7 +64,7 @@ def parse_quota_id(text: str) -> QuotaId:
 
 @functools.cache
 def all_quota_ids() -> tuple[QuotaId, ...]:
-    """Every quota of nodes there is, generation by generation."""
+    """Return every quota of nodes, generation by generation."""
     return tuple(
         QuotaId(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
         for generation, buckets in BUCKETS.items()
@@ -79,7 +81,7 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
     source="marin-community/marin#6198, #1612; error bodies in public logs",
 )
 def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
-    """The quotas that a node counts against: by region, and by zone."""
+    """Return the quotas that a node counts against: by region, and by zone."""
     kind = accelerators.accelerator(node.accelerator_type)
     by_region = QuotaId(
         generation=kind.generation, is_preemptible=is_preemptible(node), bucket=bucket_of(kind), scope="region"
@@ -88,22 +90,25 @@ def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
 
 
 def bucket_of(kind: accelerators.Accelerator) -> str:
+    """Return which of its generation's quotas a type counts against."""
     small, *larger = BUCKETS[kind.generation]
+    # v5e is split at 8 chips, v2 and v3 at one VM
     is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1
     return small if is_small or not larger else larger[0]
 
 
 @assumed("quota-unit", "v2 to v5p count TensorCores against the quota, v5e and v6e count chips.")
 def units_of(node: NodePb) -> int:
-    """How much of its quotas a node uses."""
+    """Return how much of its quotas a node uses, in chips or TensorCores."""
     kind = accelerators.accelerator(node.accelerator_type)
     return kind.chips if kind.generation in ("v5e", "v6e") else kind.tensorcores
 
 
 def is_preemptible(node: NodePb) -> bool:
+    """Return whether a node counts against preemptible quota, as spot nodes do too."""
     return bool(node.scheduling_config.spot or node.scheduling_config.preemptible)
 
 
 def place_of(quota: QuotaId, zone: str) -> str:
-    """The zone, or its region for a quota by region."""
+    """Return the zone, or its region for a quota by region."""
     return zone if quota.scope == "zone" else accelerators.region_of(zone)

@@ -1,4 +1,4 @@
-"""The limits that hold where nobody has set one: three profiles of projects."""
+"""The limits that hold where none is set: three profiles of projects."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, QuotaId
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 
 PROFILES = ("generous", "new_project", "trc_grant")
-GENEROUS_ZONE, GENEROUS_REGION = 4096, 65_536
+GENEROUS_ZONE, GENEROUS_REGION = 4096, 65_536  # assumed (behaviour `quota-default`); a region has several zones
 _NEW_V5E = {"LitepodServing": 4, "Litepod": 16}
 
 
 def default_limit(profile: str, quota: QuotaId, place: str) -> int:
-    """Of a quota in a zone or region, in chips or TensorCores as the quota counts; -1: any amount."""
+    """Return a profile's limit in a zone or region, in chips or TensorCores as the quota counts; -1: unlimited."""
     if profile == "trc_grant":
         return _granted().get((quota, place), new_project_limit(quota))
     return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)
 
 
-@assumed("quota-default", "In the generous profile, a quota that nobody has set has room for 4096 in every zone.")
+@assumed("quota-default", "In the generous profile, a quota without a limit of its own has 4096 in every zone.")
 def generous_limit(quota: QuotaId) -> int:
+    """Return the limit of the generous profile."""
     return GENEROUS_ZONE if quota.scope == "zone" else GENEROUS_REGION
 
 
@@ -41,6 +42,7 @@ def generous_limit(quota: QuotaId) -> int:
     "Its v5e is limited by zone only, since the refusals of such projects name no limit of the region.",
 )
 def new_project_limit(quota: QuotaId) -> int:
+    """Return the limit of a new project."""
     if quota.generation in ("v2", "v3") and not quota.bucket:
         return 48 if quota.is_preemptible else 16
     if quota.generation != "v5e":
@@ -70,11 +72,12 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
 
 
 def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
-    """The quota that a grant of this generation raises: that of the larger slices where there are two."""
+    """Return the quota that a grant of this generation raises: that of the larger slices where there are two."""
     bucket = {"v4": "Pod", "v5e": "Litepod"}.get(generation, "")
     return QuotaId(generation=generation, is_preemptible=is_spot, bucket=bucket, scope=scope)
 
 
 def granted_units(quota: QuotaId, chips: int) -> int:
+    """Return the chips of a grant in the unit of the quota."""
     cores = int(accelerators.catalogue()["generations"][quota.generation]["cores_per_chip"])
     return chips if quota.counts_chips else chips * cores

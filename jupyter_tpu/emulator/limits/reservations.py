@@ -1,4 +1,4 @@
-"""Reservations: capacity that is set apart for the project, listed by v2alpha1, and used by nodes that ask for it."""
+"""Reservations: capacity set apart for the project, listed by v2alpha1, and used by nodes that ask for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CHIPS = tpu_v2alpha1.Reservation.Standard.CapacityUnits.CHIPS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Chips of one family in one zone."""
+    """Reserved chips of one family in one zone."""
 
     reservation_id: str
     zone: str
@@ -37,11 +37,12 @@ class Reservation:
     chips: int
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as it is stored."""
         return asdict(self)
 
 
 def reservation_from_json(data: dict[str, Any]) -> Reservation:
-    """Raises ValueError or KeyError with what is wrong."""
+    """Parse a reservation. Raises ValueError or KeyError with what is wrong."""
     zone, family = fields.text(data["zone"]), fields.text(data["family"])
     if family not in families_in(zone):
         raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
@@ -52,7 +53,7 @@ def reservation_from_json(data: dict[str, Any]) -> Reservation:
 
 
 class Reservations:
-    """The reservations of the project; none until the control API makes one."""
+    """The reservations of the project; none until the control API creates one."""
 
     def __init__(self, facts: Facts) -> None:
         self._kept = Kept(facts, "project:reservations")
@@ -60,17 +61,19 @@ class Reservations:
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
     def set(self, reservation: Reservation) -> None:
-        """Make or change one; one without chips is taken away."""
+        """Create or change one; one without chips is removed."""
         self._by_id[reservation.reservation_id] = reservation
         if not reservation.chips:
             del self._by_id[reservation.reservation_id]
         self._kept.write(self.to_json())
 
     def clear(self) -> None:
+        """Remove all."""
         self._by_id.clear()
         self._kept.forget()
 
     def to_json(self) -> list[dict[str, Any]]:
+        """Return all of them as they are stored."""
         return [each.to_json() for each in self._by_id.values()]
 
     @assumed(
@@ -81,9 +84,11 @@ class Reservations:
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """How the operation of new reserved nodes fails (E3); None when the reservation has room.
+        """Return how the operation of new reserved nodes fails (E3); None: the reservation has room.
 
-        `held`: what occupies chips, as for `Capacity.has_room`; `name`: of the reservation, in full or its id.
+        Args:
+            held: what occupies chips, as for `Capacity.has_room`.
+            name: of the reservation, in full or its id; empty: any.
         """
         family = family_of(nodes[0])
         reserved = [each for each in self._by_id.values() if _fits(each, zone, family, last_part(name))]
@@ -99,7 +104,7 @@ class Reservations:
         source="google-cloud-tpu, v2alpha1.Reservation",
     )
     def list_reservations(self, request: Any, held: Iterable[Held]) -> Message:
-        """The answer to v2alpha1's ListReservations."""
+        """Answer v2alpha1's ``ListReservations``."""
         location = parse_location(request.parent, "parent")
         occupied = list(held)
         found = [each for each in self._by_id.values() if location.is_wildcard or each.zone == location.zone]
@@ -142,5 +147,5 @@ def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held
 
 
 def resource_type(family: str) -> str:
-    """The API's word for a family, such as ``V5LITE_POD``."""
+    """Return the API's word for a family, such as ``V5LITE_POD``."""
     return str(accelerators.catalogue()["generations"][family]["api_type"])

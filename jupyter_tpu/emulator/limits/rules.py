@@ -1,4 +1,4 @@
-"""The rules of one emulated project, put together: switches, quotas, admission, capacity and reservations."""
+"""Puts the rules of one emulated project together: switches, quotas, admission, capacity and reservations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.store.settings import Facts
 
 
 class Rules:
-    """What the core asks before it makes anything; the control API changes it, and the store keeps it."""
+    """What the core checks before it creates anything. The control API changes it, the store keeps it."""
 
     def __init__(self, facts: Facts, *, now: Callable[[], float], project_id: str, project_number: str) -> None:
         self.project = Project(facts)
@@ -25,6 +25,6 @@ class Rules:
         )
 
     def clear(self) -> None:
-        """As in a new emulator."""
+        """Return to the rules of a new emulator."""
         for part in (self.project, self.quotas, self.capacity, self.reservations, self.admission):
             part.clear()

@@ -1,1 +1,1 @@
-"""The API methods on nodes and what they validate; what happens later is in `emulator.effects`. Start with `methods`."""
+"""The API methods on nodes, and what they validate. Start with `methods`; what happens later is in `effects`."""

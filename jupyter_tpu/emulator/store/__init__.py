@@ -1,1 +1,1 @@
-"""What outlives the emulator's process: nodes, queued resources, operations, the ledger, settings; in SQLite."""
+"""Persistence of the emulator in SQLite: nodes, queued resources, operations, the ledger and settings."""

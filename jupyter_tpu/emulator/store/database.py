@@ -1,8 +1,8 @@
-"""What must outlive the emulator's process: nodes, queued resources, operations, billing and the clock, in SQLite.
+"""The emulator's SQLite file: nodes, queued resources, operations, billing and the clock.
 
-Stores and finds, decides nothing. Used from one thread; a call of the API is one transaction, and so is an effect.
-Each transaction also stores the virtual time at which it was made, so that no restart goes back behind it; on a full
-disk one that only reads goes without.
+Stores and finds, decides nothing. Used from one thread; a call of the API is one transaction, and so is an effect. Each
+transaction also stores the virtual time at which it was made, so that no restart goes back behind it; on a full disk, a
+transaction that only reads does without.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.store.schema import DiskFull, opened
 _log = logging.getLogger(__name__)
 
 PROJECT_FACTS = "project:"
-"""Facts whose keys begin so belong to the emulated project, and are forgotten with it."""
+"""Prefix of the facts that belong to the emulated project and are cleared with it."""
 
 _VIRTUAL_NOW = "virtual_now"
 _LATEST_MOMENT = """
@@ -37,15 +37,15 @@ _CLEARED = ("nodes", "operations", "spans", "queued_resources", "queued_specs", 
 
 
 class StoreUnreadable(Exception):
-    """The file is damaged, none of ours, or of a newer emulator."""
+    """The file is damaged, not an emulator's, or from a newer emulator."""
 
 
 class Store(NodeRows, OperationRows, QueuedRows):
-    """One SQLite file. Open it once per process; one of an older emulator gets what it lacks.
+    """One SQLite file. Open it once per process; a file of an older emulator is upgraded.
 
     Raises:
         StoreUnreadable: the file stays as it is.
-        DiskFull: so it does; there is no room to go on.
+        DiskFull: so it does; there is no room to continue.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,19 +62,21 @@ class Store(NodeRows, OperationRows, QueuedRows):
         self._fill_new_columns()
 
     def date_by(self, now: Callable[[], float]) -> None:
-        """From here on, every transaction stores this clock's time."""
+        """Store this clock's time with every transaction from here on."""
         self._now = now
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; must not be held over an await.
+        """Store all changes made within, or none; must not be held over an await.
 
         Raises:
-            DiskFull: nothing was stored of what was changed.
+            DiskFull: none of the changes was stored.
         """
+        # at once for writing: every transaction writes at least the time
         self._db.execute("begin immediate")
         changes = self._db.total_changes
         try:
@@ -85,7 +87,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             raise
 
     def _commit(self, *, is_reading: bool) -> None:
-        """A read must not fail because the time cannot be stored."""
+        """Commit; a read must not fail because the time cannot be stored."""
         try:
             self._save_time()
             self._db.execute("commit")
@@ -96,7 +98,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self._roll_back()
 
     def _roll_back(self) -> None:
-        """SQLite may have done so by itself."""
+        """Roll back, unless SQLite has done so itself."""
         if self._db.in_transaction:
             self._db.execute("rollback")
 
@@ -105,7 +107,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self.save_fact(_VIRTUAL_NOW, repr(self._now()))
 
     def _fill_new_columns(self) -> None:
-        """Nodes that an older emulator has stored tell in their columns what they are."""
+        """Fill the columns of nodes that an older emulator has stored, from their bodies."""
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:
             node = self.node(str(name))
@@ -113,13 +115,13 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self.save_node(node)
 
     def latest_moment(self) -> float | None:
-        """The latest virtual time that is stored anywhere; None in a new store."""
+        """Return the latest virtual time that is stored anywhere; None in a new store."""
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
-        told = self.fact(_VIRTUAL_NOW)  # as text, because SQLite reads a number from it with an error in the last bit
-        return max((float(each) for each in (moment, told) if each is not None), default=None)
+        stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite reads a number from it with an error in the last bit
+        return max((float(each) for each in (moment, stored) if each is not None), default=None)
 
     def clear(self) -> None:
-        """Forget the project: everything but the facts that are about the emulator itself."""
+        """Delete the project: everything but the facts about the emulator itself."""
         for table in _CLEARED:
             self._db.execute(f"delete from {table}")
         self._db.execute("delete from facts where key like ?", (f"{PROJECT_FACTS}%",))
@@ -127,29 +129,33 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
+        """Return a stored text; None: there is none."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
     def save_fact(self, key: str, value: str) -> None:
+        """Store a text under a key."""
         self._db.execute("insert or replace into facts values (?, ?)", (key, value))
 
-    # -- what v2's messages cannot say
+    # -- fields that v2's messages lack
 
     def extras(self, name: str) -> dict[str, Any]:
-        """Fields of a node or queued resource that only v2alpha1 has, in camelCase, nested as in REST."""
+        """Return the fields of a node or queued resource that only v2alpha1 has, in camelCase, nested as in REST."""
         row = self._db.execute("select value from extras where name = ?", (name,)).fetchone()
         found: dict[str, Any] = json.loads(row[0]) if row else {}
         return found
 
     def save_extras(self, name: str, extras: Mapping[str, Any]) -> None:
+        """Replace the extras of a node or queued resource."""
         if extras:
             self._db.execute("insert or replace into extras values (?, ?)", (name, json.dumps(extras)))
         else:
             self._db.execute("delete from extras where name = ?", (name,))
 
-    # -- billing spans
+    # -- billing spans: a span is an interval in which a node was READY
 
     def open_span(self, span: Span) -> None:
+        """Store a span that has begun."""
         self._db.execute(
             "insert into spans (uid, name, accelerator_type, zone, spot, nanos_per_hour, started, mode)"
             " values (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -166,16 +172,17 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def close_span(self, uid: str, ended: float, is_waived: bool) -> None:
+        """End the open span of a node, if there is one; a waived span costs nothing."""
         self._db.execute(
             "update spans set ended = ?, is_waived = ? where uid = ? and ended is null", (ended, is_waived, uid)
         )
 
     def open_spans(self, uid: str) -> list[Span]:
-        """The span of a node that is READY now."""
+        """Return the span of a node that is READY now; empty if it is not."""
         return self._spans("where uid = ? and ended is null", (uid,))
 
     def spans(self) -> list[Span]:
-        """All spans, oldest first."""
+        """Return all spans, oldest first."""
         return self._spans("", ())
 
     def _spans(self, where: str, values: tuple[object, ...]) -> list[Span]:

@@ -1,4 +1,4 @@
-"""What the side services remember of the project: JSON documents among the store's facts, gone after a reset."""
+"""JSON documents of the other Google services, such as budgets, stored among the facts and gone after a reset."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from jupyter_tpu.emulator.store.settings import Kept
 
 
 class Documents:
-    """Documents of one kind by name, such as budgets; in the order in which they were made."""
+    """Documents of one kind by name, in the order in which they were created."""
 
     def __init__(self, store: Store, kind: str) -> None:
         self._store = store
         self._kept = Kept(store, f"project:{kind}")
 
     def all(self) -> dict[str, dict[str, Any]]:
+        """Return all documents by name."""
         return dict(self._kept.read() or {})
 
     def get(self, name: str) -> dict[str, Any] | None:
+        """Return one document; None: there is none."""
         return self.all().get(name)
 
     def save(self, name: str, document: Mapping[str, Any]) -> None:
+        """Create or replace a document."""
         self._write({**self.all(), name: dict(document)})
 
     def remove(self, name: str) -> None:
+        """Delete a document; harmless if there is none."""
         self._write({other: document for other, document in self.all().items() if other != name})
 
     def _write(self, documents: Mapping[str, Any]) -> None:
@@ -38,13 +42,14 @@ class Documents:
 
 
 def etag_of(document: Mapping[str, Any]) -> str:
-    """Base64 of a hash of everything in the document but its etag."""
+    """Return base64 of a hash of everything in the document but its etag."""
     rest = {name: value for name, value in document.items() if name != "etag"}
+    # nine bytes are twelve characters without padding
     return base64.b64encode(_digest(rest)[:9]).decode()
 
 
 def fingerprint_of(value: object) -> str:
-    """Eight bytes in URL-safe base64, as Compute Engine's fingerprints are."""
+    """Return eight bytes of a hash in URL-safe base64, like Compute Engine's fingerprints."""
     return base64.urlsafe_b64encode(_digest(value)[:8]).decode()
 
 
@@ -53,13 +58,13 @@ def _digest(value: object) -> bytes:
 
 
 def timestamp(moment: float) -> str:
-    """RFC 3339 with microseconds, in UTC."""
+    """Return RFC 3339 with microseconds, in UTC."""
     when = datetime.datetime.fromtimestamp(moment, datetime.UTC)
     return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def moment_of(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 text; raises ValueError for any other."""
+    """Return the seconds since the epoch of an RFC 3339 text; raises ValueError for any other text."""
     when = datetime.datetime.fromisoformat(text)
     if when.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")

@@ -10,9 +10,9 @@ from jupyter_tpu.emulator.resources.protos import NodePb, new
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`count` nodes, or nodes asked for by a queued resource, that are alike and in one zone.
+    """`count` nodes, or nodes that a queued resource asks for, that are alike and in one zone.
 
-    `node` says what they are alike in: accelerator type, scheduling and external addresses; nothing else is set.
+    `node` has only the fields in which they are alike: accelerator type, scheduling and external addresses.
     """
 
     node: NodePb
@@ -21,7 +21,10 @@ class Held:
 
 
 class Kind(NamedTuple):
-    """What nodes can be alike in. `tier` is one of TIERS; `addresses` counts the external ones of each worker."""
+    """The properties in which nodes can be alike.
+
+    `tier` is one of `TIERS`; `addresses` counts the external addresses of each worker.
+    """
 
     accelerator_type: str
     tier: str
@@ -29,10 +32,11 @@ class Kind(NamedTuple):
 
 
 TIERS = ("", "spot", "preemptible", "reserved", "flex")
-"""How a node was asked for; ``flex`` is FLEX_START, which nodes of v2 cannot say."""
+"""How a node was requested; ``flex`` is FLEX_START, for which v2's ``Node`` has no field."""
 
 
 def kind_of(node: NodePb, *, is_flex: bool = False) -> Kind:
+    """Return the kind of a node."""
     return Kind(node.accelerator_type, "flex" if is_flex else _tier_of(node), _addresses_of(node))
 
 
@@ -46,9 +50,10 @@ def _addresses_of(node: NodePb) -> int:
 
 
 def like(kind: Kind) -> NodePb:
-    """A node of this kind, with nothing else set."""
+    """Return a node of this kind, with nothing else set."""
     node = new("Node", accelerator_type=kind.accelerator_type)
     if kind.tier:
+        # flex-start uses preemptible quota, as spot does (behaviour `flex-start-quota`)
         setattr(node.scheduling_config, "spot" if kind.tier == "flex" else kind.tier, True)
     if kind.addresses == 1:
         node.network_config.enable_external_ips = True

@@ -1,4 +1,4 @@
-"""Small files of the state folder that are made once and then kept: keys, tokens."""
+"""Small files of the state folder that are created once and read ever after: keys, tokens."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
 def kept_file(path: Path, make: Callable[[], bytes]) -> bytes:
-    """What the file holds; what `make` gives, written down for its owner's eyes only, where there is none.
+    """Return what the file holds; create it with what `make` gives, readable by its owner only, if there is none.
 
-    It is there whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.
+    It is written whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.
 
     Raises:
         OSError: it can be neither read nor written; nothing is left of the attempt.

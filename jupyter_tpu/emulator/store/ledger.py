@@ -1,7 +1,7 @@
 """What the emulated nodes cost: READY seconds × list price, in nano-dollars.
 
-The oracle of every test that something is left behind. Whole numbers only, so sums are exact: a node's bill is the sum
-of its spans, and the total is the sum of the bills.
+The oracle of every test that looks for something left running. Whole numbers only, so sums are exact: a bill is the sum
+of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.emulator.store.database import Store
 
-NANOS = 10**9
+NANOS = 10**9  # per dollar: Google's own unit of prices (google.type.Money)
 SECONDS_PER_HOUR = 3600
-FREE_WHEN_PREEMPTED_WITHIN_S = 60
+FREE_WHEN_PREEMPTED_WITHIN_S = 60  # cloud.google.com/tpu/docs/preemptible
 
 ON_DEMAND, SPOT, FLEX_START, RESERVED = "on-demand", "spot", "flex-start", "reserved"
 _MODELS = {"SPOT": SPOT, "FLEX_START": FLEX_START, "RESERVATION_BOUND": RESERVED}
@@ -27,26 +27,29 @@ _MODELS = {"SPOT": SPOT, "FLEX_START": FLEX_START, "RESERVATION_BOUND": RESERVED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What one node (of one life: a node made again under the same name has another) cost until `now`."""
+    """The cost of one node until `now`; a node that is recreated under the same name has another bill."""
 
     spans: tuple[Span, ...]
     now: float
 
     @property
     def nano_usd(self) -> int | None:
-        """None where no list price is known."""
+        """The cost in nano-dollars; None: the catalogue has no list price."""
         parts = [charge(span, self.now) for span in self.spans]
         return None if None in parts else sum(part for part in parts if part is not None)
 
     @property
     def is_billing(self) -> bool:
+        """Whether the node is billed now."""
         return self.spans[-1].ended is None
 
     @property
     def nanos_per_hour(self) -> int | None:
+        """The latest price in nano-dollars per hour; None: not known."""
         return self.spans[-1].nanos_per_hour
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as the control API shows it."""
         last = self.spans[-1]
         return {
             "uid": last.uid,
@@ -65,7 +68,10 @@ class Bill:
 
 
 def span_json(span: Span, now: float) -> dict[str, Any]:
-    """`started` and `ended` are virtual seconds since the epoch; a span that is `waived` costs nothing."""
+    """Return a span as the control API shows it.
+
+    `started` and `ended` are virtual seconds since the epoch; a span that is `waived` costs nothing.
+    """
     return {
         "started": span.started,
         "ended": span.ended,
@@ -80,7 +86,7 @@ def _dollars(nanos: int | None) -> float | None:
 
 
 class Ledger:
-    """Opens a span when a node becomes READY and closes it when it is READY no more."""
+    """Opens a span when a node becomes READY and closes it when it no longer is."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -91,6 +97,7 @@ class Ledger:
         source="cloud.google.com/tpu/pricing",
     )
     def node_ready(self, node: NodePb, now: float) -> None:
+        """Open a span for the node."""
         zone = node.name.split("/")[3]
         mode = self.mode_of(node)
         span = Span(
@@ -107,11 +114,11 @@ class Ledger:
 
     @assumed(
         "price-by-model",
-        "Preemptible nodes cost what spot ones do; a node by flex-start costs its own price where the catalogue has "
+        "Preemptible nodes cost what spot ones do; a flex-start node has a price of its own where the catalogue has "
         "one; what reserved nodes cost is not known.",
     )
     def mode_of(self, node: NodePb) -> str:
-        """How a node is priced: as it was asked for itself, or by its queued resource."""
+        """Return how a node is priced, by its own request or that of its queued resource."""
         if node.scheduling_config.spot or node.scheduling_config.preemptible:
             return SPOT
         if node.scheduling_config.reserved:
@@ -120,7 +127,7 @@ class Ledger:
         return next((_MODELS[model] for model in asked if model in _MODELS), ON_DEMAND)
 
     def node_not_ready(self, node: NodePb, now: float) -> None:
-        """Closes the node's span; harmless when none is open."""
+        """Close the node's span; harmless if none is open."""
         self._store.close_span(str(node.id), now, False)
 
     @documented(
@@ -129,12 +136,13 @@ class Ledger:
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def node_preempted(self, node: NodePb, now: float) -> None:
+        """Close the node's span; it is free if it is shorter than a minute."""
         spans = [span for span in self._store.spans() if span.uid == str(node.id) and span.ended is None]
         is_young = all(now - span.started < FREE_WHEN_PREEMPTED_WITHIN_S for span in spans)
         self._store.close_span(str(node.id), now, is_young)
 
     def bills(self, now: float) -> list[Bill]:
-        """One per node that ever was READY, in the order in which they first were."""
+        """Return one bill per node that ever was READY, in the order in which they first were."""
         spans: dict[str, list[Span]] = {}
         for span in self._store.spans():
             spans.setdefault(span.uid, []).append(span)
@@ -148,27 +156,28 @@ def _model_in(extras: Mapping[str, Any]) -> str:
 
 
 def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
-    """List price in nano-dollars per hour; None where the catalogue has none."""
+    """Return the list price in nano-dollars per hour; None: the catalogue has none."""
     price = accelerators.table_price(accelerator_type, zone, mode)
     return None if price is None else round(price.usd_per_hour * NANOS)
 
 
 @assumed("started-second", "A started second is charged as a whole one.")
 def billed_seconds(span: Span, now: float) -> int:
+    """Return the seconds of a span that are charged, until `now` if it is open."""
     end = now if span.ended is None else span.ended
-    # a moment is exact to a quarter of a microsecond
+    # rounded first: a float of seconds since 1970 is exact to a quarter of a microsecond, and 60.0000002 s are 60
     return 0 if span.is_waived else math.ceil(round(max(0.0, end - span.started), 5))
 
 
 def charge(span: Span, now: float) -> int | None:
-    """Nano-dollars of a span, rounded down; None where no list price is known."""
+    """Return the nano-dollars of a span, rounded down; None: no list price is known."""
     if span.nanos_per_hour is None:
         return None
     return billed_seconds(span, now) * span.nanos_per_hour // SECONDS_PER_HOUR
 
 
 def totals_json(bills: list[Bill]) -> dict[str, Any]:
-    """What all nodes cost until now, how many are billed, and what those cost per hour by list price."""
+    """Return what all nodes cost until now, how many are billed, and what those cost per hour by list price."""
     billing = [bill for bill in bills if bill.is_billing]
     return {
         "total_usd": _total(bills) / NANOS,
@@ -184,5 +193,5 @@ def _total(bills: list[Bill]) -> int:
 
 
 def ledger_json(bills: list[Bill], now: float) -> dict[str, Any]:
-    """The whole ledger as the control API shows it."""
+    """Return the whole ledger as the control API shows it."""
     return {"now": now, **totals_json(bills), "nodes": [bill.to_json() for bill in bills]}

@@ -1,4 +1,4 @@
-"""The store's operations, and which request made which."""
+"""The store's operations, and which request started which."""
 
 from __future__ import annotations
 
@@ -18,39 +18,43 @@ _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
 
 
 class OperationRows:
-    """The part of the store that is about operations."""
+    """The part of the store for operations."""
 
     _db: sqlite3.Connection
 
     def add_operation(self, operation: OperationRecord) -> None:
+        """Store a new operation."""
         self._db.execute(f"insert into operations ({_COLUMNS}) values ({_MARKS})", _row_of(operation))
 
     def save_operation(self, operation: OperationRecord) -> None:
+        """Replace an operation."""
         query = f"update operations set ({_COLUMNS}) = ({_MARKS}) where name = ?"
         self._db.execute(query, (*_row_of(operation), operation.name))
 
     def remove_operation(self, name: str) -> None:
+        """Delete an operation."""
         self._db.execute("delete from operations where name = ?", (name,))
 
     def operation(self, name: str) -> OperationRecord | None:
+        """Return an operation; None: there is none."""
         found = self._operations("where name = ?", (name,))
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """All operations, or those of one zone, by name, beginning after a name; -1 means no limit."""
+        """Return all operations, or those of one zone, by name, beginning after a name; -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def operations_in_flight(self, target: str) -> list[OperationRecord]:
-        """Those of one target whose effect has not happened yet."""
+        """Return the operations of one target whose effect has not happened yet."""
         return self._operations("where target = ? and ended is null and due is not null order by seq", (target,))
 
     def operations_undone(self, target: str) -> list[OperationRecord]:
-        """Those of one target that are not reported as done."""
+        """Return the operations of one target that are not reported as done."""
         return self._operations("where target = ? and ended is null order by seq", (target,))
 
     def next_due(self, limit: int) -> list[tuple[float, str, str]]:
-        """The next operations to have their effect: when, the name, the target."""
+        """Return the next operations to have their effect: when, the name, the target."""
         query = "select due, name, target from operations where due is not null order by due, seq limit ?"
         return [(float(due), str(name), str(target)) for due, name, target in self._db.execute(query, (limit,))]
 
@@ -61,11 +65,12 @@ class OperationRows:
     # -- requests that may be sent again
 
     def remember_request(self, request_id: str, method: str, target: str, operation: str) -> None:
+        """Store which operation a request has started."""
         row = (request_id, method, target, operation)
         self._db.execute("insert or replace into requests values (?, ?, ?, ?)", row)
 
     def operation_of_request(self, request_id: str, method: str, target: str) -> OperationRecord | None:
-        """The operation that this request has made before."""
+        """Return the operation that this request has started before; None: none."""
         query = "select operation from requests where request_id = ? and method = ? and target = ?"
         row = self._db.execute(query, (request_id, method, target)).fetchone()
         return None if row is None else self.operation(str(row[0]))
@@ -113,8 +118,10 @@ def _operation_of(row: tuple[Any, ...]) -> OperationRecord:
 
 
 def bytes_of(status: status_pb2.Status | None) -> bytes | None:
+    """Return a status as it is stored."""
     return None if status is None else bytes(status.SerializeToString())
 
 
 def status_of_bytes(blob: object) -> status_pb2.Status | None:
+    """Return what `bytes_of` gave."""
     return status_pb2.Status.FromString(blob) if isinstance(blob, bytes) else None

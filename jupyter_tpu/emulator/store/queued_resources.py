@@ -13,6 +13,7 @@ from jupyter_tpu.emulator.store.operations import bytes_of, status_of_bytes
 
 _COLUMNS = "name, zone, state, body, created, wake, valid_from, valid_until, verdict"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
+# once a queued resource has nodes, these count in its stead
 _HELD = """
 select specs.zone, accelerator_type, tier, addresses, sum(count)
 from queued_specs as specs join queued_resources as queued on queued.name = specs.queued_resource
@@ -23,47 +24,50 @@ where not exists (
 
 
 class QueuedRows:
-    """The part of the store that is about queued resources."""
+    """The part of the store for queued resources."""
 
     _db: sqlite3.Connection
 
     def add_queued(self, queued: QueuedRecord, specs: Iterable[tuple[Kind, int]]) -> None:
-        """`specs`: which kinds of nodes it asks for, and how many of each."""
+        """Store a new queued resource; `specs`: which kinds of nodes it asks for, and how many of each."""
         self._db.execute(f"insert into queued_resources ({_COLUMNS}) values ({_MARKS})", _row_of(queued))
         rows = [(queued.name, _zone_of(queued), *kind, count) for kind, count in specs]
         self._db.executemany("insert into queued_specs values (?, ?, ?, ?, ?, ?)", rows)
 
     def save_queued(self, queued: QueuedRecord) -> None:
+        """Replace a queued resource."""
         query = f"update queued_resources set ({_COLUMNS}) = ({_MARKS}) where name = ?"
         self._db.execute(query, (*_row_of(queued), queued.name))
 
     def remove_queued(self, name: str) -> None:
+        """Delete a queued resource and what is stored with it."""
         self._db.execute("delete from queued_resources where name = ?", (name,))
         self._db.execute("delete from queued_specs where queued_resource = ?", (name,))
         self._db.execute("delete from extras where name = ?", (name,))
 
     def queued(self, name: str) -> QueuedRecord | None:
+        """Return a queued resource; None: there is none."""
         found = self._queued("where name = ?", (name,))
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Those of all zones, or of one, by name, beginning after a name; -1 means no limit."""
+        """Return those of all zones, or of one, by name, beginning after a name; -1 means no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def queued_waiting(self) -> list[tuple[float, str]]:
-        """Those that are WAITING_FOR_RESOURCES, first come first; from when on they may be provisioned."""
+        """Return those WAITING_FOR_RESOURCES, first come first, with the moment from which they may be provisioned."""
         query = "select ifnull(valid_from, created), name from queued_resources where state = ? order by seq"
         rows = self._db.execute(query, (int(QueuedState.WAITING_FOR_RESOURCES),))
         return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
-        """The next queued resources that take a step, and when."""
+        """Return the next queued resources that take a step, and when."""
         query = "select wake, name from queued_resources where wake is not null order by wake, seq limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """What queued resources without nodes ask for, until they are gone, by kind."""
+        """Return what queued resources without nodes ask for, until they are deleted, by kind."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

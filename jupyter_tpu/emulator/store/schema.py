@@ -1,4 +1,4 @@
-"""The tables of the store, and how a file of an older emulator gets those it lacks."""
+"""The tables of the store, and the upgrade of a file from an older emulator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 2
-"""Goes up when an older emulator could no longer use the file."""
+"""Increase it when an older emulator could no longer use the file; new columns alone need no increase."""
 
 _TABLES = """
 create table if not exists nodes (
@@ -59,7 +59,7 @@ _COLUMNS = {
     },
     "spans": {"mode": "text not null default 'on-demand'"},
 }
-"""Columns that came later than their tables."""
+"""Columns that were added after their tables; `_add_columns` gives them to older files."""
 
 _INDEXES = """
 create index if not exists operations_due on operations (due) where due is not null;
@@ -78,27 +78,37 @@ create index if not exists removed_at on removed_nodes (moment);
 
 
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""The others: a limit of the file's size or the user's space, and no room for the index of the write-ahead log."""
+"""SQLite's codes for a full disk: none left, a limit of file size or quota, no room for the write-ahead log's index."""
 
 
 class DiskFull(OSError):
-    """What was to be stored was not; all that was stored before stays."""
+    """There was no room to store something; all that was stored before stays."""
 
 
 class _Connection(sqlite3.Connection):
-    """Tells a full disk apart from a damaged file."""
+    """A connection that tells a full disk from a damaged file."""
 
     def execute(self, *statement: Any) -> sqlite3.Cursor:
-        with _no_room_told():
+        """Execute one statement.
+
+        Raises:
+            DiskFull: there is no room.
+        """
+        with _disk_full_raised():
             return super().execute(*statement)
 
     def executescript(self, script: Any, /) -> sqlite3.Cursor:
-        with _no_room_told():
+        """Execute several statements.
+
+        Raises:
+            DiskFull: there is no room.
+        """
+        with _disk_full_raised():
             return super().executescript(script)
 
 
 @contextlib.contextmanager
-def _no_room_told() -> Iterator[None]:
+def _disk_full_raised() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -108,15 +118,16 @@ def _no_room_told() -> Iterator[None]:
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """The database, with all tables and columns.
+    """Open the database, with all tables and columns.
 
     Raises:
-        sqlite3.DatabaseError: the file is damaged, none of ours, or of a newer emulator.
+        sqlite3.DatabaseError: the file is damaged, not an emulator's, or from a newer emulator.
         DiskFull: there is no room for what must be written; the file is as good as before.
     """
     with contextlib.ExitStack() as on_failure:
         db = sqlite3.connect(path, isolation_level=None, factory=_Connection)
         on_failure.callback(db.close)
+        # write-ahead log without a sync per commit: a crash of the process loses nothing, and calls stay fast
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
         _refuse_newer(db)
@@ -124,6 +135,7 @@ def opened(path: Path) -> sqlite3.Connection:
         _add_columns(db)
         db.executescript(_INDEXES)
         db.execute(f"pragma user_version = {VERSION}")
+        # a damaged page would otherwise show only when some call reads it
         (verdict,) = db.execute("pragma quick_check(1)").fetchone()
         if verdict != "ok":
             raise sqlite3.DatabaseError(verdict)

@@ -1,4 +1,4 @@
-"""Settings of the emulated project that outlive the process: JSON values kept as facts of the store."""
+"""Settings of the emulated project that survive a restart: JSON values stored as facts."""
 
 from __future__ import annotations
 
@@ -7,26 +7,31 @@ from typing import Any, Protocol
 
 
 class Facts(Protocol):
-    """What is needed of the store."""
+    """The part of the store that settings need."""
 
-    def fact(self, key: str) -> str | None: ...
+    def fact(self, key: str) -> str | None:
+        """Return a stored text; None: there is none."""
 
-    def save_fact(self, key: str, value: str) -> None: ...
+    def save_fact(self, key: str, value: str) -> None:
+        """Store a text under a key."""
 
 
 class Kept:
-    """One JSON value under one key; None until it is written and once it is forgotten."""
+    """One JSON value under one key."""
 
     def __init__(self, facts: Facts, key: str) -> None:
         self._facts = facts
         self._key = key
 
     def read(self) -> Any:
+        """Return the value; None: not written yet, or forgotten."""
         text = self._facts.fact(self._key)
         return json.loads(text) if text else None
 
     def write(self, value: Any) -> None:
+        """Store a value."""
         self._facts.save_fact(self._key, json.dumps(value))
 
     def forget(self) -> None:
+        """Delete the value."""
         self._facts.save_fact(self._key, "")

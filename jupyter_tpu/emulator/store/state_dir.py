@@ -1,4 +1,4 @@
-"""The folder that an emulator keeps its state in, held by one emulator at a time."""
+"""The folder of an emulator's state, locked so that only one emulator uses it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TextIO
 
 
 class StateDirInUse(Exception):
-    """Another emulator runs on the folder."""
+    """Another emulator uses the folder."""
 
 
 @contextlib.contextmanager
 def held_state_dir(asked: Path | None) -> Iterator[Path]:
-    """The folder that was asked for, kept; else one that goes with the process.
+    """Yield the folder that was named, locked and kept; without a name, one that is deleted with the process.
 
     Raises:
         StateDirInUse: two emulators would undo each other's nodes.
@@ -28,19 +28,19 @@ def held_state_dir(asked: Path | None) -> Iterator[Path]:
     else:
         asked.mkdir(parents=True, exist_ok=True, mode=0o700)
         with (asked / "lock").open("a+") as lock:
-            _hold(lock, asked)
+            _lock(lock, asked)
             yield asked.resolve()
 
 
-def _hold(lock: TextIO, folder: Path) -> None:
-    """The system lets go of it when this process ends, however it ends."""
+def _lock(file: TextIO, folder: Path) -> None:
+    """Lock the folder; the system releases the lock when this process ends, however it ends."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise StateDirInUse(f"{_holder(lock)} runs on {folder}; stop it, or name another --state-dir.") from error
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+        raise StateDirInUse(f"{_holder(file)} runs on {folder}; stop it, or name another --state-dir.") from error
+    file.truncate(0)
+    file.write(str(os.getpid()))  # for the error of the next emulator
+    file.flush()
 
 
 def _holder(lock: TextIO) -> str:

@@ -1,4 +1,4 @@
-"""The discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the routes there are."""
+"""Writes the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the routes that exist."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ _EMPTY = ("DeleteOperation", "CancelOperation")
 
 
 def add_to(app: web.Application) -> None:
+    """Serve the document."""
     app.router.add_get("/$discovery/rest", _answer)
 
 
@@ -63,6 +64,7 @@ async def _answer(request: web.Request) -> web.Response:
     source="developers.google.com/discovery/v1/reference/apis; google-api-python-client 2.202.0, discovery.py",
 )
 def discovery_document(version: str, root: str) -> dict[str, Any]:
+    """Return the document of a version of the API; `root` is the URL of this server."""
     schemas: dict[str, Any] = {"Empty": {"id": "Empty", "type": "object", "properties": {}}}
     resources: dict[str, Any] = {}
     for rule in http_rules():
@@ -89,14 +91,17 @@ def discovery_document(version: str, root: str) -> dict[str, Any]:
 
 
 def _add_method(resources: dict[str, Any], schemas: dict[str, Any], rule: Rule) -> None:
+    # back from the regular expression of the route to Google's template: v2/{+name}/…
     found = _RULE.fullmatch(rule.path.pattern.replace("\\", "").replace(_ANY_PART, "*"))
     assert found is not None, rule.path.pattern
     rest, _, action = found["rest"].partition(":")
+    # every second part is a collection: projects/*/locations/*/nodes/*
     collections = [*found["inner"].split("/")[::2], *filter(None, [rest.strip("/")])]
     word = action or _WORDS.get(rule.verb) or ("list" if rest else "get")
     at: dict[str, Any] = {"resources": resources}
     for collection in collections:
         at = at.setdefault("resources", {}).setdefault(collection, {})
+    # parameters are all plain fields of the request that neither path nor body carries
     kind = request_kind(rule.version, rule.method)
     variable = rule.variable.rpartition(".")[2]
     pattern = f"^{found['inner'].replace('*', '[^/]+')}$"
@@ -121,14 +126,14 @@ def _add_method(resources: dict[str, Any], schemas: dict[str, Any], rule: Rule) 
 def _query(rule: Rule, kind: Descriptor, variable: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in kind.fields:
         message = field.message_type.full_name if field.message_type is not None else ""
-        is_taken = rule.body == "*" or field.name in (variable, rule.body, rule.variable)
-        if not is_taken and (not message or message in _WELL_KNOWN):
+        is_elsewhere = rule.body == "*" or field.name in (variable, rule.body, rule.variable)
+        if not is_elsewhere and (not message or message in _WELL_KNOWN):
             repeated = {"repeated": True} if field.is_repeated else {}
             yield field.json_name, {**_plain_type(field), "location": "query", **repeated}
 
 
 def _answer_kind(rule: Rule) -> Descriptor | None:
-    """None: it is empty."""
+    """Return the type of the answer; None: it is empty."""
     method = rule.method
     if method in _EMPTY:
         return None
@@ -141,7 +146,7 @@ def _answer_kind(rule: Rule) -> Descriptor | None:
 
 
 def _schema(schemas: dict[str, Any], kind: Descriptor | None) -> str:
-    """Its name; it and all that it refers to are added."""
+    """Add the schema of a type, and of all that it refers to; return its name."""
     if kind is None:
         return "Empty"
     name = str(kind.name)

@@ -12,9 +12,10 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.resources.errors import Refusal, bad_field
 
 Mask = dict[str, Any]
-"""A tree of names; an empty one stands for all that is below."""
+"""A tree of names; an empty one selects all that is below."""
 
 LONGEST = 10_000
+"""Characters of a mask. Our choice: bounds the work of parsing one."""
 _TOKEN = re.compile(r"[A-Za-z0-9_@*-]+|[(),/]")
 _OPEN_KINDS = ("google.protobuf.Any", "google.protobuf.Struct")
 
@@ -26,8 +27,13 @@ _OPEN_KINDS = ("google.protobuf.Any", "google.protobuf.Struct")
     source="developers.google.com/drive/api/guides/fields-parameter (Google's system parameter); discovery documents",
 )
 def parse_mask(text: str) -> Mask:
-    """Raises the refusal of what is no mask."""
+    """Parse the parameter.
+
+    Raises:
+        Refusal: it is not a mask.
+    """
     words = _TOKEN.findall(text) if len(text) <= LONGEST else []
+    # findall skips what is no token; compared with the text, what it skipped shows
     if not words or "".join(words) != re.sub(r"\s", "", text):
         raise _wrong(text)
     try:
@@ -49,7 +55,7 @@ def _list_of(words: list[str], at: int) -> tuple[Mask, int]:
 
 
 def _path_of(words: list[str], at: int, into: Mask) -> int:
-    """``a``, ``a/b`` or ``a(b,c)``; raises IndexError for anything else."""
+    """Read ``a``, ``a/b`` or ``a(b,c)``; raise IndexError for anything else."""
     if words[at] in "(),/":
         raise IndexError
     below: Mask = into.setdefault(words[at], {})
@@ -66,7 +72,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """Only what the mask names; of a list the same of each item."""
+    """Return only what the mask names; of a list the same of each item."""
     if not mask:
         return value
     if isinstance(value, list):
@@ -85,7 +91,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
-    """Raises the refusal of a mask with a field that the messages of this kind lack."""
+    """Raise if the mask names a field that messages of this kind lack."""
     if kind.full_name in _OPEN_KINDS:
         return
     fields = {field.json_name: field for field in kind.fields}

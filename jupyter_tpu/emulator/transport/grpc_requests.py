@@ -1,6 +1,6 @@
-"""Requests as gRPC brings them: bytes, which are parsed here so that what is no message is refused like anything else.
+"""Parses the bytes of a gRPC request, so that bytes that are no message are refused like any other bad request.
 
-grpc's own parsing answers UNKNOWN with words of Python, and writes a traceback to the log.
+If grpc parsed them, it would answer UNKNOWN with a Python error and write a traceback to the log.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 
 
-@assumed("no-protobuf", "A gRPC request that is no protobuf message is refused with INTERNAL, in grpc's own words.")
+@assumed("no-protobuf", "A gRPC request that is no protobuf message is refused with INTERNAL and grpc's own text.")
 def message_in(sent: bytes, kind: type[Any]) -> Any:
-    """The message of this kind; raises Refusal."""
+    """Parse a message of this kind.
+
+    Raises:
+        Refusal: the bytes are not such a message.
+    """
     try:
         return kind.FromString(sent)
     except DecodeError as error:
-        words = "Exception deserializing request!"
-        raise errors.Refusal(errors.status_of(code_pb2.INTERNAL, words)) from error
+        text = "Exception deserializing request!"
+        raise errors.Refusal(errors.status_of(code_pb2.INTERNAL, text)) from error

@@ -1,4 +1,4 @@
-"""The gRPC face of the core: the services of the real endpoint, on one loopback port."""
+"""Serves the core over gRPC: the services of the real endpoint, on one loopback port."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
 
 
 def services() -> dict[str, tuple[str, list[str]]]:
-    """API version and methods of each service; the mixins have no version of their own."""
+    """Return API version and methods of each service; the mixins have no version of their own."""
     return {
         "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
         "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),
@@ -59,11 +59,11 @@ class GrpcServer:
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     def add(self, handlers: Iterable[Any]) -> None:
-        """Serve other services beside, from the start on."""
+        """Serve other services beside; call it before `start`."""
         self._server.add_generic_rpc_handlers(tuple(handlers))
 
     async def start(self, port: int) -> int:
-        """Listen on loopback; returns the port. Raises OSError when it is taken."""
+        """Listen on loopback; return the port. Raises OSError if it is taken."""
         try:
             self._port = self._server.add_insecure_port(f"{LOOPBACK}:{port}")
         except RuntimeError as error:
@@ -72,11 +72,13 @@ class GrpcServer:
         return self._port
 
     async def close(self) -> None:
+        """Break all calls and stop."""
         await self._server.stop(grace=None)
 
     def _handler(self, service: str, version: str, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
             self._behaviour(service, version, name),
+            # bytes: see `grpc_requests`
             request_deserializer=None,
             response_serializer=serialised,
         )
@@ -104,7 +106,7 @@ class GrpcServer:
         await context.send_initial_metadata((("date", self._cloud.scripted.date()),))
 
     def check_caller(self, context: Any, method: str) -> None:
-        """Raises the refusal of a call by somebody else, or whose token is no good; `method` is its full name."""
+        """Raise for a call by another user, or with a bad token; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         peer = context.peer().rpartition(":")[2]  # such as ipv4:127.0.0.1:40000
         ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
@@ -115,12 +117,12 @@ class GrpcServer:
 
 
 def packaged(version: str, name: str) -> Any:
-    """An empty message of google-cloud-tpu."""
+    """Return an empty message of google-cloud-tpu."""
     return getattr(PACKAGES[version], name).pb()()
 
 
 def _no_extras(_: str) -> dict[str, Any]:
-    """v2's protobufs have no room for extras."""
+    """Return nothing: v2's protobufs have no fields for extras."""
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Which path and verb is which method, per API version.
+"""Maps path and verb to the method, per API version.
 
 v2's rules are those of google-cloud-tpu's own REST transport; v2alpha1 has the same and a few more, which only its
 discovery document has; of v1, gcloud still calls the lists of locations and types.
@@ -27,7 +27,7 @@ _LOCATION = "projects/*/locations/*"
 class Rule:
     """One HTTP rule: the path's single variable becomes `variable` of the request, the body its field `body`.
 
-    `body` is ``*`` when the body is the whole request, and empty when there is none.
+    `body` is ``*`` if the body is the whole request, and empty if there is none.
     """
 
     version: str
@@ -40,15 +40,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A rule that a request fits, and the value of its variable."""
+    """A rule that matches a request, and the value of its variable."""
 
     rule: Rule
     value: str
 
 
 def match(verb: str, raw_path: str) -> Match | None:
-    """The rule for a path that is still percent-encoded."""
+    """Return the rule for a path that is still percent-encoded; None: there is none."""
     for rule in http_rules():
+        # decoded only after the match, because a name may contain an encoded slash
         found = rule.path.fullmatch(raw_path) if rule.verb == verb else None
         if found:
             return Match(rule, unquote(found[1]))
@@ -57,14 +58,14 @@ def match(verb: str, raw_path: str) -> Match | None:
 
 @functools.cache
 def http_rules() -> tuple[Rule, ...]:
-    """All rules of all versions."""
+    """Return all rules of all versions."""
     shared = tuple(_packaged())
     alpha = tuple(replace(rule, version=V2ALPHA1, path=_moved(rule.path, V2ALPHA1)) for rule in shared)
     return (*shared, *alpha, *_only_alpha(), *_old())
 
 
 def _packaged() -> Iterator[Rule]:
-    """The rules of google-cloud-tpu's REST transport."""
+    """Yield the rules of google-cloud-tpu's REST transport."""
     for name, stub in vars(rest_base._BaseTpuRestTransport).items():
         options: list[Mapping[str, str]] = getattr(stub, "_get_http_options", list)()
         for option in options:
@@ -95,7 +96,10 @@ def _only_alpha() -> Iterator[Rule]:
     source="gcloud 528.0.0 compute tpus locations list, accelerator-types list; discovery document of tpu v1",
 )
 def _old() -> Iterator[Rule]:
-    """v1: what gcloud still calls; the methods on TPU nodes of the old kind exist only to be refused by name."""
+    """Yield the rules of v1.
+
+    gcloud still calls the lists; the methods on old TPU nodes exist only to be refused by name.
+    """
     node, operation = f"{{name={_LOCATION}/nodes/*}}", f"{{name={_LOCATION}/operations/*}}"
     for method, verb, path in (
         ("ListLocations", "GET", "{name=projects/*}/locations"),

@@ -1,4 +1,4 @@
-"""The HTTP server of the REST port: aiohttp's, but what it cannot read is refused as Google's services refuse."""
+"""The HTTP server of the REST port: aiohttp's, but malformed requests are refused as Google's services refuse them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.transport.json_answers import refused
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 from jupyter_tpu.emulator.transport.rest_server import http_log
 
-_LONGEST_LINE_BYTES = 8190
+_LONGEST_LINE_BYTES = 8190  # aiohttp's default, named here because the refusal quotes it
 _NAME = "ESF"
 """What Google's front end calls itself in its answers."""
 
@@ -25,17 +25,19 @@ class HttpServer:
 
     def __init__(self, app: web.Application) -> None:
         app.on_response_prepare.append(_name_server)
+        # one second bounds how long stopping waits for requests that are open
         self._runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
         self._listening: asyncio.Server | None = None
 
     async def start(self, port: int) -> int:
-        """Listen; returns the port. Raises OSError when it is taken."""
+        """Listen; return the port. Raises OSError if it is taken."""
         await self._runner.setup()
         self._listening = await asyncio.get_running_loop().create_server(self._connection, LOOPBACK, port)
         bound: int = self._listening.sockets[0].getsockname()[1]
         return bound
 
     async def close(self) -> None:
+        """Stop listening, and end open requests."""
         if self._listening is not None:
             self._listening.close()
         await self._runner.cleanup()
@@ -63,24 +65,24 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """aiohttp calls it with what it could not parse, and with what no middleware caught."""
+        """Answer what aiohttp could not parse; what no middleware caught goes to aiohttp."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        answer = refused(status_of(code_pb2.INVALID_ARGUMENT, _words(exc)))
+        answer = refused(status_of(code_pb2.INVALID_ARGUMENT, _text_of(exc)))
         answer.headers["Server"] = _NAME
         answer.force_close()
         return answer
 
 
-@assumed("no-http", "A request that is no HTTP/1.1 is refused with 400 in the envelope of errors; the wording is ours.")
-def _words(error: HttpProcessingError) -> str:
+@assumed("no-http", "A request that is not HTTP/1.1 is refused with 400 in the envelope of errors; the text is ours.")
+def _text_of(error: HttpProcessingError) -> str:
     if isinstance(error, LineTooLong):
         return f"A line of the request is longer than {_LONGEST_LINE_BYTES} bytes."
     if "HTTPS" in error.message:
-        return "This is TLS, and the emulator speaks plain HTTP: use http:// in place of https://."
+        return "This is TLS, but the emulator speaks plain HTTP: use http:// instead of https://."
     if isinstance(error, BadHttpMethod):
-        return "The request's method is none of HTTP's."
-    return "The request is not HTTP/1.1 that can be read."
+        return "The request's method is not an HTTP method."
+    return "The request is not valid HTTP/1.1."
 
 
 async def _name_server(_: web.BaseRequest, answer: Any) -> None:

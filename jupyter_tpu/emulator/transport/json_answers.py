@@ -18,6 +18,7 @@ from jupyter_tpu.emulator.transport.versions import Fields, View, version_of
 
 _URL = "type.googleapis.com/"
 
+# google.rpc.Code names the HTTP status of each code; codes that are missing here are 500
 HTTP_STATUS = {
     code_pb2.CANCELLED: 499,
     code_pb2.INVALID_ARGUMENT: 400,
@@ -37,7 +38,10 @@ HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Prints the core's answers for one request; `numbers_for_enums` is what google-cloud-tpu's REST transport asks."""
+    """Prints the core's answers for one request.
+
+    `numbers_for_enums` is set by google-cloud-tpu's REST transport (``$alt=json;enum-encoding=int``).
+    """
 
     view: View
     numbers_for_enums: bool = False
@@ -48,6 +52,7 @@ class Printer:
         source="google.protobuf.json_format; SkyPilot 0.14.1 reads result['done']",
     )
     def fields(self, answer: Message) -> Fields:
+        """Return the answer as JSON fields."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):
@@ -81,12 +86,13 @@ class Printer:
     source="answers of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
 )
 def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 200) -> web.Response:
+    """Return a response with these JSON fields."""
     text = json.dumps(fields, indent=2) + "\n" if is_pretty else json.dumps(fields, separators=(",", ":"))
     return web.Response(text=text, status=status, content_type="application/json", charset="UTF-8")
 
 
 def refused(status: status_pb2.Status) -> web.Response:
-    """Google's error envelope."""
+    """Return a response with Google's error envelope."""
     number = HTTP_STATUS.get(status.code, 500)
     error = {**envelope(number, status.message), "status": code_pb2.Code.Name(status.code)}
     if status.details:
@@ -95,6 +101,6 @@ def refused(status: status_pb2.Status) -> web.Response:
 
 
 def envelope(number: int, message: str) -> Fields:
-    """The inside of an error whose HTTP status is all that is known."""
-    words = [code_pb2.Code.Name(code) for code, known in HTTP_STATUS.items() if known == number]
-    return {"code": number, "message": message, "status": words[0] if words else "UNKNOWN"}
+    """Return the inside of an error of which only the HTTP status is known."""
+    names = [code_pb2.Code.Name(code) for code, known in HTTP_STATUS.items() if known == number]
+    return {"code": number, "message": message, "status": names[0] if names else "UNKNOWN"}

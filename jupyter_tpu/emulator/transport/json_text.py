@@ -1,4 +1,4 @@
-"""Bodies in JSON, read as Google's front end reads them: the same words for what is not JSON."""
+"""Reads JSON bodies as Google's front end does, with its texts for what is not JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Violation = tuple[str, str]
 """The path of a field in proto names (empty at the root) and what is wrong with it."""
 
 LIMIT_BYTES = 10 * 1024 * 1024
-"""The size of a body that Google's front end takes."""
+"""The largest body that Google's front end accepts (behaviour `body-size`)."""
 
 RECEIVED = "Invalid JSON payload received. "
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_DIGITS_OF_A_NUMBER = 400
-_CONTEXT = 20
-_WORDS = {
+_DIGITS_OF_A_NUMBER = 400  # beyond a double (309 digits), below where Python's own int() refuses (4300)
+_CONTEXT = 20  # characters that the parser quotes on each side of the error (protobuf json_stream_parser.cc)
+# errors of Python's parser → sentences of protobuf's
+_SENTENCES = {
     "Expecting value": "Expected a value.",
     "Expecting property name enclosed in double quotes": "Expected an object key or }.",
     "Illegal trailing comma before end of object": "Expected an object key or }.",
@@ -39,7 +40,11 @@ _WORDS = {
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """The body, empty when nothing was sent; refuses whatever is not an object in JSON."""
+    """Return the body, empty if nothing was sent.
+
+    Raises:
+        Refusal: it is not a JSON object, too large, or of another content type.
+    """
     content = await limited_content(request)
     if content.strip():
         _check_content_type(request.content_type, content)
@@ -52,7 +57,7 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     source="errors of Google APIs in public issues (litellm's exception mapping, Firestore clients)",
 )
 async def limited_content(request: web.Request) -> bytes:
-    """The bytes of the body; never more than the limit is held."""
+    """Return the bytes of the body; never more than the limit is held in memory."""
     received = bytearray()
     try:
         if (request.content_length or 0) <= LIMIT_BYTES:
@@ -72,16 +77,17 @@ async def limited_content(request: web.Request) -> bytes:
     "A body sent as a form is read as query parameters, whose names no method knows.",
     source="GoogleCloudPlatform/php-docs-samples#460",
 )
-@assumed("content-type", "A body of another content type than JSON is refused with 400; the wording is ours.")
+@assumed("content-type", "A body of another content type than JSON is refused with 400; the text is ours.")
 def _check_content_type(kind: str, content: bytes) -> None:
     if kind == "application/x-www-form-urlencoded":
         name = content.partition(b"=")[0].decode(errors="replace")[:200]
         raise bad_payload([("", unknown_parameter(name))])
-    if kind not in ("application/json", "text/json", "application/octet-stream"):  # the last: aiohttp's word for none
+    if kind not in ("application/json", "text/json", "application/octet-stream"):  # the last is aiohttp's for none
         raise _invalid(f"Content type {kind[:80]!r} is not supported; send application/json.")
 
 
 def unknown_parameter(name: str) -> str:
+    """Return the text for a query parameter that the method lacks."""
     return (
         f'{RECEIVED}Unknown name "{name}": Cannot bind query parameter. '
         f"Field '{name}' could not be found in request message."
@@ -94,7 +100,7 @@ def unknown_parameter(name: str) -> str:
     source="measured on another Google API (public repository, 2026-10-04)",
 )
 def object_of(content: bytes) -> dict[str, Any]:
-    """The object that the bytes spell; an empty one for no bytes."""
+    """Parse the object in these bytes; an empty one for no bytes."""
     text = content.decode(errors="replace")
     if not text.strip():
         return {}
@@ -123,35 +129,35 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    """Numbers of many digits are too long for Python's own reader."""
+    """Parse a whole number; one of many digits is too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
-    return int(digits) if len(digits) <= 20 else float(digits)
+    return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number, with its sign
 
 
 def _sentence(error: json.JSONDecodeError, text: str) -> str:
     if error.pos >= len(text.rstrip()):
-        return f"Unexpected end of string. {_words(error, text)}\n\n^"
+        return f"Unexpected end of string. {_sentence_of(error, text)}\n\n^"
     begin = max(error.pos - _CONTEXT, 0)
-    return f"{_words(error, text)}\n{text[begin : error.pos + _CONTEXT]}\n{' ' * (error.pos - begin)}^"
+    return f"{_sentence_of(error, text)}\n{text[begin : error.pos + _CONTEXT]}\n{' ' * (error.pos - begin)}^"
 
 
-def _words(error: json.JSONDecodeError, text: str) -> str:
+def _sentence_of(error: json.JSONDecodeError, text: str) -> str:
     if error.msg == "Expecting ',' delimiter":
         inside_object = text.rfind("{", 0, error.pos) > text.rfind("[", 0, error.pos)
         return "Expected , or } after key:value pair." if inside_object else "Expected , or ] after array value."
     if error.msg == "Expecting value" and text[error.pos : error.pos + 1].isalpha():
         return "Unexpected token."
-    return _WORDS.get(error.msg, "Expected a value.")
+    return _SENTENCES.get(error.msg, "Expected a value.")
 
 
 def whole_characters(text: str) -> str:
-    """The text without halves of surrogate pairs, which no answer could repeat."""
+    """Return the text without halves of surrogate pairs, which no answer could repeat."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def bad_payload(violations: Sequence[Violation]) -> errors.Refusal:
-    """One refusal for all violations, each with a detail of its own."""
+    """Return one refusal for all violations, each with a detail of its own."""
     found = [error_details_pb2.BadRequest.FieldViolation(field=at, description=what) for at, what in violations]
     details = [error_details_pb2.BadRequest(field_violations=found)]
     message = "\n".join(what for _, what in violations)

@@ -1,6 +1,6 @@
-"""Which ports the endpoints get: those asked for, else those of the last run on the same state, else any free ones.
+"""Chooses the ports of the endpoints: those asked for, else those of the last run on the same state, else free ones.
 
-Clients write an endpoint down as the name of a cloud, so it should outlive a restart.
+Clients store an endpoint under the name of a cloud, so it should survive a restart.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ class Ports:
 
 
 def kept_ports(store: Store) -> Ports:
-    """Those of the last run."""
+    """Return the ports of the last run; 0 where there was none."""
     return Ports(grpc=int(store.fact(_GRPC) or 0), rest=int(store.fact(_REST) or 0))
 
 
 def keep_ports(store: Store, ports: Ports) -> None:
-    """Have the next run use them again."""
+    """Store the ports for the next run."""
     with store.transaction():
         store.save_fact(_GRPC, str(ports.grpc))
         store.save_fact(_REST, str(ports.rest))
 
 
-def chosen_ports(asked: Ports, kept: Ports) -> Ports:
-    """Where to listen.
+def chosen_ports(asked: Ports, saved: Ports) -> Ports:
+    """Return the ports to listen on.
 
     Raises:
         PortUnusable: a port that was asked for is taken.
     """
     for port in (asked.grpc, asked.rest):
         _try(port)
-    spoken_for = {asked.grpc, asked.rest}
-    return Ports(grpc=asked.grpc or _again(kept.grpc, spoken_for), rest=asked.rest or _again(kept.rest, spoken_for))
+    reserved = {asked.grpc, asked.rest}
+    return Ports(grpc=asked.grpc or _again(saved.grpc, reserved), rest=asked.rest or _again(saved.rest, reserved))
 
 
-def _again(kept: int, spoken_for: set[int]) -> int:
-    """The kept port if it is free now."""
+def _again(saved: int, reserved: set[int]) -> int:
+    """Return the port of the last run if it is free now, else 0."""
     try:
-        _try(kept)
+        _try(saved)
     except PortUnusable:
         return 0
-    return 0 if kept in spoken_for else kept
+    return 0 if saved in reserved else saved
 
 
 def _try(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # as the servers do, so that connections which a last run left behind do not count
+        # as the servers do, so that connections in TIME_WAIT from the last run do not count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))

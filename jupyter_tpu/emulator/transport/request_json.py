@@ -1,4 +1,4 @@
-"""JSON against the fields of a message: every violation is named in the words of Google's front end."""
+"""Checks JSON against the fields of a message; names every violation in the words of Google's front end."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from jupyter_tpu.emulator.transport.json_text import (
     whole_characters,
 )
 
+# the spellings that protobuf's parser accepts (datapiece.cc), also in a query
 _TRUE, _FALSE = frozenset({"true", "t", "yes", "y", "1"}), frozenset({"false", "f", "no", "n", "0"})
 _INTEGERS = {
     FieldDescriptor.TYPE_INT32: ("TYPE_INT32", -(2**31), 2**31 - 1),
@@ -33,12 +34,12 @@ _OFFSET = re.compile(r".*(Z|[+-]\d\d:\d\d)", re.DOTALL)
 
 
 class _Wrong(Exception):
-    """A value that its field cannot take; the argument is how it is quoted back."""
+    """A value that its field cannot take; the argument is how the refusal quotes it."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read so far, and what was wrong with it."""
+    """What has been read so far, and what was wrong with it."""
 
     violations: list[Violation] = field(default_factory=list)
 
@@ -48,6 +49,7 @@ class Reading:
         source="google-marketing-solutions/dv360-api-appsscript-samples#7; decolua/9router#1876",
     )
     def unknown_name(self, at: str, name: str, why: str = "Cannot find field.") -> None:
+        """Record a field that the message lacks."""
         self.violations.append((at, f'{RECEIVED}Unknown name "{name}"{_at(at)}: {why}'))
 
     @recorded(
@@ -56,29 +58,31 @@ class Reading:
         source="errors of Google's Docs and Tasks APIs and of Gemini in public repositories",
     )
     def invalid_value(self, at: str, kind: str, quoted: str) -> None:
+        """Record a value that its field cannot take."""
         self.violations.append((at, f"Invalid value{_at(at)} ({kind}), {quoted}"))
 
     def check(self) -> None:
-        """Raises Refusal when anything was wrong."""
+        """Raise one refusal for all that was wrong; return if nothing was."""
         if self.violations:
             raise bad_payload(self.violations)
 
     def message(self, body: Mapping[str, Any], kind: Descriptor, at: str = "") -> dict[str, Any]:
-        """The body with camelCase names and values that protobuf's parser takes; notes what is wrong with it."""
+        """Return the body with camelCase names and values that protobuf's parser accepts; record what is wrong."""
         fields = names_of(kind)
         read: dict[str, Any] = {}
-        taken: dict[str, str] = {}
+        chosen: dict[str, str] = {}
         for name, value in body.items():
             found = fields.get(name)
             if found is None:
                 self.unknown_name(at, whole_characters(name))
-            elif value is not None and self._is_first(found, name, taken, at):
+            # null means not set, in every field (protobuf's JSON mapping)
+            elif value is not None and self._is_first(found, name, chosen, at):
                 self._read(found, name, value, at, read)
         return read
 
-    def _is_first(self, found: FieldDescriptor, name: str, taken: dict[str, str], at: str) -> bool:
+    def _is_first(self, found: FieldDescriptor, name: str, chosen: dict[str, str], at: str) -> bool:
         oneof = found.containing_oneof
-        if oneof is None or taken.setdefault(oneof.name, name) == name:
+        if oneof is None or chosen.setdefault(oneof.name, name) == name:
             return True
         self.invalid_value(at, "oneof", f"oneof field '{oneof.name}' is already set. Cannot set '{name}'")
         return False
@@ -99,7 +103,7 @@ class Reading:
             read[key] = value
 
     def _list(self, found: FieldDescriptor, value: Any, at: str) -> list[Any]:
-        """A single value is read as a list of one."""
+        """Read a list; a single value is read as a list of one."""
         if not isinstance(value, list):
             return [each for each in [self._value(found, value, at)] if each is not None]
         read = [self._value(found, each, f"{at}[{index}]") for index, each in enumerate(value)]
@@ -116,7 +120,7 @@ class Reading:
         return read
 
     def _value(self, found: FieldDescriptor, value: Any, at: str) -> Any:
-        """None when nothing shall be set: the value is null, or wrong and noted."""
+        """Read one value; None: nothing is set, since it is null, or wrong and recorded."""
         if value is None:
             return None
         if not _is_leaf(found):
@@ -134,7 +138,7 @@ class Reading:
         if not isinstance(value, dict):
             self.invalid_value(at, f"{_URL}{kind.full_name}", quoted(value))
             return None
-        if kind.full_name == _ANY:  # only in fields that the server sets and nobody reads from a request
+        if kind.full_name == _ANY:  # only in fields that the server sets and ignores in a request
             return None
         return self.message(value, kind, at)
 
@@ -144,7 +148,7 @@ class Reading:
         source="errors of Google's Docs, Jules and Identity Toolkit APIs in public repositories",
     )
     def parameters(self, query: Mapping[str, list[str]], kind: Descriptor) -> dict[str, Any]:
-        """Query parameters as fields of the message; dots lead into nested ones."""
+        """Return query parameters as fields of the message; dots lead into nested ones."""
         read: dict[str, Any] = {}
         for name, texts in query.items():
             if not self._bind(name, texts, kind, read):
@@ -165,18 +169,18 @@ class Reading:
 
 
 def names_of(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """The fields of a message under both their names."""
+    """Return the fields of a message under both their names."""
     by_proto = {proto_name(each): each for each in kind.fields}
     return {**by_proto, **{each.json_name: each for each in kind.fields}}
 
 
 def proto_name(found: FieldDescriptor) -> str:
-    """``type``, which Python's packages call ``type_``."""
+    """Return the name in the proto: ``type``, which Python's packages call ``type_``."""
     return str(found.name).removesuffix("_")
 
 
 def quoted(value: Any) -> str:
-    """A value as the refusals repeat it: a text in quotes with nothing escaped, a number as its digits."""
+    """Return a value as the refusals repeat it: a text in quotes with nothing escaped, a number as its digits."""
     if isinstance(value, str):
         return f'"{whole_characters(value)[:500]}"'
     if isinstance(value, bool):
@@ -294,4 +298,4 @@ def _wrong_mask(value: Any) -> str:
 
 
 _WRONG = {_DURATION: _wrong_duration, _MASK: _wrong_mask, _TIMESTAMP: _wrong_timestamp}
-"""What is wrong with a value that is written as text; empty when nothing is."""
+"""What is wrong with a value that is written as text; empty if nothing is."""

@@ -1,7 +1,7 @@
-"""The chips of an emulated worker: device files, libtpu's lock, and how to take them.
+"""The chips of an emulated worker: device files, libtpu's lock, and the port of their runtime metrics.
 
-Nothing here knows whether anybody has the chips: the lock does, and who takes them is `on_worker/emulated_tpu.py`, in
-the worker's own processes.
+Nothing here knows whether a process uses the chips: only the lock does. `on_worker/emulated_tpu.py` takes them, in the
+worker's own processes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 
 LOOPBACK = "127.0.0.1"
 GIB = 2**30
+# generations whose device files are /dev/accel* (tpu-info, see `device_files`)
 _WITHOUT_VFIO = ("v2", "v3", "v4")
 _PACKAGE_ROOT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chips:
-    """What one worker has.
+    """The chips of one worker.
 
     Attributes:
-        first_chip: number of the worker's first chip on the node; device ids are counted over all its workers.
+        first_chip: number of the worker's first chip on the node; device ids count over all its workers.
         devices_per_chip: what JAX calls devices: the TensorCores of v2 and v3, the chips of all others.
         hbm_bytes_per_device: memory of each device.
     """
@@ -46,15 +47,17 @@ class Chips:
 
     @property
     def device_count(self) -> int:
+        """Devices of the worker."""
         return self.count * self.devices_per_chip
 
     @property
     def first_device(self) -> int:
+        """Number of the worker's first device on the node."""
         return self.first_chip * self.devices_per_chip
 
 
 def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
-    """Memory and devices are those of the catalogue (Google's pages and tpu-info name the same)."""
+    """Return the chips of a worker, from the catalogue (Google's pages and tpu-info name the same figures)."""
     kind = accelerators.accelerator(accelerator_type)
     return Chips(
         accelerator_type=accelerator_type,
@@ -69,7 +72,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
 
 
 def read_chips(folder: Path) -> tuple[Chips, int]:
-    """What `lay_out` wrote: the chips, and the port of their runtime metrics."""
+    """Return what `lay_out` wrote: the chips, and the port of their runtime metrics."""
     text = json.loads((folder / "chips.json").read_text(encoding="utf-8"))
     return Chips(**text["chips"]), int(text["port"])
 
@@ -80,7 +83,7 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
     source="tpu-info 0.14.2, tpu_info/device.py",
 )
 def device_files(chips: Chips) -> list[str]:
-    """Names below the folder that stands for /dev."""
+    """Return the names of the device files below the folder that stands for /dev."""
     pattern = "accel{}" if chips.generation in _WITHOUT_VFIO else "vfio/{}"
     return [pattern.format(number) for number in range(chips.count)]
 
@@ -104,12 +107,12 @@ def device_files(chips: Chips) -> list[str]:
 )
 @assumed(
     "chips-are-asked-for",
-    "Real code takes the chips when libtpu is loaded. Here programs of other frameworks than JAX have them only when "
-    "they ask: by %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
+    "Real code takes the chips when libtpu is loaded. Here programs of frameworks other than JAX get them only by "
+    "%tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
     "machine's.",
 )
 def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
-    """Make a worker's chips; returns what its processes find in their environment.
+    """Write a worker's chips to its folder; return the variables by which its processes find them.
 
     A lock that a process holds stays held: after a crash of the emulator its workers run on.
     """
@@ -130,27 +133,32 @@ def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
 
 
 def _service() -> Mapping[str, object]:
-    """How a holder starts the process that serves its metrics: with the emulator's own Python, which has gRPC."""
+    """Return how a process with the chips starts its metrics service.
+
+    With the emulator's own Python, which has gRPC.
+    """
     argv = [sys.executable, "-P", "-m", "jupyter_tpu.emulator.runtime_metrics.service"]
     return {"argv": argv, "path": str(_PACKAGE_ROOT)}
 
 
 class KeptPort:
-    """A port of loopback that nobody else gets and nobody listens on: who connects is refused, as on an idle TPU VM.
+    """A port of loopback that is reserved and not listened on: connections are refused, as on an idle TPU VM.
 
     Only processes of the same user may listen on it beside us (SO_REUSEPORT), which is what gRPC's servers ask for.
     """
 
-    def __init__(self, wished: int, *, is_served: bool = False) -> None:
-        """`is_served`: a process that took the chips before this emulator came listens on it already.
+    def __init__(self, number: int, *, is_served: bool = False) -> None:
+        """Reserve a port; 0 means any free one.
+
+        `is_served`: a process that took the chips before this emulator came listens on it already.
 
         Raises:
-            OSError: the port is taken; 0 means any free one.
+            OSError: the port is taken.
         """
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(is_served))
-            self._socket.bind((LOOPBACK, wished))
+            self._socket.bind((LOOPBACK, number))
         except OSError:
             self._socket.close()
             raise
@@ -159,14 +167,19 @@ class KeptPort:
 
     @property
     def number(self) -> int:
+        """The port."""
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
+        """Release the port."""
         self._socket.close()
 
 
 def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
-    """For the runtime metrics of the chips in a folder: the port of the last time, else `first_choice`, else any one.
+    """Reserve a port for the runtime metrics of the chips in a folder.
+
+    It is the port of the last time, else `first_choice`, else any free one, so that a process that reads it need not be
+    told again after a restart.
 
     Raises:
         OSError: no port of loopback is free.
@@ -180,14 +193,14 @@ def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
 
 
 def _first_free(noted: int, first_choice: int, *, is_served: bool) -> KeptPort:
-    for wished in filter(None, (noted, first_choice)):
+    for number in filter(None, (noted, first_choice)):
         with contextlib.suppress(OSError):
-            return KeptPort(wished, is_served=is_served and wished == noted)
+            return KeptPort(number, is_served=is_served and number == noted)
     return KeptPort(0)
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process has the chips; asking disturbs nobody."""
+    """Return whether a process uses the chips, without taking the lock."""
     try:
         lock = os.open(folder / "libtpu_lockfile", os.O_RDWR)
     except FileNotFoundError:

@@ -17,6 +17,7 @@ from pathlib import Path
 from jupyter_tpu.emulator import on_worker
 
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+# the rest of the environment must not reach a worker: a real one does not have it either
 _PASSED_ON_PREFIXES = ("PIP_", "UV_")
 _PASSED_ON = [
     "HTTP_PROXY",
@@ -50,7 +51,7 @@ sys.path[:] = [
 
 
 class ImageBroken(Exception):
-    """The image cannot be made on this machine."""
+    """The image cannot be built on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,16 @@ class Image:
 
     @property
     def path(self) -> str:
+        """The PATH of a login."""
         return f"{self.commands}:{_SYSTEM_PATH}"
 
 
 def passed_on_settings() -> dict[str, str]:
-    """The emulator's own settings for proxies, certificates, pip and uv, which its workers need as well."""
+    """Return the emulator's settings for proxies, certificates, pip and uv, which its workers need too."""
     found = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
+    # one cache for all workers: each has a new home and would otherwise download every wheel again
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     found.setdefault("UV_CACHE_DIR", str(cache / "uv"))
     found.setdefault("PIP_CACHE_DIR", str(cache / "pip"))
@@ -76,7 +79,7 @@ def passed_on_settings() -> dict[str, str]:
 
 
 def make_full(folder: Path, python: Path) -> Image:
-    """Commands of the environment that `python` lies in."""
+    """Build commands from the environment that `python` is in."""
     commands = _fresh(folder / "bin-full")
     for name in ("python3", "python"):
         _write_command(commands / name, [str(python)])
@@ -90,7 +93,7 @@ def make_full(folder: Path, python: Path) -> Image:
 
 
 def make_bare(folder: Path, python: Path) -> Image:
-    """A Python without packages but pip, and no uv."""
+    """Build a Python with no packages but pip, and no uv."""
     commands = _fresh(folder / "bin-bare")
     bare = _bare_python(folder / "bare", python)
     for name in ("python3", "python"):
@@ -102,14 +105,15 @@ def make_bare(folder: Path, python: Path) -> Image:
 
 
 def _add_tools(commands: Path, python: Path) -> None:
-    """What an emulated worker has beside what a real one has."""
+    """Add what an emulated worker has beside what a real one has."""
     _write_command(commands / "emulated-tpu", [str(python), str(on_worker.FOLDER / "emulated_tpu.py")])
 
 
 def _bare_python(folder: Path, python: Path) -> Path:
-    """Made once per state folder."""
+    """Build the bare environment, once per state folder."""
     interpreter = folder / "bin" / "python3"
     if not interpreter.exists():
+        # a venv of a venv would show the packages of the outer one
         base = _ask(python, "import sys; print(sys._base_executable)")
         _run([base, "-m", "venv", "--system-site-packages", str(folder)])
         _hide_system_packages(interpreter, folder)

@@ -23,10 +23,10 @@ SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """What an SSH server needs to know of the worker it is the door of.
+    """What an SSH server needs to know of its worker.
 
     Attributes:
-        folder: the worker's place in the state folder; `home` lies in it, beside what the worker must not see.
+        folder: the worker's place in the state folder; `home` is in it, beside what the worker must not see.
         token: marks the worker's processes; outlives the emulator, so that leftovers of a crash are found.
         authorized: (user, public key) pairs from the node's metadata item ``ssh-keys``.
         variables: where the worker's services are, for the environment of its processes.
@@ -44,14 +44,16 @@ class Machine:
 
     @property
     def home(self) -> Path:
+        """The home folder of all users of the worker."""
         return self.folder / "home"
 
     @property
     def host_key_path(self) -> Path:
+        """The file of the private host key."""
         return self.folder / "host_key"
 
     def environment(self, user: str = "") -> dict[str, str]:
-        """A clean login environment."""
+        """Return the environment of a clean login."""
         user = user or getpass.getuser()
         return {
             **passed_on_settings(),
@@ -70,7 +72,7 @@ class Machine:
         }
 
     def renew_host_key(self) -> None:
-        """As a machine that was replaced behind the same address would."""
+        """Replace the host key, as if another machine were behind the same address."""
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key.write_private_key(self.host_key_path)
         self.host_key_path.chmod(0o600)
@@ -80,17 +82,18 @@ class Door(Protocol):
     """A running SSH server of one machine."""
 
     @property
-    def port(self) -> int: ...
+    def port(self) -> int:
+        """The port of loopback that it listens on."""
 
     def keys_changed(self) -> None:
-        """`Machine.authorized` has new content."""
+        """Read `Machine.authorized` again."""
 
     async def close(self) -> None:
-        """Stop listening and break all connections; processes of logins are not its concern."""
+        """Stop listening and break all connections; processes of logins run on."""
 
 
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
-    """The machine in this folder, made when it is new."""
+    """Return the machine in this folder; create it if it is new."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
     (folder / "home").chmod(0o700)
     return Machine(
@@ -105,7 +108,10 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
 
 
 def places_below(folder: Path) -> Iterator[Path]:
-    """The folders of all machines in a folder. Their homes are not looked into: what runs there changes them."""
+    """Yield the folders of all machines below a folder.
+
+    Their homes are not searched: what runs there changes them.
+    """
     for place, folders, files in os.walk(folder):
         if "token" in files:
             folders.clear()
@@ -113,12 +119,12 @@ def places_below(folder: Path) -> Iterator[Path]:
 
 
 def tokens_below(folder: Path) -> list[str]:
-    """Tokens of all machines in a folder, running or not."""
+    """Return the tokens of all machines below a folder, running or not."""
     return [(place / "token").read_text(encoding="ascii") for place in places_below(folder)]
 
 
 def key_lines(metadata_item: str) -> tuple[tuple[str, str], ...]:
-    """``user:ssh-ed25519 AAAA… comment`` per line → (user, ``ssh-ed25519 AAAA…``)."""
+    """Parse ``user:ssh-ed25519 AAAA… comment`` per line to (user, ``ssh-ed25519 AAAA…``)."""
     return tuple(_pairs(metadata_item.splitlines()))
 
 
@@ -126,6 +132,7 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
     for line in lines:
         user, colon, key = line.strip().partition(":")
         words = key.split()
+        # the comment is dropped: keys are compared by type and content
         if colon and len(words) >= 2:
             yield user, f"{words[0]} {words[1]}"
 
@@ -137,5 +144,5 @@ def _host_key(path: Path) -> asyncssh.SSHKey:
 
 
 def as_env_command(environment: dict[str, str]) -> str:
-    """``env -i`` with this environment, quoted for sh."""
+    """Return ``env -i`` with this environment, quoted for sh."""
     return shlex.join(["env", "-i", *(f"{name}={value}" for name, value in environment.items())])

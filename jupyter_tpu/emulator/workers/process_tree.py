@@ -1,4 +1,4 @@
-"""Finding and killing every process of a worker, daemons included.
+"""Finds and kills every process of a worker, daemons included.
 
 A worker's processes carry its token in their environment, whatever became of their parents, sessions and groups.
 """
@@ -14,10 +14,11 @@ import psutil
 
 TOKEN_VARIABLE = "JUPYTER_TPU_WORKER_UID"
 PATIENCE_S = 10.0
+"""Real seconds for all processes to be gone after SIGKILL; only one that hangs in the kernel takes longer."""
 
 
 def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
-    """Processes with one of the tokens, and their descendants (which may have cleared their environment)."""
+    """Return the processes with one of the tokens, and their descendants (which may have cleared their environment)."""
     wanted = frozenset(tokens)
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
@@ -30,10 +31,10 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
 def kill_processes_of(tokens: Iterable[str]) -> None:
     """Kill until none is left, because a process may fork while the others are being killed.
 
-    Blocks. Does not wait for single processes: some are children of this one, and their exit status belongs to asyncio.
+    Blocks. Does not wait for single processes: some are children of this one, and asyncio needs their exit status.
 
     Raises:
-        TimeoutError: some live on after `PATIENCE_S` (only a process that hangs in the system can).
+        TimeoutError: some are alive after `PATIENCE_S` (only a process that hangs in the kernel can be).
     """
     tokens = frozenset(tokens)
     deadline = time.monotonic() + PATIENCE_S
@@ -46,9 +47,9 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
 
 
 def kill_server(pid: int, token: str) -> None:
-    """Kill an SSH server with the sessions that it is just starting; those that carry the token live on.
+    """Kill an SSH server with the sessions that it is just starting; those that carry the token run on.
 
-    Everything is frozen before it is looked at, so nothing can be forked or marked in between.
+    Everything is frozen before it is examined, so nothing can be forked or marked in between.
     """
     try:
         server = psutil.Process(pid)
@@ -69,7 +70,7 @@ def _end_frozen(process: psutil.Process, token: str) -> None:
 
 
 async def kill_workers(tokens: Iterable[str]) -> None:
-    """`kill_processes_of` beside the event loop."""
+    """Run `kill_processes_of` beside the event loop."""
     await asyncio.to_thread(kill_processes_of, tuple(tokens))
 
 

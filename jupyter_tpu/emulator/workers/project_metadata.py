@@ -1,4 +1,4 @@
-"""Metadata of the emulated project, with the SSH keys that all its workers take."""
+"""Metadata of the emulated project, with the SSH keys that all its workers accept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.store.settings import Kept
 
 
 class ProjectMetadata:
-    """``commonInstanceMetadata``: items by key, and a fingerprint of them."""
+    """``commonInstanceMetadata``: items by key, and their fingerprint."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -20,17 +20,21 @@ class ProjectMetadata:
 
     @property
     def items(self) -> dict[str, str]:
+        """The items by key."""
         return dict(self._kept.read() or {})
 
     @property
     def fingerprint(self) -> str:
+        """A hash of the items, by which a client shows that it changes the latest ones."""
         return fingerprint_of(self.items)
 
     def replace(self, items: Mapping[str, str]) -> None:
+        """Store other items in place of all."""
         with self._store.transaction():
             self._kept.write(dict(items))
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as Compute Engine's API shows it."""
         items = [{"key": key, "value": value} for key, value in self.items.items()]
         return {
             "kind": "compute#metadata",
@@ -41,13 +45,13 @@ class ProjectMetadata:
 
 @documented(
     "project-ssh-keys",
-    "SSH keys in the project's metadata let in on every worker, unless the node's metadata say "
+    "SSH keys in the project's metadata are accepted by every worker, unless the node's metadata have "
     "block-project-ssh-keys=TRUE.",
     source="gcloud tpu_vm/ssh.py leaves the node as it is when the project has the key; "
     "cloud.google.com/compute/docs/connect/restrict-ssh-keys",
 )
 def ssh_keys(node_metadata: Mapping[str, str], project_metadata: Mapping[str, str]) -> str:
-    """The lines ``user:key`` that a worker takes: those of its node, and of the project where they are not blocked."""
+    """Return the lines ``user:key`` that a worker accepts: those of its node and, if not blocked, of the project."""
     is_blocked = node_metadata.get("block-project-ssh-keys", "").upper() == "TRUE"
     shared = "" if is_blocked else project_metadata.get("ssh-keys", "")
     return "\n".join(lines for lines in (node_metadata.get("ssh-keys", ""), shared) if lines)

@@ -1,4 +1,4 @@
-"""What serves one worker while it is up: its metadata server, and the chips with the port of their runtime metrics."""
+"""The services of one worker while it is up: its metadata server, and its chips with their metrics port."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.workers import chips
 from jupyter_tpu.emulator.workers.machine import Machine
 
-LARGEST_GUEST_ATTRIBUTES = 256 * 1024
-UNKNOWN_NUMBER = "0"
+LARGEST_GUEST_ATTRIBUTES = 256 * 1024  # assumed (behaviour `guest-attributes-size`); bounds what a program can store
+UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some tests
 
 
 def chips_folder(machine: Path) -> Path:
-    """Where the chips of the machine with that folder lie."""
+    """Return where the chips of the machine with that folder are."""
     return machine / "chips"
 
 
@@ -29,8 +29,8 @@ class Surroundings:
     """What all workers share.
 
     Attributes:
-        cloud: where their nodes are looked up; None: they know only what their node was when they came up.
-        project_metadata: the attributes of the project.
+        cloud: where their nodes are read; None: they know only what their node was when they came up.
+        project_metadata: returns the attributes of the project.
         metrics_port: the first choice for the port of runtime metrics; 0: any.
         api: the address of the cloud's REST API; empty until it is served.
     """
@@ -43,7 +43,7 @@ class Surroundings:
 
 
 class WorkerServices:
-    """Of one worker; `start` once, `close` once."""
+    """The services of one worker; `start` once, `close` once."""
 
     def __init__(self, machine: Machine, node: NodePb, surroundings: Surroundings) -> None:
         self._machine = machine
@@ -56,10 +56,11 @@ class WorkerServices:
 
     @property
     def node_name(self) -> str:
+        """Full name of the worker's node."""
         return str(self._node.name)
 
     async def start(self) -> None:
-        """Serve, and tell the machine's processes where.
+        """Serve, and put the addresses into the environment of the machine's processes.
 
         Raises:
             OSError: no port is free.
@@ -79,31 +80,32 @@ class WorkerServices:
     @assumed(
         "api-of-workers",
         "Programs on a worker find the API by the variable that gcloud reads, CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU; "
-        "on a real TPU VM they ask tpu.googleapis.com.",
+        "on a real TPU VM they call tpu.googleapis.com.",
     )
     def tell_api(self) -> None:
-        """From here on, logins know where the API is."""
+        """Give the address of the API to logins from here on."""
         if self._surroundings.api:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
-        """At the port of the last time where it is free: processes that outlived an emulator go on asking there."""
+        """Listen on the port of the last time if it is free: processes that outlived an emulator keep using it."""
         kept = self._machine.folder / "metadata_port"
-        wished = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+        port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:
-            port = await self._metadata.start(wished)
+            port = await self._metadata.start(port_before)
         except OSError:
             port = await self._metadata.start(0)
         kept.write_text(str(port), encoding="ascii")
         return port
 
     async def close(self) -> None:
+        """Stop serving."""
         await self._metadata.close()
         if self._metrics_port is not None:
             self._metrics_port.close()
 
     def facts(self) -> WorkerFacts:
-        """As they are now."""
+        """Return what the metadata server shows, as it is now."""
         cloud = self._surroundings.cloud
         name = self.node_name
         node = (cloud.store.node(name) if cloud is not None else None) or self._node
@@ -122,7 +124,7 @@ class WorkerServices:
 
     @assumed("guest-attributes-size", "All guest attributes of a worker together have at most 256 KiB.")
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
-        """See `metadata.server.GuestAttributeKeeper`."""
+        """Implement `metadata.server.GuestAttributeKeeper`."""
         items = {**self._guests.get(namespace, {}), key: value}
         kept = {name: text for name, text in items.items() if text is not None}
         guests = {**self._guests, namespace: kept}
@@ -133,7 +135,7 @@ class WorkerServices:
         self._guests = {name: entries for name, entries in guests.items() if entries}
 
     def guest_items(self) -> list[tuple[str, str, str]]:
-        """Namespace, key and value of what the worker's processes have put."""
+        """Return namespace, key and value of what the worker's processes have published."""
         return [(space, key, value) for space, items in self._guests.items() for key, value in items.items()]
 
 

@@ -1,4 +1,4 @@
-"""A node's startup script: run on each worker, once each time that it boots."""
+"""Runs a node's startup script on each worker, once per boot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG = ".startup-script.log"
     "It runs as the user who runs the emulator, not as root, and what it prints is in ~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
-    """Run it to its end; cancelling lets it run on."""
+    """Run the script to its end; cancelling lets it run on."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
     path.chmod(0o700)
@@ -43,11 +43,12 @@ async def run_startup_script(machine: Machine, script: str) -> None:
 
 
 def is_booting(folder: Path) -> bool:
-    """Whether the machine in this folder was down; notes that it is up from now on.
+    """Return whether the machine in this folder was down, and record that it is up from now on.
 
     A killed emulator leaves its workers running, and the next one takes them over: that is no boot.
     """
     mark = folder / "booted"
+    # this computer's own boot: after one, no process of a worker can have survived
     now = str(int(psutil.boot_time()))
     is_up = mark.exists() and mark.read_text(encoding="ascii") == now
     mark.write_text(now, encoding="ascii")
@@ -55,5 +56,5 @@ def is_booting(folder: Path) -> bool:
 
 
 def note_shutdown(folder: Path) -> None:
-    """The machine in this folder is down."""
+    """Record that the machine in this folder is down."""
     (folder / "booted").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The workers of nodes: machines with SSH doors that come up, go down and are wiped with their node."""
+"""The workers of nodes: machines with SSH servers that come up, go down and are wiped with their node."""
 
 from __future__ import annotations
 
@@ -28,12 +28,16 @@ from jupyter_tpu.emulator.workers.startup_script import is_booting, note_shutdow
 _log = logging.getLogger(__name__)
 
 OpenDoor = Callable[[Machine, int], Awaitable[Door]]
-"""Opens an SSH server for a machine on a wished port (0: any)."""
+"""Starts an SSH server for a machine on a port (0: any); raises OSError if the port is taken."""
 
 
 @dataclass(slots=True)
 class RunningWorker:
-    """A machine that is up; `door` is None when a fault closed it; `published_key` is what guest attributes say."""
+    """A machine that is up.
+
+    `door` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even after
+    the control API has changed the real one.
+    """
 
     machine: Machine
     services: WorkerServices
@@ -45,7 +49,7 @@ class Workers:
     """All workers of the emulated cloud, by the uid of their node."""
 
     def __init__(self, folder: Path, image: Image, open_door: OpenDoor, *, metrics_port: int = 0) -> None:
-        """`metrics_port`: which port runtime metrics get first (see `services.Surroundings`)."""
+        """Store the settings; `metrics_port` is the first choice for runtime metrics (see `services.Surroundings`)."""
         self._folder = folder
         self._image = image
         self._open_door = open_door
@@ -55,15 +59,15 @@ class Workers:
         self._surroundings = Surroundings(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
 
     def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
-        """Workers also take the SSH keys in the metadata of the project, as it is whenever keys are looked at."""
+        """Let workers accept the SSH keys in the project's metadata, read each time that keys are checked."""
         self._surroundings.project_metadata = project
 
     def attach(self, cloud: CloudFacts) -> None:
-        """From here on, workers know the cloud that they belong to."""
+        """Give the workers the cloud that they belong to."""
         self._surroundings.cloud = cloud
 
     def share_api(self, address: str) -> None:
-        """Workers learn where the REST API of their cloud is."""
+        """Give the workers the address of their cloud's REST API."""
         self._surroundings.api = address
         for workers in self._running.values():
             for worker in workers:
@@ -74,14 +78,15 @@ class Workers:
 
     @property
     def tokens(self) -> AccessTokens:
-        """What the metadata servers of workers give out, and the API checks."""
+        """The tokens that the metadata servers of workers give out and the API checks."""
         return self._surroundings.tokens
 
     async def start(self, node: NodePb) -> None:
-        """Bring all workers of a node up; harmless when they are."""
+        """Start all workers of a node; harmless if they are up."""
         uid = str(node.id)
         if uid in self._running:
             return
+        # before the first await, so that a second call returns at once
         self._running[uid] = []
         try:
             for worker_id in range(accelerators.accelerator(node.accelerator_type).workers):
@@ -91,13 +96,13 @@ class Workers:
             raise
 
     async def stop(self, node: NodePb) -> None:
-        """Close the doors and kill every process of the node's workers; their homes stay."""
+        """Stop the SSH servers and kill every process of the node's workers; their homes stay."""
         for worker in self._running.pop(str(node.id), []):
             await _shut_down(worker)
         await self._kill_below(self._place(node))
 
     async def remove(self, node: NodePb) -> None:
-        """`stop`, and nothing of the node's workers is left on disk."""
+        """Stop the node's workers and delete their files."""
         await self.stop(node)
         wiping = asyncio.ensure_future(asyncio.to_thread(_wipe, self._place(node)))
         self._wiping.add(wiping)  # a thread cannot be cancelled: `close` waits for it
@@ -105,7 +110,7 @@ class Workers:
         await asyncio.shield(wiping)
 
     async def remove_all(self) -> None:
-        """`close`, and nothing of any worker is left on disk."""
+        """Close, and delete the files of all workers."""
         await self.close()
         await asyncio.to_thread(_wipe, self._folder)
 
@@ -122,7 +127,7 @@ class Workers:
                 await self._kill_below(place)
 
     async def close(self) -> None:
-        """Every worker down, also those that an earlier emulator on this folder left behind."""
+        """Stop every worker, also those that an earlier emulator on this folder left running."""
         for workers in self._running.values():
             for worker in workers:
                 await _shut_down(worker)
@@ -132,7 +137,7 @@ class Workers:
         await asyncio.gather(*self._scripts, return_exceptions=True)
 
     async def _kill_below(self, place: Path) -> None:
-        """Every process of the machines in a folder."""
+        """Kill every process of the machines below a folder."""
         if tokens := tokens_below(place):
             await kill_workers(tokens)
         for machine in places_below(place):
@@ -144,7 +149,7 @@ class Workers:
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:
-        """The metadata of the node or of the project changed."""
+        """Follow a change of the node's or the project's metadata."""
         for worker in self._running.get(str(node.id), []):
             worker.machine.authorized = self._keys_of(node)
             if worker.door is not None:
@@ -152,7 +157,7 @@ class Workers:
         self.tell_change(node.name)
 
     def tell_change(self, name: str) -> None:
-        """Something that a node's metadata servers tell has changed: those who wait for it look again."""
+        """Wake the requests that wait at the node's metadata servers for a change."""
         for workers in self._running.values():
             for worker in workers:
                 if worker.services.node_name == name:
@@ -162,7 +167,7 @@ class Workers:
         return key_lines(ssh_keys(node.metadata, self._surroundings.project_metadata()))
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """What a worker publishes of itself; nothing while it is not up."""
+        """Return what a worker publishes as guest attributes; empty while it is not up."""
         workers = self._running.get(str(node.id), [])
         if node.state != State.READY or worker_id >= len(workers):
             return []
@@ -171,34 +176,40 @@ class Workers:
         return [
             ("hostkeys", "ssh-ed25519", worker.published_key),
             ("guestInventory", "Hostname", worker.machine.hostname),
-            ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud looks for
+            ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud reads
             ("emulator", "ssh-port", str(port)),
             *worker.services.guest_items(),
         ]
 
-    # -- what the control API does to workers
+    # -- faults of workers, by the control API
 
     async def close_door(self, node: NodePb, worker_id: int) -> None:
-        """The worker's SSH server dies; its processes live on."""
+        """Stop the worker's SSH server; its processes run on."""
         worker = self._worker(node, worker_id)
         await _close(worker)
         worker.door = None
 
     async def reopen_door(self, node: NodePb, worker_id: int) -> None:
+        """Restart the worker's SSH server on its port."""
         worker = self._worker(node, worker_id)
         await _close(worker)
-        worker.door = await self._open_at_kept_port(worker.machine)
+        worker.door = await self._open_at_saved_port(worker.machine)
 
     async def change_host_key(self, node: NodePb, worker_id: int) -> None:
-        """The worker answers with another host key than the one its guest attributes show."""
+        """Let the worker answer with another host key than the one its guest attributes show."""
         self._worker(node, worker_id).machine.renew_host_key()
         await self.reopen_door(node, worker_id)
 
     def doors(self, node: NodePb) -> list[Door | None]:
-        """The doors of a node's workers, by worker id; none while it is not up."""
+        """Return the SSH servers of a node's workers, by worker id; empty while it is not up."""
         return [worker.door for worker in self._running.get(str(node.id), [])]
 
     def machine(self, node: NodePb, worker_id: int) -> Machine:
+        """Return the machine of a worker.
+
+        Raises:
+            Refusal: there is no such worker, or it is not up.
+        """
         return self._worker(node, worker_id).machine
 
     def _worker(self, node: NodePb, worker_id: int) -> RunningWorker:
@@ -208,6 +219,7 @@ class Workers:
         return workers[worker_id]
 
     def _place(self, node: NodePb) -> Path:
+        # short, because Unix sockets below it have paths of at most 108 bytes; the uid keeps namesakes apart
         return self._folder / f"{node.name.rpartition('/')[2]}-{node.id % 10**8}"
 
     async def _boot(self, node: NodePb, worker_id: int) -> RunningWorker:
@@ -215,6 +227,7 @@ class Workers:
             open_machine,
             self._place(node) / str(worker_id),
             worker_id=worker_id,
+            # the form of host names of real TPU VMs
             hostname=f"t1v-n-{node.id % 16**8:08x}-w-{worker_id}",
             accelerator_type=node.accelerator_type,
             image=self._image,
@@ -224,7 +237,7 @@ class Workers:
         await services.start()
         worker = RunningWorker(machine, services, None, _public_key(machine))
         try:
-            worker.door = await self._open_at_kept_port(machine)
+            worker.door = await self._open_at_saved_port(machine)
         except BaseException:
             await _shut_down(worker)
             raise
@@ -243,12 +256,12 @@ class Workers:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a startup script could not be run: %s", error)
 
-    async def _open_at_kept_port(self, machine: Machine) -> Door:
-        """A worker keeps its port over restarts where the port is still free, so that ~/.ssh/config stays true."""
+    async def _open_at_saved_port(self, machine: Machine) -> Door:
+        """Listen on the worker's port of the last time if it is free, so that ~/.ssh/config stays valid."""
         kept = machine.folder / "port"
-        wished = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+        port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:
-            door = await self._open_door(machine, wished)
+            door = await self._open_door(machine, port_before)
         except OSError:
             door = await self._open_door(machine, 0)
         kept.write_text(str(door.port), encoding="ascii")
@@ -273,5 +286,5 @@ async def _close(worker: RunningWorker) -> None:
 
 
 def _public_key(machine: Machine) -> str:
-    """The key alone, in base64, as guest attributes carry it."""
+    """Return the key alone, in base64, as guest attributes carry it."""
     return base64.b64encode(machine.host_key.public_data).decode()
