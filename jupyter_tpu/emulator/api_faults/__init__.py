@@ -1,1 +1,1 @@
-"""Scripted faults of API calls: asked for by name, consumed in order."""
+"""Scripted faults of API calls: requested by name, consumed in order. Start with `kinds`; `scripted` applies them."""

@@ -1,7 +1,7 @@
-"""Scripted faults: asked for by name, for calls of one method, of one node or zone, and consumed in order.
+"""Scripted faults, as requested: for calls of one method, of one node or zone, consumed in order.
 
-A fault hits the next calls that it concerns: `times` of them, from the `nth` on, each with its `probability`. What it
-does to them is said by its kind (`kinds`) and done by `scripted`.
+A fault hits the next calls that it concerns: `times` of them, from the `nth` on, each with its `probability`. Its kind
+(`kinds`) names the effect, `scripted` brings it about.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jupyter_tpu.emulator.resources.errors import code_number
 
 ANY_METHOD = "*"
 
+# HTTP statuses are accepted too, because people know 503 better than UNAVAILABLE
 _HTTP_CODES = {
     400: code_pb2.INVALID_ARGUMENT,
     401: code_pb2.UNAUTHENTICATED,
@@ -33,7 +34,7 @@ _HTTP_CODES = {
     503: code_pb2.UNAVAILABLE,
     504: code_pb2.DEADLINE_EXCEEDED,
 }
-_WORDS = {
+_TEXTS = {
     code_pb2.RESOURCE_EXHAUSTED: "Resource has been exhausted (e.g. check quota).",
     code_pb2.INTERNAL: "Internal error encountered.",
     code_pb2.UNAVAILABLE: "The service is currently unavailable.",
@@ -41,21 +42,22 @@ _WORDS = {
 }
 
 
-@assumed("words-of-codes", "A refusal by the servers themselves has the words that other Google APIs use for its code.")
+@assumed("words-of-codes", "A refusal by the servers themselves has the text that other Google APIs use for its code.")
 def words_of(code: int) -> str:
-    return _WORDS.get(code) or str(code_pb2.Code.Name(code)).replace("_", " ").capitalize()
+    """Return Google's usual text for a code."""
+    return _TEXTS.get(code) or str(code_pb2.Code.Name(code)).replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One scripted fault, as it was asked for.
+    """One scripted fault, as it was requested.
 
     Attributes:
         method: such as ``CreateNode``; ``*`` for any that the kind can hit.
         target: a node or another resource (its name alone or in full) or a zone; empty for any.
         times: how many calls it hits; None: until it is cleared.
         nth: the first call that it hits, counted from 1.
-        probability: with which it hits a call; `seed` makes the draws repeatable.
+        probability: of hitting a call; `seed` makes the draws repeatable.
         applied: the call is done although its caller gets a refusal, a broken connection, or the answer late.
     """
 
@@ -75,21 +77,25 @@ class Fault:
 
     @property
     def sort(self) -> str:
+        """The sort of its kind; a call meets one fault of each."""
         return KINDS[self.kind].sort
 
     @property
     def words(self) -> str:
+        """The text of its refusal."""
         return self.message or words_of(self.code)
 
     def can_hit(self, method: str) -> bool:
+        """Return whether it can hit calls of a method."""
         return self.method in (method, ANY_METHOD) and KINDS[self.kind].fits(method)
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as the control API shows it."""
         return {**asdict(self), "code": code_pb2.Code.Name(self.code), "message": self.words}
 
 
 def _code(value: object) -> int:
-    """A google.rpc.Code by name or number, or an HTTP status."""
+    """Parse a google.rpc.Code by name or number, or an HTTP status."""
     return _HTTP_CODES[value] if isinstance(value, int) and value in _HTTP_CODES else code_number(value)
 
 
@@ -111,17 +117,17 @@ _CHECKS: Mapping[str, fields.Check] = {
 
 
 def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
-    """A fault for one of these methods, or for ``*``.
+    """Parse a fault for one of these methods, or for ``*``.
 
     Raises:
-        ValueError: says what is wrong.
+        ValueError: with what is wrong.
     """
-    asked = fields.checked(data, _CHECKS, required=("method", "kind"))
-    kind = KINDS[asked["kind"]]
-    _check_method(asked["method"], kind, methods)
-    if asked.get("seconds", 0) < 0 and kind.name != "clock_skew":
-        raise ValueError(f"seconds: {asked['seconds']:g} is less than 0")
-    return Fault(**{**_defaults(kind), **asked})
+    settings = fields.checked(data, _CHECKS, required=("method", "kind"))
+    kind = KINDS[settings["kind"]]
+    _check_method(settings["method"], kind, methods)
+    if settings.get("seconds", 0) < 0 and kind.name != "clock_skew":
+        raise ValueError(f"seconds: {settings['seconds']:g} is less than 0")
+    return Fault(**{**_defaults(kind), **settings})
 
 
 def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
@@ -132,8 +138,10 @@ def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
 
 def _defaults(kind: Kind) -> dict[str, Any]:
     defaults: dict[str, Any] = {"times": None if kind.lasts else 1, "seed": secrets.randbits(24)}
+    # the text is that of E10 and E11; ten virtual minutes are our choice
     if kind.name == "half_created":
         defaults |= {"code": code_pb2.INTERNAL, "message": "an internal error has occurred", "seconds": 600.0}
+    # the real quota is per minute (E11)
     if kind.name == "rate":
         defaults |= {"code": code_pb2.RESOURCE_EXHAUSTED, "seconds": 60.0}
     return defaults
@@ -141,7 +149,13 @@ def _defaults(kind: Kind) -> dict[str, Any]:
 
 @dataclass(slots=True, kw_only=True)
 class WaitingFault:
-    """A fault that waits: `seen` calls concerned it, it hit `struck` of them; `moments` are those that got through."""
+    """A fault that waits for calls.
+
+    Attributes:
+        seen: calls that concerned it.
+        struck: those of them that it hit.
+        moments: when the others got through; kept by the kind `rate` only.
+    """
 
     number: int
     fault: Fault
@@ -151,9 +165,10 @@ class WaitingFault:
 
     @property
     def is_used_up(self) -> bool:
+        """Whether it has hit all the calls that it was requested for."""
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def to_json(self) -> dict[str, Any]:
-        """`times` is what is left of them."""
+        """Return it as the control API shows it; `times` is what is left."""
         left = None if self.fault.times is None else self.fault.times - self.struck
         return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

@@ -10,7 +10,7 @@ Fits = Callable[[str], bool]
 
 
 class Sort(enum.StrEnum):
-    """A call meets at most one fault of each sort, so that it can be slow and fail as well."""
+    """A call meets at most one fault of each sort, so that it can be both slow and refused."""
 
     OUTCOME = "outcome"
     VIEW = "view"
@@ -19,26 +19,33 @@ class Sort(enum.StrEnum):
 
 
 def any_method(_: str) -> bool:
+    """Accept every method."""
     return True
 
 
 def starts_operation(method: str) -> bool:
+    """Accept methods that start an operation."""
     return not method.startswith(("List", "Get", "Cancel", "GenerateServiceIdentity", "DeleteOperation"))
 
 
 def shows_nodes(method: str) -> bool:
+    """Accept methods that return nodes."""
     return method in ("ListNodes", "GetNode")
 
 
 def one_of(*methods: str) -> Fits:
+    """Return a function that accepts these methods."""
     return lambda method: method in methods
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind; `meaning` is for people, `fits` tells which methods it can hit.
+    """One kind of fault.
 
-    One that `lasts` stays until it is cleared unless it is told a number of times.
+    Attributes:
+        meaning: one line for people, shown by ``fault --help``.
+        fits: whether it can hit a method.
+        lasts: it stays until it is cleared, unless a number of times is given.
     """
 
     name: str
@@ -49,13 +56,13 @@ class Kind:
 
 
 _ALL = (
-    Kind("error", "refused with CODE and MESSAGE, nothing is done; the code may be that of HTTP (429, 500, 503, 504)"),
+    Kind("error", "refused with CODE and MESSAGE, nothing is done; HTTP codes (429, 500, 503, 504) work too"),
     Kind("unavailable", "refused with 503, as by a broken front end of the real service"),
-    Kind("flaky_zone", "refused with 503 in the words that a flaky zone was seen to use"),
+    Kind("flaky_zone", "refused with 503 and the text that a flaky zone was seen to send"),
     Kind("rate", "refused with 429 above LIMIT calls in SECONDS of virtual time (default: 60)", lasts=True),
     Kind("quota", "refused with 429 and a QuotaFailure for QUOTA_ID and LIMIT"),
     Kind("api_disabled", "refused with 403 because the Cloud TPU API is off"),
-    Kind("permission_denied", "refused with 403 for want of an IAM permission"),
+    Kind("permission_denied", "refused with 403 because an IAM permission is missing"),
     Kind(
         "not_allowlisted",
         "refused with 403 because the project may not have the type",
@@ -72,7 +79,7 @@ _ALL = (
     Kind("empty", "success without a body"),
     Kind("html", "a load balancer's 502 page instead of an answer"),
     Kind("truncated", "the call is done, and its answer breaks off in the middle"),
-    Kind("unknown_enum", "the call is done, and states in its answer are none that the client knows"),
+    Kind("unknown_enum", "the call is done, and its answer has states that no client knows"),
     Kind(
         "stockout",
         "no more capacity: the operation ends with code 8",
@@ -112,7 +119,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def kind_name(value: object) -> str:
-    """Checks the name of a kind; raises ValueError with all that exist."""
+    """Return the name of a kind. Raises ValueError, naming all that exist, for any other."""
     if not isinstance(value, str) or value not in KINDS:
         raise ValueError(f"unknown kind of fault {value!r}; kinds: {', '.join(sorted(KINDS))}")
     return value

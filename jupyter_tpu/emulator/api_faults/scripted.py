@@ -1,4 +1,4 @@
-"""What scripted faults do to the call that they hit: before the call, to its operation, and to its answer."""
+"""Applies scripted faults to the call that they hit: before the call, to its operation, and to its answer."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
 
 
 _skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
-"""How far off the times are in the answer to this task's call."""
+"""Seconds by which the times are off in the answer to this task's call."""
 
 
 class ScriptedFaults:
-    """The faults of one cloud, and what they do to its calls."""
+    """The faults of one cloud, and how they change its calls."""
 
     def __init__(self, *, store: Store, clock: VirtualClock, project: str, project_number: str) -> None:
         self.table = FaultTable()
@@ -54,17 +54,18 @@ class ScriptedFaults:
         self._project_number = project_number
 
     def clear(self) -> None:
-        """No fault waits, and none goes on."""
+        """Remove all faults, also those under way."""
         self.table = FaultTable()
         self.half_created.clear()
 
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
-        """Perform a call as the faults that it meets want it.
+        """Perform a call under the faults that it meets.
 
         Raises:
             Refusal: a fault refuses the call, or the cloud does.
-            WireFault: the skin shall send something else than the answer.
+            WireFault: the transport must send something else than the answer.
         """
+        # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)
         if not self.table.waiting:
             return perform(Plan())
@@ -85,7 +86,7 @@ class ScriptedFaults:
         "The Date of an answer is the real time, however fast virtual time runs: a client compares it with its clock.",
     )
     def date(self) -> str:
-        """What the answer to this task's call carries, also where the call was refused."""
+        """Return the ``Date`` of the answer to this task's call, also if the call is refused."""
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
@@ -102,8 +103,10 @@ class ScriptedFaults:
     def _answer(self, method: str, request: Any, perform: Perform, met: Mapping[str, Fault]) -> Message:
         fault = met.get(Sort.OUTCOME)
         error = self._error_of(fault, method, request) if fault else None
+        # refused before anything is done
         if fault is not None and error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
             raise error
+        # done, and then possibly refused: the caller cannot know which
         answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
         if isinstance(error, errors.WireFault):
             error.answer = answer
@@ -112,7 +115,7 @@ class ScriptedFaults:
         return answer
 
     def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
-        """The cloud's own answer; an operation that it starts goes as the fault wants it."""
+        """Return the cloud's own answer; the operation that it starts follows the fault."""
         if fault is None:
             return perform(Plan())
         answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
@@ -121,21 +124,21 @@ class ScriptedFaults:
         return answer
 
     def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
-        """The answer as faults of view and skew show it."""
+        """Return the answer as changed by faults of view and skew."""
         view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
         answer = seen_by(view, request, perform, self._store, now) if view else perform()
         self.table.token_given(str(getattr(answer, "next_page_token", "")), now)
         return moved_in_time(answer, skew.seconds) if skew else answer
 
     def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
-        """What the caller gets instead of an answer; None where the call itself succeeds."""
+        """Return what the caller gets instead of an answer; None: the call itself succeeds."""
         if fault.kind in _WIRE:
             return errors.WireFault(_WIRE[fault.kind])
         return self._refusal(fault, method, request)
 
-    @assumed("expired-token", "A page token that has expired is refused as one that never was given: with 400.")
+    @assumed("expired-token", "A page token that has expired is refused like an invalid one: with 400.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
-        """The refusal that a fault asks for, in the words of the real service."""
+        """Return the refusal that a fault asks for, in the words of the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
@@ -157,7 +160,7 @@ class ScriptedFaults:
 
 
 def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
-    """E7 for the accelerator type that a create asks for; that of the first node of a queued resource."""
+    """Return E7 for the accelerator type that a create asks for; for a queued resource, that of its first node."""
     if "node" in request.DESCRIPTOR.fields_by_name:
         return errors.not_allowlisted(str(request.node.accelerator_type), zone)
     types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]
@@ -165,7 +168,7 @@ def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
 
 
 def plan_of(fault: Fault, zone: str) -> Plan:
-    """What a fault wants of the operation that the call starts."""
+    """Return what a fault does to the operation that the call starts."""
     if fault.kind == "stockout":
         return Plan(verdict=errors.stockout(zone))
     if fault.kind in ("operation_error", "half_created"):

@@ -12,11 +12,11 @@ from jupyter_tpu.emulator.resources.targets import target_of, zone_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What of a call decides which faults it meets.
+    """The properties of a call that decide which faults it meets.
 
     Attributes:
-        target: the resource that it names, in full; for a create the one that is to be made.
-        about: another resource that it is about: that of an operation; empty when there is none.
+        target: the resource that it names, in full; for a create the one to be created.
+        about: the resource of the operation that it names; empty if it names none.
         now: virtual moment.
     """
 
@@ -28,13 +28,13 @@ class Call:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a fault may call its target."""
+        """The names by which a fault can target it."""
         resources = [self.target, self.about]
         return frozenset([*resources, *(name.rpartition("/")[2] for name in resources), zone_of(self.target)])
 
 
 def made_by(method: str, request: Any) -> str:
-    """The resource that a call names or, for a create, makes."""
+    """Return the resource that a call names or, for a create, creates."""
     parent = target_of(request)
     if method == "CreateNode":
         return f"{parent}/nodes/{request.node_id}"
@@ -45,7 +45,7 @@ def made_by(method: str, request: Any) -> str:
 
 @dataclass(slots=True)
 class FaultTable:
-    """Faults waiting for their calls, in the order in which they were asked for."""
+    """Faults waiting for their calls, in the order in which they were requested."""
 
     waiting: list[WaitingFault] = field(default_factory=list)
     _number: int = 0
@@ -53,25 +53,28 @@ class FaultTable:
     _tokens: dict[str, float] = field(default_factory=dict)
 
     def add(self, fault: Fault) -> WaitingFault:
+        """Add a fault."""
         self._number += 1
+        # a generator for each fault: others do not change its draws
         self._draws[self._number] = random.Random(fault.seed)
         self.waiting.append(WaitingFault(number=self._number, fault=fault))
         return self.waiting[-1]
 
     def clear(self) -> None:
+        """Remove all."""
         self.waiting.clear()
         self._draws.clear()
         self._tokens.clear()
 
     def remove(self, number: int) -> bool:
-        """False when no such fault waits."""
+        """Remove one; return False if no such fault waits."""
         found = [each for each in self.waiting if each.number == number]
         for waiting in found:
             self._forget(waiting)
         return bool(found)
 
     def take(self, call: Call) -> dict[str, Fault]:
-        """The faults that a call meets, by sort; each is used up once."""
+        """Return the faults that a call meets, by sort; each counts as used once."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):
@@ -81,7 +84,7 @@ class FaultTable:
         return met
 
     def token_given(self, token: str, now: float) -> None:
-        """A page token was handed out; remembered while a fault waits that lets tokens expire."""
+        """Record a page token that was handed out, if a fault waits that lets tokens expire."""
         if token and any(each.fault.kind == "expired_token" for each in self.waiting):
             self._tokens[token] = now
 
@@ -96,7 +99,7 @@ class FaultTable:
         return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
 
     def _is_old(self, call: Call, seconds: float) -> bool:
-        """A token that was given before the fault was asked for is older than any."""
+        """Return whether the token is too old; one from before the fault was requested is older than any."""
         given = self._tokens.get(call.page_token)
         return bool(call.page_token) and (given is None or call.now - given >= seconds)
 
@@ -116,7 +119,7 @@ def _concerns(fault: Fault, call: Call) -> bool:
 
 
 def _is_too_often(waiting: WaitingFault, now: float) -> bool:
-    """Counts the calls that get through."""
+    """Return whether the call is one too many; counts the calls that get through."""
     recent = [moment for moment in waiting.moments if now - moment < waiting.fault.seconds]
     is_over = len(recent) >= waiting.fault.limit
     waiting.moments = recent if is_over else [*recent, now]

@@ -1,4 +1,4 @@
-"""What an answer shows when a scripted fault bends it: nodes too late or too long, timestamps that are off."""
+"""Changes answers for scripted faults: nodes too late or too long, timestamps that are off, unknown states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN_ENUM = 99
 
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
-    """The answer to a ListNodes or GetNode as a reader sees it who is `fault.seconds` behind."""
+    """Return the answer to ListNodes or GetNode as a reader sees it who is `fault.seconds` behind."""
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":
         return _without_young(perform(), since)
@@ -65,7 +65,7 @@ def _found_or_removed(name: str, perform: Callable[[], Any], store: Store, since
 
 
 def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
-    """Whether a removed node stood on this page, and does not stand there again."""
+    """Return whether a removed node was on this page, and no node of its name is there now."""
     location = parse_location(request.parent, "parent")
     if not (location.is_wildcard or node.name.split("/")[3] == location.zone):
         return False
@@ -75,7 +75,7 @@ def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
 
 
 def moved_in_time(answer: Message, seconds: float) -> Message:
-    """A copy with every timestamp so many seconds later."""
+    """Return a copy with every timestamp so many seconds later."""
     moved = type(answer)()
     moved.CopyFrom(answer)
     _move(moved, round(seconds * NANOS))
@@ -96,7 +96,7 @@ def _move(message: Any, nanos: int) -> None:
 
 
 def _unpacked(message: any_pb2.Any) -> Message | None:
-    """None for a type that is not loaded."""
+    """Return the message inside; None: its type is not loaded."""
     try:
         descriptor = descriptor_pool.Default().FindMessageTypeByName(message.TypeName())
     except KeyError:
@@ -107,7 +107,7 @@ def _unpacked(message: any_pb2.Any) -> Message | None:
 
 
 def _parts(message: Any) -> Iterator[Any]:
-    """The messages directly inside; maps hold none that matters here."""
+    """Yield the messages directly inside; no map of the API holds any with a time or a state."""
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
@@ -115,16 +115,16 @@ def _parts(message: Any) -> Iterator[Any]:
 
 
 def with_unknown_states(answer: Message) -> Message:
-    """A copy in which every field `state` that is an enum holds a number that nobody knows."""
-    strange = type(answer)()
-    strange.CopyFrom(answer)
-    _make_strange(strange)
-    return strange
+    """Return a copy in which every enum field `state` has a number that no client knows."""
+    changed = type(answer)()
+    changed.CopyFrom(answer)
+    _set_unknown_states(changed)
+    return changed
 
 
-def _make_strange(message: Any) -> None:
+def _set_unknown_states(message: Any) -> None:
     state = message.DESCRIPTOR.fields_by_name.get("state")
     if state is not None and state.enum_type is not None:
         message.state = UNKNOWN_ENUM
     for part in _parts(message):
-        _make_strange(part)
+        _set_unknown_states(part)

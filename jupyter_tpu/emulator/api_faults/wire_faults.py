@@ -1,4 +1,4 @@
-"""What the skins send instead of an answer when a scripted fault concerns the wire.
+"""What is sent instead of an answer when a scripted fault concerns the wire.
 
 Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
 ``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).
@@ -19,10 +19,10 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import WireFault
 
 Rendered = Callable[[Message], dict[str, Any]]
-"""How the REST skin shows an answer."""
+"""How the REST server shows an answer."""
 
 Converted = Callable[[Message], Message]
-"""How the gRPC skin shows an answer: in the client's API version."""
+"""How the gRPC server shows an answer: in the client's API version."""
 
 UNKNOWN_NAME = "STATE_OF_A_LATER_VERSION"
 
@@ -36,9 +36,9 @@ BAD_GATEWAY = b"""<!DOCTYPE html>
 """
 
 
-@assumed("html-502", "A front end that reaches no server answers 502 with a page in HTML; the page's words are ours.")
+@assumed("html-502", "A front end that reaches no server answers 502 with a page in HTML; its text is ours.")
 def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> web.StreamResponse:
-    """What an HTTP client gets."""
+    """Return what an HTTP client gets."""
     if fault.kind == "html":
         return web.Response(body=BAD_GATEWAY, status=502, content_type="text/html", charset="utf-8")
     if fault.kind == "empty":
@@ -47,29 +47,29 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
         whole = json.dumps(rendered(fault.answer)).encode()
         return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
     if fault.kind == "unknown_enum" and fault.answer is not None:
-        return web.json_response(with_strange_states(rendered(fault.answer)))
+        return web.json_response(with_unknown_state_names(rendered(fault.answer)))
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
 
 
-def with_strange_states(shown: Any) -> Any:
-    """The same JSON with every state replaced by one that nobody knows."""
+def with_unknown_state_names(shown: Any) -> Any:
+    """Return the same JSON with every state replaced by one that no client knows."""
     if isinstance(shown, list):
-        return [with_strange_states(each) for each in shown]
+        return [with_unknown_state_names(each) for each in shown]
     if isinstance(shown, dict):
-        return {name: _strange(name, value) for name, value in shown.items()}
+        return {name: _changed(name, value) for name, value in shown.items()}
     return shown
 
 
-def _strange(name: str, value: Any) -> Any:
+def _changed(name: str, value: Any) -> Any:
     if name == "state" and isinstance(value, str | int):
         return UNKNOWN_NAME if isinstance(value, str) else UNKNOWN_ENUM
-    return with_strange_states(value)
+    return with_unknown_state_names(value)
 
 
 async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> Message | bytes:
-    """What the server hands to a gRPC client, which sees a broken connection or a 502 as UNAVAILABLE."""
+    """Return what a gRPC client gets; it sees a broken connection or a 502 as UNAVAILABLE."""
     if fault.kind == "html":
         return await _unavailable(context, "Received http2 header with status: 502")
     if fault.kind == "empty":
@@ -82,15 +82,15 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
 
 
 def _cut(whole: bytes) -> bytes:
-    """Without its last byte, which no message can miss; of an empty one, what is none."""
+    """Return the bytes without the last, which no message can lack; for an empty message, bytes that are none."""
     return whole[:-1] or b"\x0a"
 
 
-async def _unavailable(context: Any, words: str) -> Message:
-    await context.abort(grpc.StatusCode.UNAVAILABLE, words)
+async def _unavailable(context: Any, text: str) -> Message:
+    await context.abort(grpc.StatusCode.UNAVAILABLE, text)
     raise AssertionError("abort raises")
 
 
 def serialised(answer: Message | bytes) -> bytes:
-    """The bytes of a gRPC answer; a fault may have made them already."""
+    """Return the bytes of a gRPC answer; a fault may have made them already."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()

@@ -1,1 +1,1 @@
-"""The control API ``/emulator/v1/…``: what tests and the demo ask of the emulator itself, and a client for it."""
+"""The control API ``/emulator/v1/…``, by which tests and the demo steer the emulator, and a client for it."""

@@ -1,4 +1,4 @@
-"""Which node a person means: its name alone, or in full where two zones have one of that name."""
+"""Finds the node that a person means: by its id alone, or by its full name where two zones have one of that id."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jupyter_tpu.emulator.resources.names import last_part
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.store.database import Store
 
-_SHOWN = 10
+_SHOWN = 10  # names in a refusal: enough to recognise a typo
 
 
 def node_called(store: Store, name: str) -> NodePb:
-    """The node of this name.
+    """Return the node of this name.
 
     Raises:
-        Refusal: there is none, or there are several; says which ones there are.
+        Refusal: there is none, or there are several; names those that exist.
     """
     found = nodes_called(store, name)
     if len(found) == 1:
@@ -25,14 +25,16 @@ def node_called(store: Store, name: str) -> NodePb:
 
 
 def nodes_called(store: Store, name: str) -> list[NodePb]:
-    """The one of a full name, or all whose names end so."""
+    """Return the node of a full name, or all whose id it is."""
     in_full = store.node(name)
     return [in_full] if in_full else [node for node in store.nodes() if last_part(node.name) == name]
 
 
 def _several(name: str, nodes: list[NodePb]) -> errors.Refusal:
     names = ", ".join(node.name for node in nodes)
-    return _refusal(code_pb2.INVALID_ARGUMENT, f"{len(nodes)} nodes are called {name[:80]!r}; say which one: {names}")
+    return _refusal(
+        code_pb2.INVALID_ARGUMENT, f"{len(nodes)} nodes are called {name[:80]!r}; give the full name: {names}"
+    )
 
 
 def _none(name: str, store: Store) -> errors.Refusal:

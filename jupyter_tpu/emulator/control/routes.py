@@ -1,4 +1,4 @@
-"""The control API, ``/emulator/v1/…`` on the REST port: what tests and the demo ask of the emulator itself."""
+"""The control API, ``/emulator/v1/…`` on the REST port, by which tests and the demo steer the emulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLOCK: Mapping[str, fields.Check] = {
     "scale": fields.scale,
     "advance_s": fields.positive,
     "paused": fields.flag,
-    "settle": fields.flag,  # a jump always waits for what falls due
+    "settle": fields.flag,  # accepted and ignored: a jump always waits for what falls due
 }
 _METRICS: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, **CHECKS}
 _WORKER: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, "action": fields.text}
@@ -46,6 +46,7 @@ class ControlRoutes:
         self._cloud = cloud
 
     def add_to(self, app: web.Application) -> None:
+        """Serve the routes."""
         rules = ControlRules(self._cloud)
         for verb, path, answer in (
             ("GET", "info", self.info),
@@ -79,28 +80,34 @@ class ControlRoutes:
             app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
 
     async def info(self, _: web.Request) -> Any:
+        """Return project, version, process id and clock."""
         return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
 
     async def state(self, _: web.Request) -> Any:
+        """Return all of the cloud at once."""
         return state_of(self._cloud)
 
     async def behaviours(self, _: web.Request) -> Any:
+        """Return what is imitated, and how it is known."""
         return {"behaviours": [each.to_json() for each in behaviours()]}
 
     async def ledger(self, _: web.Request) -> Any:
+        """Return what all nodes cost."""
         now = self._cloud.told_time()
         return ledger_json(self._cloud.ledger.bills(now), now)
 
     async def faults(self, _: web.Request) -> Any:
+        """Return the faults that wait for their call."""
         return {"faults": faults_json(self._cloud)}
 
     async def add_fault(self, request: web.Request) -> Any:
+        """Script a fault; return all that wait."""
         fault = fault_from_json(await json_object(request), self._cloud.methods)
         self._cloud.scripted.table.add(fault)
         return await self.faults(request)
 
     async def clear_faults(self, request: web.Request) -> Any:
-        """All of them, or with ``?id=3`` one."""
+        """Remove all faults, or with ``?id=3`` one."""
         table, number = self._cloud.scripted.table, request.query.get("id")
         if number is None:
             table.clear()
@@ -109,54 +116,57 @@ class ControlRoutes:
         return await self.faults(request)
 
     async def clock(self, _: web.Request) -> Any:
+        """Return the virtual time."""
         return self._time()
 
     async def set_clock(self, request: web.Request) -> Any:
-        asked = fields.checked(await json_object(request), _CLOCK)
-        self._cloud.time.run(scale=asked.get("scale"), is_paused=asked.get("paused"))
-        if "advance_s" in asked:
-            await self._cloud.time.jump(asked["advance_s"])
+        """Change how time runs, and jump ahead."""
+        settings = fields.checked(await json_object(request), _CLOCK)
+        self._cloud.time.run(scale=settings.get("scale"), is_paused=settings.get("paused"))
+        if "advance_s" in settings:
+            await self._cloud.time.jump(settings["advance_s"])
         return self._time()
 
     async def workers(self, request: web.Request) -> Any:
-        """Where the workers of a node are on this machine."""
+        """Return where the workers of a node are on this machine."""
         node = node_called(self._cloud.store, request.query["node"])
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
         return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
 
     async def change_worker(self, request: web.Request) -> Any:
-        """Faults of one worker: its SSH server goes away, comes back, or shows another host key."""
-        asked = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
+        """Break one worker: its SSH server stops, restarts, or shows another host key."""
+        settings = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
         workers = self._cloud.workers
         actions = {
             "close_ssh": workers.close_door,
             "open_ssh": workers.reopen_door,
             "change_host_key": workers.change_host_key,
         }
-        act = actions.get(asked["action"])
+        act = actions.get(settings["action"])
         if act is None:
-            raise ValueError(f"action: {asked['action'][:40]!r} is none of {', '.join(actions)}")
-        await act(node_called(self._cloud.store, asked["node"]), asked.get("worker_id", 0))
+            raise ValueError(f"action: {settings['action'][:40]!r} is none of {', '.join(actions)}")
+        await act(node_called(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
         return {}
 
     async def lay_down_metrics(self, request: web.Request) -> Any:
-        """What the chips of a node's workers, or of one, are to tell; without any metric what is measured again."""
-        asked = fields.checked(await json_object(request), _METRICS, required=("node",))
-        node, worker_id = node_called(self._cloud.store, asked.pop("node")), asked.pop("worker_id", None)
+        """Script what the chips of a node's workers, or of one, report; without any metric, measure again."""
+        settings = fields.checked(await json_object(request), _METRICS, required=("node",))
+        node, worker_id = node_called(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
         machines = [self._cloud.workers.machine(node, index) for index in workers]
         for machine in machines:
-            lay_down(chips_folder(machine.folder), Script(**asked) if asked else None)
-        return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(asked)}
+            lay_down(chips_folder(machine.folder), Script(**settings) if settings else None)
+        return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(settings)}
 
     async def links(self, request: web.Request) -> Any:
-        """The fault proxies before the workers of a node, or of all nodes."""
+        """Return the fault proxies before the workers of a node, or of all nodes."""
         return {"links": [link.to_json() for link in links_to(self._cloud, request.query.get("node", ""))]}
 
     async def fault_link(self, request: web.Request) -> Any:
-        asked = await json_object(request)
-        node, worker_id = fields.text(asked.pop("node")), asked.pop("worker_id", None)
-        fault = link_fault_from_json(asked)
+        """Break the links to a node's workers, or to one."""
+        settings = await json_object(request)
+        node, worker_id = fields.text(settings.pop("node")), settings.pop("worker_id", None)
+        fault = link_fault_from_json(settings)
         links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
             raise self._no_link(node, worker_id)
@@ -165,15 +175,16 @@ class ControlRoutes:
         return {"links": [link.to_json() for link in links]}
 
     def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
-        """Why there is none; raises the refusal of a node that there is not."""
+        """Return why there is none; raise the refusal of a node that does not exist."""
         node = node_called(self._cloud.store, name)
         if not links_to(self._cloud, name):
-            words = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
+            reason = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
         else:
-            words = f"has no worker {worker_id!r}"
-        return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The node {node.name} {words}"))
+            reason = f"has no worker {worker_id!r}"
+        return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The node {node.name} {reason}"))
 
     async def reset(self, request: web.Request) -> Any:
+        """Empty the project."""
         fields.checked(await json_object(request), {})
         await self._cloud.reset()
         return {}
@@ -189,9 +200,9 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
         except errors.Refusal as refusal:
             return refused(refusal.status)
         except DiskFull as error:
-            return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and ask again."))
+            return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and try again."))
         except KeyError as error:
-            return _bad_request(f"{error.args[0]} is missing or not known")
+            return _bad_request(f"{error.args[0]} is missing or unknown")
         except (TypeError, ValueError) as error:
             return _bad_request(str(error))
 

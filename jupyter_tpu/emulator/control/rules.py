@@ -1,4 +1,4 @@
-"""The part of the control API that is about the rules of the project, and about what takes its nodes away."""
+"""The part of the control API for the rules of the project, and for preemption and maintenance."""
 
 from __future__ import annotations
 
@@ -58,53 +58,56 @@ class ControlRules:
         self._cloud = cloud
 
     async def project(self, _: web.Request) -> Any:
+        """Return the switches of the project."""
         return self._cloud.rules.project.switches.to_json()
 
     async def change_project(self, request: web.Request) -> Any:
-        asked = await json_object(request)
+        """Change switches; return all."""
+        settings = await json_object(request)
         with self._cloud.store.transaction():
-            switches = self._cloud.rules.project.change(asked)
-        self._cloud.timeline.arm()
+            switches = self._cloud.rules.project.change(settings)
+        self._cloud.timeline.arm()  # a queued resource that waited may have room now
         return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:
-        """Those that are limited or used."""
+        """Return the quotas that are limited or used."""
         uses = self._cloud.rules.quotas.uses(self._cloud.held())
         return {"quotas": [use.to_json() for use in uses]}
 
     async def set_quota(self, request: web.Request) -> Any:
-        """A limit in a zone or region, as the quota counts; null for no limit."""
-        asked = fields.checked(await json_object(request), _QUOTA, required=("quota_id", "limit"))
-        limit = UNLIMITED if asked["limit"] is None else asked["limit"]
+        """Limit a quota in a zone or region, as it counts; null for no limit."""
+        settings = fields.checked(await json_object(request), _QUOTA, required=("quota_id", "limit"))
+        limit = UNLIMITED if settings["limit"] is None else settings["limit"]
         with self._cloud.store.transaction():
-            self._cloud.rules.quotas.set_limit(asked["quota_id"], _place(asked), limit)
+            self._cloud.rules.quotas.set_limit(settings["quota_id"], _place(settings), limit)
         self._cloud.timeline.arm()
         return await self.quotas(request)
 
     async def capacity(self, _: web.Request) -> Any:
-        """Pools that somebody set; all others are unlimited."""
+        """Return the pools that were set; all others are unlimited."""
         return {"capacity": self._cloud.rules.capacity.uses(self._cloud.store.occupying_nodes())}
 
     async def set_capacity(self, request: web.Request) -> Any:
-        asked = fields.checked(await json_object(request), _CAPACITY, required=("zone", "family"))
-        if "chips" not in asked and "script" not in asked:
+        """Set a pool to a number, a script or a random walk."""
+        settings = fields.checked(await json_object(request), _CAPACITY, required=("zone", "family"))
+        if "chips" not in settings and "script" not in settings:
             raise ValueError("chips (null: unlimited) or a script is missing")
         with self._cloud.store.transaction():
-            capacity.change(self._cloud.rules.capacity, asked)
+            capacity.change(self._cloud.rules.capacity, settings)
         self._cloud.timeline.arm()
         return await self.capacity(request)
 
     async def stock_out(self, request: web.Request) -> Any:
-        """No room, or only so many chips, in a zone for a while; ``for_s`` 0 ends it, none lasts until then."""
-        asked = fields.checked(await json_object(request), _STOCKOUT, required=("zone",))
+        """Leave no room, or only so many chips, in a zone for a while; ``for_s`` 0 ends it, none lasts until then."""
+        settings = fields.checked(await json_object(request), _STOCKOUT, required=("zone",))
         with self._cloud.store.transaction():
-            self._stock_out(asked)
+            self._stock_out(settings)
         self._cloud.timeline.arm()
         return await self.capacity(request)
 
-    def _stock_out(self, asked: Mapping[str, Any]) -> None:
-        pools, zone, family = self._cloud.rules.capacity, asked["zone"], asked.get("family", "")
-        chips, for_s = asked.get("chips", 0), asked.get("for_s")
+    def _stock_out(self, settings: Mapping[str, Any]) -> None:
+        pools, zone, family = self._cloud.rules.capacity, settings["zone"], settings.get("family", "")
+        chips, for_s = settings.get("chips", 0), settings.get("for_s")
         if not chips:
             pools.stock_out(zone, family, for_s)
             return
@@ -112,46 +115,51 @@ class ControlRules:
             pools.set_script(zone, each, [(0.0, chips)] if for_s is None else [(0.0, chips), (for_s, None)])
 
     async def preempt(self, request: web.Request) -> Any:
-        """At once, or with `notice_s` seconds of notice to its workers."""
-        asked = fields.checked(await json_object(request), _PREEMPT, required=("node",))
-        node = node_called(self._cloud.store, asked["node"])
-        if asked.get("notice_s"):
-            self._cloud.notices.give(node, asked["notice_s"])
+        """Preempt a node, at once or with `notice_s` seconds of notice to its workers."""
+        settings = fields.checked(await json_object(request), _PREEMPT, required=("node",))
+        node = node_called(self._cloud.store, settings["node"])
+        if settings.get("notice_s"):
+            self._cloud.notices.give(node, settings["notice_s"])
         else:
             await self._cloud.effects.preempt(node)
         self._cloud.timeline.arm()
         return {"node": node.name}
 
     async def maintenance(self, _: web.Request) -> Any:
-        """What is planned or going on."""
+        """Return the maintenance that is planned or under way."""
         return {"maintenance": [event.to_json() for event in self._cloud.maintenance.events()]}
 
     async def announce_maintenance(self, request: web.Request) -> Any:
-        asked = fields.checked(await json_object(request), _MAINTENANCE, required=("node",))
-        node = node_called(self._cloud.store, asked["node"])
+        """Plan maintenance of a node."""
+        settings = fields.checked(await json_object(request), _MAINTENANCE, required=("node",))
+        node = node_called(self._cloud.store, settings["node"])
         with self._cloud.store.transaction():
-            self._cloud.maintenance.announce(node, asked.get("kind", "SCHEDULED"), asked.get("in_s"))
+            self._cloud.maintenance.announce(node, settings.get("kind", "SCHEDULED"), settings.get("in_s"))
         self._cloud.timeline.arm()
         return await self.maintenance(request)
 
     async def reservations(self, _: web.Request) -> Any:
+        """Return all reservations."""
         return {"reservations": self._cloud.rules.reservations.to_json()}
 
     async def set_reservation(self, request: web.Request) -> Any:
-        """Make or change one; 0 chips take it away."""
+        """Create or change one; 0 chips remove it."""
         reservation = reservation_from_json(await json_object(request))
         with self._cloud.store.transaction():
             self._cloud.rules.reservations.set(reservation)
         return await self.reservations(request)
 
 
-def _place(asked: Mapping[str, Any]) -> str:
-    """The zone or region that a quota's limit is of. Raises ValueError when it is another kind of place, or none."""
-    scope = parse_quota_id(asked["quota_id"]).scope
-    place = asked.get(scope)
+def _place(settings: Mapping[str, Any]) -> str:
+    """Return the zone or region that a quota's limit is for.
+
+    Raises ValueError if it is of the other kind, or missing.
+    """
+    scope = parse_quota_id(settings["quota_id"]).scope
+    place = settings.get(scope)
     known = accelerators.zones() if scope == "zone" else sorted({*map(accelerators.region_of, accelerators.zones())})
     if place is None:
-        raise ValueError(f"{scope} is missing: {asked['quota_id']} counts per {scope}")
+        raise ValueError(f"{scope} is missing: {settings['quota_id']} counts per {scope}")
     if place not in known:
         raise ValueError(f"{place[:40]!r} is not a {scope} with TPUs; there are {', '.join(known)}")
     return str(place)

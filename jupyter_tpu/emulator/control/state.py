@@ -1,4 +1,4 @@
-"""All of the emulated cloud at once, for a page that shows it."""
+"""All of the emulated cloud in one answer, for a page that shows it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jupyter_tpu.emulator.ssh.door import WorkerLink, worker_links
 from jupyter_tpu.emulator.store.ledger import SPOT, totals_json
 
 MOST = 500
-"""So many nodes and queued resources are shown, those that were made last."""
+"""Most nodes and queued resources that are shown, the newest; bounds an answer that a page reads every few seconds."""
 
 
 def state_of(cloud: Cloud) -> dict[str, Any]:
-    """What the project has, what is set, what waits, and what it costs."""
+    """Return what the project has, what is set, what waits, and what it costs."""
     now = cloud.told_time()
     nodes = cloud.store.nodes()
     bills = cloud.ledger.bills(now)
@@ -42,6 +42,7 @@ def _created(node: NodePb) -> int:
 
 
 def node_json(cloud: Cloud, node: NodePb) -> dict[str, Any]:
+    """Return a node as the page shows it."""
     return {
         "name": node.name,
         "state": state_name(node),
@@ -52,6 +53,7 @@ def node_json(cloud: Cloud, node: NodePb) -> dict[str, Any]:
 
 
 def queued_json(cloud: Cloud, nodes: list[NodePb]) -> list[dict[str, Any]]:
+    """Return the queued resources as the page shows them."""
     names: dict[str, list[str]] = {}
     for node in nodes:
         names.setdefault(last_part(node.queued_resource), []).append(node.name)
@@ -64,11 +66,11 @@ def _queued_json(queued: QueuedRecord, nodes: list[str]) -> dict[str, Any]:
 
 
 def faults_json(cloud: Cloud) -> list[dict[str, Any]]:
-    """Scripted faults that wait for their calls."""
+    """Return the scripted faults that wait for their calls."""
     return [fault.to_json() for fault in cloud.scripted.table.waiting]
 
 
 def links_to(cloud: Cloud, name: str = "") -> list[WorkerLink]:
-    """To the nodes of this name, in full or the last part of it; to all nodes without one."""
+    """Return the links to the nodes of this name, in full or the last part of it; without a name, to all nodes."""
     nodes = [node for node in cloud.store.nodes() if name in ("", node.name, last_part(node.name))]
     return [link for node in nodes for link in worker_links(node.name, cloud.workers.doors(node))]

@@ -1,1 +1,1 @@
-"""Maintenance of nodes: announced, simulated or started by hand."""
+"""Maintenance of nodes: announced, simulated or started by hand. Start with `maintenance`."""

@@ -1,4 +1,4 @@
-"""Maintenance of a node as a value: what is planned or going on, and how the API shows it."""
+"""Maintenance of a node as a value: what is planned or under way, and how the API shows it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 SCHEDULED, UNSCHEDULED = "SCHEDULED", "UNSCHEDULED"
-NOTICE_S = 7 * 86_400.0
-WINDOW_S = 4 * 3600.0
+NOTICE_S = 7 * 86_400.0  # documented (behaviour `upcoming-maintenance`)
+WINDOW_S = 4 * 3600.0  # this and the next: assumed (behaviour `maintenance-window`)
 DURATION_S = 300.0
 
 
@@ -24,7 +24,7 @@ class MaintenanceEvent:
         node: its full name; `uid`: its id, since another node may get the name.
         kind: ``SCHEDULED`` or ``UNSCHEDULED``.
         starts, ends: virtual moments of the maintenance itself.
-        worker_id: whose host is maintained.
+        worker_id: the worker whose host is maintained.
         is_ongoing: it has begun.
         is_down: it has begun, and the node's workers are down.
         operation: name of the operation that ends with it; empty for none.
@@ -42,18 +42,21 @@ class MaintenanceEvent:
 
     @property
     def can_reschedule(self) -> bool:
+        """Whether the user may start it early."""
         return self.kind == SCHEDULED and not self.is_ongoing
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as it is stored."""
         return asdict(self)
 
 
 def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
-    """Maintenance of a node from a virtual moment on."""
+    """Return maintenance of a node from a virtual moment on."""
     return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
 
 
 def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
+    """Return what `MaintenanceEvent.to_json` gave."""
     return MaintenanceEvent(**data)
 
 
@@ -69,7 +72,7 @@ def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
     "A window is open for 4 h, it cannot be moved later, and the maintenance takes the first 5 min of it.",
 )
 def shown(event: MaintenanceEvent) -> dict[str, Any]:
-    """``upcomingMaintenance`` of the node, as in REST."""
+    """Return ``upcomingMaintenance`` of the node, as in REST."""
     return {
         "type": event.kind,
         "canReschedule": event.can_reschedule,
@@ -81,5 +84,5 @@ def shown(event: MaintenanceEvent) -> dict[str, Any]:
 
 
 def rfc3339(moment: float) -> str:
-    """``2026-11-21T22:00:00Z``."""
+    """Return a moment such as ``2026-11-21T22:00:00Z``."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

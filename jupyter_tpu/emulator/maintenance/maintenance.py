@@ -1,6 +1,6 @@
-"""Maintenance of nodes: announced, simulated or started by hand; the node is REPAIRING meanwhile, then READY again.
+"""Maintenance of nodes: announced, simulated or started by hand. The node is REPAIRING meanwhile, then READY again.
 
-What is planned is kept. Every step can happen twice, when the emulator died in the middle of it.
+Plans are stored. Every step can happen twice, if the emulator died in the middle of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 class Maintenance:
     """Plans, begins and ends maintenance; an agenda of the timeline.
 
-    `node_changed` and `notice_changed` are told of each change of a node, and (by its name) of what it is told.
+    `node_changed` is called with each node that changes, `notice_changed` with the name of each node whose metadata
+    change.
     """
 
     def __init__(
@@ -77,25 +78,28 @@ class Maintenance:
         return event
 
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
-        """Maintain a READY node, whatever was planned for it; `operation` ends with the last maintenance it began."""
+        """Maintain a READY node in place of what was planned; `operation` ends with the last maintenance it began."""
         event = planned(node, kind, self._clock.now())
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
 
     def event_of(self, node: NodePb) -> MaintenanceEvent | None:
-        """What is planned or going on at a node."""
+        """Return what is planned or under way at a node; None: nothing."""
         event = self._events.get(node.name)
         return event if event is not None and event.uid == str(node.id) else None
 
     def events(self) -> list[MaintenanceEvent]:
+        """Return all that is planned or under way."""
         return list(self._events.values())
 
     def clear(self) -> None:
+        """Forget all, as a reset does."""
         self._events.clear()
         self._kept.forget()
 
     # -- the agenda
 
     def waiting(self) -> list[Due]:
+        """Return the begin or the end of each maintenance."""
         return [self._due(event) for event in self._events.values()]
 
     def _due(self, event: MaintenanceEvent) -> Due:
@@ -117,6 +121,7 @@ class Maintenance:
             return
         if node.state == State.REPAIRING:
             await self._workers.stop(node)
+        # a step of its own: an emulator that dies before stops the workers again, one that dies after only ends
         with self._store.transaction():
             self._save(replace(event, is_down=True))
 
@@ -130,7 +135,7 @@ class Maintenance:
 
     async def _bring_back(self, event: MaintenanceEvent) -> None:
         node = self._node_of(event)
-        if node is None or node.state != State.REPAIRING:  # its deletion began while its workers came up
+        if node is None or node.state != State.REPAIRING:  # deleted while its workers came up
             if node is not None:
                 await self._workers.stop(node)
             return
@@ -155,13 +160,13 @@ class Maintenance:
         return ongoing
 
     def _drop(self, event: MaintenanceEvent) -> None:
-        """The node is gone, stopped or preempted: there is nothing to maintain."""
+        """Forget maintenance of a node that is gone, stopped or preempted."""
         with self._store.transaction():
             self._forget(event)
             self._finish_operation(event, None)
 
     def _finish_operation(self, event: MaintenanceEvent, node: NodePb | None) -> None:
-        """With the last maintenance that belongs to it."""
+        """Finish the operation, with the last maintenance that belongs to it."""
         operation = self._store.operation(event.operation) if event.operation else None
         others = [each for each in self._events.values() if each.operation == event.operation]
         if operation is None or operation.is_done or others:
@@ -171,24 +176,24 @@ class Maintenance:
         error = operation.verdict or (errors.cancelled() if result is None else None)
         self._operations.finish(operation, error=error, result=result)
 
-    # -- what is kept
+    # -- what is stored
 
     def _save(self, event: MaintenanceEvent) -> None:
         self._events[event.node] = event
         self._store.save_extras(event.node, {**self._store.extras(event.node), EXTRA: shown(event)})
-        self._keep(event)
+        self._write(event)
 
     def _forget(self, event: MaintenanceEvent) -> None:
         self._events.pop(event.node, None)
         extras = self._store.extras(event.node)
         self._store.save_extras(event.node, {name: value for name, value in extras.items() if name != EXTRA})
-        self._keep(event)
+        self._write(event)
 
-    def _keep(self, event: MaintenanceEvent) -> None:
+    def _write(self, event: MaintenanceEvent) -> None:
         self._kept.write([each.to_json() for each in self._events.values()])
         self._notice_changed(event.node)
 
     def _node_of(self, event: MaintenanceEvent) -> NodePb | None:
-        """None when it is gone, also if another has its name."""
+        """Return the node; None: it is gone, even if another has its name."""
         node = self._store.node(event.node)
         return node if node is not None and str(node.id) == event.uid else None

@@ -1,4 +1,4 @@
-"""The methods of v2alpha1 that are about maintenance."""
+"""The API methods of v2alpha1 on maintenance."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class MaintenanceMethods:
         self._maintenance = maintenance
 
     def handlers(self) -> dict[str, Callable[[ApiRequest], Message]]:
+        """Return the handler of each API method."""
         return {
             "SimulateMaintenanceEvent": self.simulate,
             "PerformMaintenance": self.perform,
@@ -45,6 +46,7 @@ class MaintenanceMethods:
         "It begins at once, and its operation ends with it, after 5 min; only a READY node can have one.",
     )
     def simulate(self, asked: ApiRequest) -> Message:
+        """Answer ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
         node = self._ready_node(asked.request.name, "simulateMaintenanceEvent")
         worker_id = named_worker(asked.request.worker_ids, len(node.network_endpoints))
         operation = self._operations.start_waiting("simulateMaintenanceEvent", node.name, node.state)
@@ -58,6 +60,7 @@ class MaintenanceMethods:
     )
     @assumed("perform-maintenance-operation", "Its operation ends with the maintenance.")
     def perform(self, asked: ApiRequest) -> Message:
+        """Answer ``PerformMaintenance``: begin the pending maintenance of a node now."""
         node = self._maintainable(self._required(asked.request.name))
         operation = self._operations.start_waiting("performMaintenance", node.name, node.state)
         self._maintenance.begin_now(node, SCHEDULED, operation=_name_of(operation))
@@ -68,6 +71,7 @@ class MaintenanceMethods:
         "Of a queued resource, the nodes that are named (by id or in full) are maintained at once; without names, all.",
     )
     def perform_of_queued(self, asked: ApiRequest) -> Message:
+        """Answer ``PerformMaintenanceQueuedResource``: begin that of its nodes now."""
         name = asked.request.name
         nodes = chosen(self._nodes_of(name), asked.request.node_names)
         if not nodes:
@@ -79,10 +83,11 @@ class MaintenanceMethods:
 
     @documented(
         "maintenance-info",
-        "A queued resource tells the coming maintenance of its nodes.",
+        "A queued resource shows the upcoming maintenance of its nodes.",
         source="v2alpha1 discovery document, GetMaintenanceInfoResponse",
     )
     def info_of_queued(self, asked: ApiRequest) -> Message:
+        """Answer ``GetMaintenanceInfo`` for the nodes of a queued resource."""
         infos = [
             {"nodeName": last_part(node.name), "nodeUid": event.uid, "upcomingMaintenance": shown(event)}
             for node in self._nodes_of(asked.request.name)
@@ -118,7 +123,7 @@ class MaintenanceMethods:
 
 
 def named_worker(worker_ids: Iterable[str], count: int) -> int:
-    """The first one that is named, else 0; refuses what is no worker of the node."""
+    """Return the first worker that is named, else 0; raise for a worker that the node lacks."""
     first = next((word for word in worker_ids if word), "0")
     if not (first.isdecimal() and first.isascii() and len(first) < 6 and int(first) < count):
         raise errors.bad_field("worker_ids", f"worker id {first[:20]!r} is not valid")
@@ -126,7 +131,7 @@ def named_worker(worker_ids: Iterable[str], count: int) -> int:
 
 
 def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
-    """The nodes that are named, by id or in full; all of them without names."""
+    """Return the nodes that are named, by id or in full; without names, all."""
     by_id = {last_part(node.name): node for node in nodes}
     wanted = [last_part(name) for name in names]
     unknown = [node_id for node_id in wanted if node_id not in by_id]
@@ -136,9 +141,10 @@ def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
 
 
 @assumed(
-    "perform-maintenance-refusal", "Without pending maintenance that can be rescheduled, code 9; the words are ours."
+    "perform-maintenance-refusal", "Without pending maintenance that can be rescheduled, code 9; the text is ours."
 )
 def no_maintenance_pending(name: str) -> errors.Refusal:
+    """Return the refusal when there is nothing to start."""
     message = f"There is no maintenance of '{name}' that can be started now."
     return errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, message))
 

@@ -1,1 +1,4 @@
-"""The metadata server of each worker, and what it tells."""
+"""The metadata server of each worker.
+
+Start with `tree`, which is what it shows; `query` reads it, `server` serves it.
+"""

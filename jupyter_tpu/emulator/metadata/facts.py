@@ -1,4 +1,4 @@
-"""What one worker may know of itself and of its node: the ground of what its metadata server tells."""
+"""The facts that the metadata server of one worker shows: of the worker, its node and its project."""
 
 from __future__ import annotations
 
@@ -11,32 +11,39 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 GuestAttributes = Mapping[str, Mapping[str, str]]
-"""Namespace → key → value, as processes of the worker have put them."""
+"""Namespace → key → value, as published by processes of the worker."""
 
 
 class NodeStore(Protocol):
-    def node(self, name: str) -> NodePb | None: ...
+    """The part of the store that workers need."""
+
+    def node(self, name: str) -> NodePb | None:
+        """Return a node by its full name; None: there is none."""
 
 
 class Notices(Protocol):
+    """The notices of preemption."""
+
     def is_given(self, node: NodePb) -> bool:
-        """Whether the node was told that it will be taken away."""
+        """Return whether the node has a notice that it will be preempted."""
 
 
 class CloudFacts(Protocol):
-    """What workers ask of the cloud that they belong to."""
+    """The part of the cloud that its workers need."""
 
     project: str
     project_number: str
 
     @property
-    def store(self) -> NodeStore: ...
+    def store(self) -> NodeStore:
+        """Where nodes are read."""
 
     @property
-    def notices(self) -> Notices: ...
+    def notices(self) -> Notices:
+        """The notices of preemption."""
 
     def extras_of(self, name: str) -> Mapping[str, Any]:
-        """What v2's protobuf has no field for, as JSON."""
+        """Return the fields of a resource that v2's protobuf lacks, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +52,9 @@ class WorkerFacts:
 
     Attributes:
         node: the node as it is now.
-        upcoming_maintenance: as in the API's JSON; None when none was announced.
-        is_preempted: the node will be taken away in a moment.
-        metrics_port: where the worker's runtime metrics are served while a process has its chips.
+        upcoming_maintenance: as in the API's JSON; None: none was announced.
+        is_preempted: the node has a notice and will be preempted in a moment.
+        metrics_port: where the worker's runtime metrics are served while a process uses its chips.
     """
 
     node: NodePb
@@ -63,19 +70,22 @@ class WorkerFacts:
 
     @property
     def zone(self) -> str:
+        """The zone of the node."""
         return str(self.node.name.split("/")[3])
 
     @property
     def node_id(self) -> str:
+        """The id of the node."""
         return str(self.node.name.rpartition("/")[2])
 
     @property
     def instance_id(self) -> int:
-        """Of the VM: each worker has its own."""
+        """Id of the VM: each worker has its own."""
         return int(self.node.id) + self.worker_id
 
     @property
     def email(self) -> str:
+        """The service account of the node."""
         return str(self.node.service_account.email)
 
     @property
@@ -85,4 +95,5 @@ class WorkerFacts:
         source="google-cloud-tpu 1.28.0, ServiceAccount.scope",
     )
     def scopes(self) -> list[str]:
+        """The scopes of the service account."""
         return list(self.node.service_account.scope) or [CLOUD_PLATFORM]

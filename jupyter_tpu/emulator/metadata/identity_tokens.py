@@ -1,6 +1,6 @@
-"""Identity tokens of workers: who they are, for services that ask for an OpenID token.
+"""Identity tokens of workers, for services that ask for an OpenID token.
 
-Signed with a key of this process, so nobody who checks with Google's certificates takes them for real ones.
+Signed with a key of this process, so a check against Google's certificates rejects them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.metadata.facts import WorkerFacts
 from jupyter_tpu.emulator.resources.behaviours import documented
 
 ISSUER = "https://accounts.google.com"
-LIFETIME_S = 3600
+LIFETIME_S = 3600  # Google's ID tokens are valid for an hour
 
 
 @documented(
@@ -26,7 +26,7 @@ LIFETIME_S = 3600
     source="cloud.google.com/compute/docs/instances/verifying-instance-identity",
 )
 def identity_token(facts: WorkerFacts, audience: str, *, is_full: bool) -> str:
-    """A JWT of the worker's service account. Blocks for a moment the first time, to make the key."""
+    """Return a JWT of the worker's service account. Blocks for a moment the first time, to make the key."""
     now = int(time.time())
     claims: dict[str, Any] = {
         "iss": ISSUER,

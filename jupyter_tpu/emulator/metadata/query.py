@@ -1,4 +1,4 @@
-"""Questions to a metadata tree: paths, recursion, text or JSON, and the ETag that tells states apart. Pure."""
+"""Reads a metadata tree: paths, recursion, text or JSON, and the ETag of an answer. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reply:
     source="cloud.google.com/compute/docs/metadata/querying-metadata",
 )
 def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Reply:
-    """The answer for a path below ``/computeMetadata/v1/``."""
+    """Return the answer for a path below ``/computeMetadata/v1/``."""
     found = find(tree, path)
     is_recursive = query.get("recursive", "").lower() == "true"
     if found is None or isinstance(found, OnDemand):
@@ -48,7 +48,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
 
 
 def find(tree: Mapping[str, Any], path: str) -> Any:
-    """The value or directory at a path; None where there is nothing."""
+    """Return the value or directory at a path; None: there is nothing."""
     place: Any = tree
     for name in filter(None, path.split("/")):
         place = place.get(name) if isinstance(place, dict) else None
@@ -56,6 +56,7 @@ def find(tree: Mapping[str, Any], path: str) -> Any:
 
 
 def is_directory(found: Any) -> bool:
+    """Return whether a value is a directory."""
     return isinstance(found, dict) and not isinstance(found, Announcement)
 
 
@@ -73,18 +74,22 @@ def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
 
 
 def as_json(value: Any) -> Any:
-    """Without what is made on demand."""
+    """Return a value for JSON, without what is made on demand."""
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]
     if isinstance(value, dict):
-        keep = isinstance(value, Named | Announcement)
+        keeps_names = isinstance(value, Named | Announcement)
         items = sorted(value.items())
-        return {name if keep else _camel(name): as_json(each) for name, each in items if not isinstance(each, OnDemand)}
+        return {
+            name if keeps_names else _camel(name): as_json(each)
+            for name, each in items
+            if not isinstance(each, OnDemand)
+        }
     return value
 
 
 def _lines(value: Any, path: str) -> Iterator[str]:
-    """``attributes/name value`` for each value."""
+    """Yield ``attributes/name value`` for each value."""
     if isinstance(value, dict):
         for name, each in sorted(value.items()):
             yield from _lines(each, f"{path}/{name}" if path else name)
@@ -105,13 +110,14 @@ def _etag(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@assumed("metadata-missing", "What there is not is answered with 404 and a page in HTML.")
+@assumed("metadata-missing", "A missing path is answered with 404 and a page in HTML.")
 def not_found(path: str) -> Reply:
+    """Return the reply for a path at which there is nothing."""
     shown = html.escape(f"/computeMetadata/v1/{path}"[:300])
     return error_page(404, "Not Found", f"The requested URL <code>{shown}</code> was not found on this server.")
 
 
 def error_page(status: int, title: str, text: str) -> Reply:
-    """As Google's servers write them; `text` is HTML."""
+    """Return an error page like those of Google's servers; `text` is HTML."""
     body = f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status} ({title})!!1</title>\n<p><b>{status}.</b> {text}\n"
     return Reply(status=status, body=body, content_type=HTML)

@@ -1,7 +1,6 @@
 """The metadata server of one emulated worker: plain HTTP on loopback, for the worker's own user.
 
-Processes of the worker find it by ``GCE_METADATA_HOST``. What it tells is `tree`, how one asks is
-`query`.
+Processes of the worker find it by ``GCE_METADATA_HOST``. `tree` is what it shows, `query` how requests read it.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 
 LOOPBACK = "127.0.0.1"
 ROOT = "/computeMetadata/v1/"
+# names under which clients address it; any other may be a web page's (DNS rebinding)
 HOSTS = (LOOPBACK, "localhost", "metadata.google.internal", "169.254.169.254")
 LARGEST_GUEST_VALUE = 32 * 1024
-CLOSING_S = 0.1
+CLOSING_S = 0.1  # bounds how long stopping waits for open requests: those that wait for a change never end alone
 _HEADERS = {
     "Metadata-Flavor": "Google",
     "Server": "Metadata Server for VM",
@@ -37,24 +37,26 @@ _HEADERS = {
 
 
 class Changes:
-    """Tells those who wait for a change that they should look again."""
+    """Wakes requests that wait for a change, so that they read the value again."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def tell(self) -> None:
-        told, self._next = self._next, asyncio.Event()
-        told.set()
+        """Wake all that wait now."""
+        current, self._next = self._next, asyncio.Event()  # those who wait from now on wait for the next one
+        current.set()
 
     async def wait(self) -> None:
+        """Wait for the next change."""
         await self._next.wait()
 
 
 class GuestAttributeKeeper(Protocol):
-    """Where processes of the worker put guest attributes."""
+    """Stores guest attributes of the worker."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
-        """None takes it away. Raises ValueError when there is no room left."""
+        """Store one; None deletes it. Raises ValueError if there is no room left."""
 
 
 class MetadataServer:
@@ -76,7 +78,7 @@ class MetadataServer:
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSING_S)
 
     async def start(self, port: int) -> int:
-        """Listen on loopback; returns the port. Raises OSError when it is taken."""
+        """Listen on loopback; return the port. Raises OSError if it is taken."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, LOOPBACK, port).start()
@@ -86,6 +88,7 @@ class MetadataServer:
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
+        """Answer those who wait for a change, and stop."""
         self._changes.tell()
         await self._runner.cleanup()
 
@@ -104,15 +107,15 @@ class MetadataServer:
             return error_page(405, "Method Not Allowed", "The request method is inappropriate for this URL.")
         if request.query.get("wait_for_change", "").lower() == "true":
             return await self._after_change(path, request.query)
-        return await self._now(path, request.query)
+        return await self._reply_now(path, request.query)
 
-    async def _now(self, path: str, query: Mapping[str, str]) -> Reply:
+    async def _reply_now(self, path: str, query: Mapping[str, str]) -> Reply:
         facts = self._facts()
-        account, _, wish = path.removeprefix("instance/service-accounts/").partition("/")
-        if path.startswith("instance/service-accounts/") and wish in ("token", "identity"):
+        account, _, item = path.removeprefix("instance/service-accounts/").partition("/")
+        if path.startswith("instance/service-accounts/") and item in ("token", "identity"):
             if account not in ("default", facts.email):
                 return not_found(path)
-            return self._token(facts) if wish == "token" else await _identity(facts, query)
+            return self._token(facts) if item == "token" else await _identity(facts, query)
         return reply_to(metadata_tree(facts), path, query)
 
     @documented(
@@ -128,8 +131,8 @@ class MetadataServer:
 
     @documented(
         "wait-for-change",
-        "wait_for_change=true answers when the value changes, or at once when it is another than last_etag names; "
-        "after timeout_sec it answers with what there is.",
+        "wait_for_change=true answers when the value changes, or at once if it differs from last_etag; "
+        "after timeout_sec it answers with the value as it is.",
         source="cloud.google.com/compute/docs/metadata/querying-metadata",
     )
     async def _after_change(self, path: str, query: Mapping[str, str]) -> Reply:
@@ -137,18 +140,18 @@ class MetadataServer:
             seconds = float(query["timeout_sec"]) if "timeout_sec" in query else None
         except ValueError:
             return error_page(400, "Bad Request", "timeout_sec must be a number.")
-        reply = await self._now(path, query)
+        reply = await self._reply_now(path, query)
         known = query.get("last_etag", reply.etag)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while reply.etag == known:
                     await self._changes.wait()
-                    reply = await self._now(path, query)
+                    reply = await self._reply_now(path, query)
         return reply
 
     @documented(
         "guest-attributes-put",
-        "A process of the worker puts and deletes guest attributes at instance/guest-attributes/NAMESPACE/KEY; the API "
+        "A process of the worker sets and deletes guest attributes at instance/guest-attributes/NAMESPACE/KEY; the API "
         "shows them.",
         source="cloud.google.com/compute/docs/metadata/manage-guest-attributes",
     )
@@ -168,7 +171,7 @@ class MetadataServer:
 
 @recorded(
     "metadata-flavor",
-    "A request without the header Metadata-Flavor: Google is refused with 403 in these words; only / needs none.",
+    "A request without the header Metadata-Flavor: Google is refused with 403 and this text; only / needs none.",
     source="answers of the real server in several public write-ups of attacks on metadata servers",
 )
 @documented(
@@ -181,7 +184,7 @@ class MetadataServer:
     "Only processes of the user who runs the emulator reach a worker's metadata server, and no web page does.",
 )
 def refusal(request: web.BaseRequest, *, is_own: bool) -> Reply | None:
-    """The refusal of whom the server does not serve."""
+    """Return the refusal of a request that the server does not serve; None: it serves it."""
     host = request.host.rpartition(":")[0] or request.host
     if not is_own or host not in HOSTS or "Origin" in request.headers or "X-Forwarded-For" in request.headers:
         return error_page(403, "Forbidden", "This server serves only its own worker.")
@@ -204,7 +207,7 @@ def _is_own(request: web.BaseRequest) -> bool:
 
 
 def _above(path: str) -> Reply:
-    """What leads to the tree."""
+    """Return the answer for the paths that lead to the tree."""
     below = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
     return Reply(body=below[path]) if path in below else not_found(path.strip("/"))
 

@@ -1,7 +1,4 @@
-"""What a worker's metadata server tells, as a tree: directories of directories and values.
-
-Pure. `query` finds its way in it and writes it down.
-"""
+"""The content of a worker's metadata server as a tree of directories and values. Pure; `query` reads it."""
 
 from __future__ import annotations
 
@@ -14,22 +11,23 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 
 class Named(dict[str, Any]):
-    """A directory whose entries somebody has named: JSON keeps their spelling."""
+    """A directory whose entries have names given by users: JSON keeps their spelling."""
 
 
 class Numbered(dict[str, Any]):
-    """A directory of numbers, in JSON a list."""
+    """A directory of numbers; a list in JSON."""
 
 
 class Announcement(dict[str, str]):
-    """A value that is written as JSON, though one asks for it as for a text."""
+    """A value that is written as JSON even if text is requested."""
 
 
 class OnDemand:
-    """A value that is made for each question: listed, and left out of recursive answers."""
+    """A value that is made for each request: listed, and left out of recursive answers."""
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")
+# the machine types of Compute Engine's TPUs (behaviour `machine-type`); {} is the number of chips
 _MACHINE_TYPES = {
     "v4": "ct4p-hightpu-{}t",
     "v5p": "ct5p-hightpu-{}t",
@@ -44,7 +42,7 @@ _MACHINE_TYPES = {
     source="cloud.google.com/compute/docs/metadata/predefined-metadata-keys",
 )
 def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
-    """Everything below ``/computeMetadata/v1/``."""
+    """Return everything below ``/computeMetadata/v1/``."""
     return {
         "instance": _instance(facts),
         "oslogin": {"authenticate": {"sessions": Named()}},
@@ -110,7 +108,7 @@ def _scheduling(facts: WorkerFacts) -> dict[str, str]:
 
 @documented(
     "maintenance-notices",
-    "upcoming-maintenance tells of announced maintenance in snake_case, or that no notifications have been received.",
+    "upcoming-maintenance shows announced maintenance in snake_case, or that no notifications have been received.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; GoogleCloudPlatform/sapagent (the text)",
 )
 def _upcoming_maintenance(facts: WorkerFacts) -> Announcement:
@@ -126,8 +124,8 @@ def _upcoming_maintenance(facts: WorkerFacts) -> Announcement:
     source="cloud.google.com/compute/docs/metadata/getting-live-migration-notice",
 )
 def _maintenance_event(facts: WorkerFacts) -> str:
-    is_going_on = (facts.upcoming_maintenance or {}).get("maintenanceStatus") == "ONGOING"
-    return "TERMINATE_ON_HOST_MAINTENANCE" if is_going_on else "NONE"
+    is_ongoing = (facts.upcoming_maintenance or {}).get("maintenanceStatus") == "ONGOING"
+    return "TERMINATE_ON_HOST_MAINTENANCE" if is_ongoing else "NONE"
 
 
 @assumed(
@@ -146,5 +144,5 @@ def _plain(value: object) -> str:
     return _word(value) if isinstance(value, bool) else str(value)
 
 
-def _word(is_so: bool) -> str:
-    return "TRUE" if is_so else "FALSE"
+def _word(value: bool) -> str:
+    return "TRUE" if value else "FALSE"

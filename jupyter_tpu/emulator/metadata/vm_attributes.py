@@ -1,4 +1,4 @@
-"""The attributes that Cloud TPU gives its VMs beside the node's own metadata: how programs on them find their slice."""
+"""The attributes that Cloud TPU adds to a node's own metadata, by which programs on its VMs find their slice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jupyter_tpu.emulator.metadata.facts import WorkerFacts
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
 _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
-"""Chips of one VM in each direction, by their number."""
+"""Chips of one VM in each direction, by their number (libtpu's CHIPS_PER_HOST_BOUNDS)."""
 
 
 @recorded(
@@ -20,7 +20,7 @@ _HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
     "in penghao-wu/cambrian test_tpu.py",
 )
 def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
-    """Attribute → text."""
+    """Return the text of each attribute."""
     addresses = [str(endpoint.ip_address) for endpoint in facts.node.network_endpoints]
     return {
         "accelerator-type": str(facts.node.accelerator_type),
@@ -34,11 +34,11 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 
 @assumed(
     "tpu-env",
-    "tpu-env has the recorded lines that tell of slice, node and project, without those that name images of agents; "
+    "tpu-env has the recorded lines on slice, node and project, without those that name images of agents; "
     "axes of a v4 or v5p slice are wrapped where their length is a multiple of 4.",
 )
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
-    """The lines of the attribute of this name, sorted."""
+    """Return the lines of the attribute of this name, sorted."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
     per_host = _HOST_BOUNDS[kind.chips_per_worker]
     shape = _three(kind.topology)
@@ -71,6 +71,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
 
 
 def is_taken_back(facts: WorkerFacts) -> bool:
+    """Return whether the node can be preempted."""
     scheduling = facts.node.scheduling_config
     return bool(scheduling.preemptible or scheduling.spot)
 
@@ -80,7 +81,7 @@ def _wrapped(generation: str, shape: tuple[int, ...]) -> str:
 
 
 def _three(topology: str) -> tuple[int, ...]:
-    """``2x4`` → (2, 4, 1)."""
+    """Parse ``2x4`` to (2, 4, 1)."""
     lengths = [int(word) for word in topology.split("x")]
     return tuple([*lengths, 1, 1][:3])
 
@@ -89,5 +90,5 @@ def _joined(lengths: Iterable[int]) -> str:
     return ",".join(map(str, lengths))
 
 
-def _word(is_so: bool) -> str:
-    return "true" if is_so else "false"
+def _word(value: bool) -> str:
+    return "true" if value else "false"

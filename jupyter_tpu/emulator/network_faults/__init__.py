@@ -1,1 +1,1 @@
-"""A proxy that does to byte streams what networks do. Knows nothing of the cloud."""
+"""A proxy that breaks byte streams as networks do. Start with `verbs`; it knows nothing of the cloud."""

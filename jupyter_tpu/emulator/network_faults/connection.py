@@ -17,7 +17,10 @@ Address = tuple[str, int] | Path
 
 
 class Connection:
-    """Opened by `open`, ended by either end or by a fault; `on_closed` is called once when nothing of it is left."""
+    """A connection opened by `open` and ended by either end or by a fault.
+
+    `on_closed` is called once, when nothing of it is left.
+    """
 
     def __init__(self, target: Address, rng: random.Random, on_closed: Callable[[Connection], None]) -> None:
         self._target = target
@@ -33,24 +36,26 @@ class Connection:
         self._pipes = {UP: self._up, DOWN: self._down}
 
     def open(self, accepted: socket.socket) -> None:
+        """Begin to connect an accepted client to the target."""
         self._opening = asyncio.ensure_future(self._open(accepted))
         self._opening.add_done_callback(lambda _: self._finish_if_empty())
 
     async def wait_closed(self) -> None:
+        """Wait until nothing of it is left."""
         await self._closed.wait()
 
     @property
     def round_trips(self) -> int:
-        """How often the client has waited for an answer before it said more, the handshake of TCP included.
+        """How often the client has waited for an answer before it sent more, TCP's handshake included.
 
-        What is sent while answers are still under way adds none, so it is exact only where the path has latency.
+        Data sent while answers are still under way adds none, so it is exact only where the path has latency.
         """
         return self._down.turns_arrived + (0 if isinstance(self._target, Path) else 1)
 
     # -- faults
 
     def change(self, lasting: list[LinkFault]) -> None:
-        """These are the lasting faults from now on."""
+        """Replace the lasting faults."""
         for direction, pipe in self._pipes.items():
             pipe.change(conditions(lasting, direction))
         if any(pipe.conditions.blocked for pipe in self._pipes.values()):
@@ -58,15 +63,16 @@ class Connection:
         else:
             self._unblocked.set()
         if not self._is_in_black_hole():
-            self._bury_if_lost()
+            self._reset_if_lost()
 
     def set_trap(self, trap: Trap) -> None:
+        """Let a fault wait for a byte of this connection."""
         for direction, pipe in self._pipes.items():
             if trap.fault.hits(direction):
                 pipe.set_trap(trap)
 
     def strike(self, fault: LinkFault) -> None:
-        """What happens at once."""
+        """Apply a fault that happens at once."""
         if fault.verb == "reset":
             self.reset()
             return
@@ -75,7 +81,7 @@ class Connection:
                 pipe.feed_mark(Mark.END_OF_FILE)
 
     def reset(self) -> None:
-        """Tear down both ends."""
+        """Break both ends with RST."""
         self._tear_down()
         for transport in self._transports:
             reset_transport(transport)
@@ -90,8 +96,11 @@ class Connection:
     def _is_in_black_hole(self) -> bool:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
-    def _bury_if_lost(self) -> None:
-        """The path is back: what lost bytes one way is dead both ways, and resets whoever outlived the other end."""
+    def _reset_if_lost(self) -> None:
+        """Let a connection that lost bytes in a black hole die, now that the path is back.
+
+        What lost bytes one way is dead both ways; an end that outlived the other is reset.
+        """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():
                 pipe.has_lost_bytes = True
@@ -106,13 +115,15 @@ class Connection:
     # -- its ends
 
     async def _open(self, accepted: socket.socket) -> None:
-        """As over a network: nothing gets through while the path is blocked, and a handshake takes a round trip."""
+        """Connect as over a network: nothing passes while the path is blocked, and a handshake takes a round trip."""
         loop = asyncio.get_running_loop()
         with accepted:
             await self._unblocked.wait()
             there, back = self._up.conditions.latency_s, self._down.conditions.latency_s
+            # the client may send at once, but its bytes set out only after the handshake
             self._up.wait_until(loop.time() + there + back)
             await loop.connect_accepted_socket(lambda: End(self, out=self._up, into=self._down, turn=1), accepted.dup())
+        # SYN, SYN-ACK and ACK: only now would the server see the connection
         await asyncio.sleep(there + back + there)
         try:
             await self._reach_target()
@@ -131,11 +142,13 @@ class Connection:
             await loop.create_connection(end, *self._target)
 
     def end_made(self, transport: asyncio.Transport) -> None:
+        """Take over one of the two sockets."""
         self._transports.add(transport)
         if self._is_reset:
             transport.abort()
 
     def end_lost(self, transport: asyncio.Transport) -> None:
+        """Forget one of the two sockets."""
         self._transports.discard(transport)
         self._finish_if_empty()
 
@@ -144,7 +157,7 @@ class Connection:
             self._reset_behind(pipe)
             return
         if pipe.sink is not None and not pipe.sink.is_closing():
-            with suppress(OSError):  # reset by its peer, which we are about to hear
+            with suppress(OSError):  # reset by its peer; connection_lost follows
                 pipe.sink.write_eof()
         self._directions_to_end -= 1
         if not self._directions_to_end:
@@ -152,7 +165,7 @@ class Connection:
                 transport.close()
 
     def _reset_behind(self, pipe: Pipe) -> None:
-        """The receiver first gets what was sent before."""
+        """Reset, but let the receiver first get what was sent before."""
         self._tear_down()
         for transport in self._transports:
             reset_transport(transport, flush=transport is pipe.sink)
@@ -165,7 +178,7 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: what it receives goes `out`, what comes `into` it is written by the other's pipe.
+    """One of the two sockets: its data goes `out`; what comes `into` it is written by the other's pipe.
 
     Args:
         turn: 1 for the client, which begins each round trip.
@@ -179,6 +192,7 @@ class End(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connect both pipes."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
@@ -187,19 +201,24 @@ class End(asyncio.Protocol):
         self._into.connect(sink=transport)
 
     def data_received(self, data: bytes) -> None:
+        """Feed the pipe; asyncio calls it."""
         self._out.feed(data, self._into.turns_arrived + self._turn)
 
     def eof_received(self) -> bool:
+        """Pass the end of file on, and keep the other direction open."""
         self._out.feed_mark(Mark.END_OF_FILE)
-        return True  # the other direction goes on
+        return True  # keeps the other direction open
 
     def pause_writing(self) -> None:
+        """Stop the pipe: this socket takes no more."""
         self._into.sink_is_full(True)
 
     def resume_writing(self) -> None:
+        """Let the pipe deliver again."""
         self._into.sink_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Abandon what was under way to it, and pass a reset on."""
         self._into.abandon()
         if exc is not None:
             self._out.feed_mark(Mark.RESET)

@@ -1,7 +1,7 @@
 """One direction of a proxied connection: a delay line with a bottleneck before it.
 
-Without faults a chunk is handed on as it came. With some it waits in the line until it is due; many may be under way
-at once, so latency costs no throughput. What the line may hold is bounded: then the sender is no longer read.
+Without faults a chunk is passed on as it came. Otherwise it waits in the line until it is due; many chunks may be under
+way at once, so latency costs no throughput. The line is bounded: when it is full, the sender is not read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from dataclasses import dataclass
 
 from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFault
 
-FLIGHT_BYTES = 64 * 1024 * 1024
-QUEUE_BYTES = 64 * 1024  # before a bottleneck, beside what it carries in a quarter of a second
-WRITE_BUFFER_BYTES = 1024 * 1024
-PIECES_PER_S = 100
+# Our choices; each bounds the memory or the timers of one direction.
+FLIGHT_BYTES = 64 * 1024 * 1024  # under way at once without a bottleneck: 1 s of 500 Mbit/s
+QUEUE_BYTES = 64 * 1024  # waits before a bottleneck, beside what it carries in a quarter of a second
+WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's own 64 KiB would pause a fast link all the time
+PIECES_PER_S = 100  # a slow link delivers at least this often, so that its bytes trickle
 
 
 class Mark(enum.Enum):
-    """What may end a direction, behind the bytes that were sent before it."""
+    """The end of a direction, behind the bytes that were sent before it."""
 
     END_OF_FILE = enum.auto()
     RESET = enum.auto()
@@ -39,9 +40,9 @@ class Trap:
 
 
 class Pipe:
-    """What `source` sends reaches `sink`; both are None until they are connected.
+    """Carries what `source` sends to `sink`; both are None until they are connected.
 
-    `on_end` is called when the direction has come to its end, `on_swallowed_end` when nobody will ever see that.
+    `on_end` is called when the direction has ended, `on_swallowed_end` when a black hole has swallowed its end.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Pipe:
         self.conditions = FAIR
         self.carried_bytes = 0
         self.turns_arrived = 0
-        """How often the ends have answered each other, to the byte that was delivered last."""
+        """How often the ends have answered each other, up to the byte that was delivered last."""
         self._delivered_bytes = 0
         self._turns_sent: deque[tuple[int, int]] = deque()
         self.has_lost_bytes = False
@@ -69,22 +70,24 @@ class Pipe:
         self._last_due = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- what the connection tells it
+    # -- called by the connection
 
     def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
+        """Connect one end or both."""
         self.source, self.sink = source or self.source, sink or self.sink
         self._pump()
 
     def wait_until(self, moment: float) -> None:
-        """What is sent before this time of the loop sets out then."""
+        """Let what is sent before this time of the loop set out then."""
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:
+        """Let a fault wait for a byte, counted from now."""
         position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
         self._traps.append((self.carried_bytes + position, trap))
 
     def change(self, conditions: Conditions) -> None:
-        """What is under way sets out again under the new conditions."""
+        """Replace the conditions; what is under way sets out again under the new ones."""
         if conditions == self.conditions:
             return
         self.conditions = conditions
@@ -95,11 +98,12 @@ class Pipe:
         self._pump()
 
     def sink_is_full(self, full: bool) -> None:
+        """Pause or resume delivery."""
         self._sink_is_full = full
         self._pump()
 
     def abandon(self) -> None:
-        """Nothing more is to arrive."""
+        """Drop all that is under way; nothing more arrives."""
         self._ended = True
         self._line.clear()
         self._held_bytes = 0
@@ -108,7 +112,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """The source sent this; `turn` counts how often the ends have answered each other up to it."""
+        """Carry data of the source; `turn` counts how often the ends have answered each other up to it."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:
@@ -119,13 +123,13 @@ class Pipe:
             self._pass_on(data)
 
     def feed_mark(self, mark: Mark) -> None:
-        """The source, or a fault, ends this direction."""
+        """End this direction, by the source or a fault."""
         if self._is_swallowed():
             self._on_swallowed_end()
         elif not self._ended:
             self._put(mark)
             self._pump()
-        elif mark is Mark.RESET:  # after an end of file, which only says that nothing more will be sent
+        elif mark is Mark.RESET:  # a reset after an end of file still counts: the other direction was open
             self._on_end(self, mark)
 
     # -- faults that wait for a byte
@@ -134,6 +138,7 @@ class Pipe:
         first = self.carried_bytes
         self._traps = [each for each in self._traps if each[1].times]
         ready = [each for each in self._traps if _reached(each, first + len(data))]
+        # a cut ends the connection, so faults at later bytes must not count as used
         cuts = [each for each in ready if each[1].fault.verb == "cut"]
         end = min((position for position, _ in cuts), default=first + len(data))
         for each in ready:
@@ -181,7 +186,7 @@ class Pipe:
         return min((size for size in sizes if size), default=1 if self.conditions.bytes_per_s else 0)
 
     def _due(self, size: int) -> float:
-        """When so many bytes that are sent now arrive."""
+        """Return when so many bytes that are sent now arrive."""
         now = self.conditions
         free_at = max(self._loop.time(), self._bottleneck_free_at)
         if now.bytes_per_s:
@@ -190,6 +195,7 @@ class Pipe:
             free_at += now.slice_gap_s
         self._bottleneck_free_at = free_at
         jitter = self._rng.uniform(-now.jitter_s, now.jitter_s) if now.jitter_s else 0.0
+        # never before an earlier byte: jitter delays, but TCP keeps the order
         self._last_due = max(self._last_due, free_at + now.latency_s + jitter)
         return self._last_due
 
@@ -235,6 +241,7 @@ class Pipe:
         now = self.conditions
         if not now.bytes_per_s:
             return FLIGHT_BYTES
+        # a router's queue plus what is on the wire: then the sender feels the bottleneck, as on a real path
         return QUEUE_BYTES + now.bytes_per_s * (0.25 + now.latency_s)
 
 
@@ -253,9 +260,10 @@ def _with_flipped_bits(data: bytes, positions: list[int]) -> bytes:
 
 
 def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> None:
-    """End a connection with RST, where its kind knows that; with `flush` behind what was written before."""
+    """End a connection with RST if it is TCP; with `flush`, after what was written before."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
+        # lingering for 0 s makes the kernel send RST in place of FIN
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     if flush:
         transport.close()

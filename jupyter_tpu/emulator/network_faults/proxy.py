@@ -1,7 +1,7 @@
-"""A proxy for byte streams that does to them what networks do, when asked to: TCP and Unix sockets.
+"""A proxy for TCP and Unix sockets that breaks byte streams as networks do, on request.
 
-It does nothing of its own accord and costs next to nothing then. Faults are asked for by name (`verbs`),
-hit connections that are open as well as new ones, and change at any time.
+Without faults it does nothing and costs next to nothing. Faults are requested by name (`verbs`), hit open connections
+as well as new ones, and change at any time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from jupyter_tpu.emulator.network_faults.pipe import Trap
 from jupyter_tpu.emulator.network_faults.verbs import CLEAR, LASTING, WAITING, LinkFault
 
 Admit = Callable[[socket.socket], bool]
-ACCEPT_AGAIN_S = 1.0  # after the system had no file descriptor left, as asyncio's own servers do
+ACCEPT_AGAIN_S = 1.0  # pause when no file descriptor is left; asyncio's own servers wait as long
 
 
 class FaultProxy:
-    """Forwards what connects to it to `target`; `admit` may turn connections away, `seed` makes its chances repeat."""
+    """Forwards connections to `target`.
+
+    `admit` may turn a connection away; `seed` makes what is random repeatable.
+    """
 
     def __init__(self, target: Address, *, admit: Admit = lambda _: True, seed: int = 0) -> None:
         self._target = target
@@ -39,35 +42,36 @@ class FaultProxy:
 
     @property
     def address(self) -> Address:
-        """Where it listens; the port is the real one where 0 was asked for."""
+        """Where it listens; the port is the real one if 0 was requested."""
         assert self._address is not None, "the proxy does not listen yet"
         return self._address
 
     @property
     def port(self) -> int:
+        """The port; 0 for a Unix socket."""
         return 0 if isinstance(self.address, Path) else self.address[1]
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Open connections."""
         return len(self._connections)
 
     @property
     def accepted(self) -> int:
-        """How many there have been in all."""
+        """All connections so far."""
         return self._accepted
 
     @property
     def round_trips(self) -> int:
-        """Of all connections there have been; see `Connection.round_trips`."""
+        """Round trips of all connections so far; see `Connection.round_trips`."""
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """What lasts, and what still waits for its byte."""
+        """Return the lasting faults, and those that still wait for their byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:
-        """Raises OSError when the address is taken. Call it in a running event loop."""
+        """Listen on an address, in a running event loop. Raises OSError if it is taken."""
         self._socket, self._address = _bound(address)
         self._start_listening()
 
@@ -84,13 +88,13 @@ class FaultProxy:
             self._address.unlink(missing_ok=True)
 
     def apply(self, fault: LinkFault) -> None:
-        """Do to all connections what the verb says."""
+        """Apply a fault to all connections."""
         if fault.verb == CLEAR:
             self._clear()
         elif fault.verb in LASTING:
-            self._last(fault)
+            self._start_lasting(fault)
         elif fault.verb in WAITING:
-            self._lay_trap(Trap(fault, fault.times))
+            self._set_trap(Trap(fault, fault.times))
         else:
             for connection in list(self._connections):
                 connection.strike(fault)
@@ -101,7 +105,7 @@ class FaultProxy:
         self._lasting = []
         self._conditions_changed()
 
-    def _last(self, fault: LinkFault) -> None:
+    def _start_lasting(self, fault: LinkFault) -> None:
         self._lasting.append(fault)
         self._conditions_changed()
         if fault.for_s:
@@ -110,11 +114,11 @@ class FaultProxy:
             self._timers.append(loop.call_later(fault.for_s, self._lift, fault))
 
     def _lift(self, fault: LinkFault) -> None:
-        """It has lasted its time; another that is equal to it is not meant."""
+        """End a fault whose time is over; another that is equal to it stays."""
         self._lasting = [each for each in self._lasting if each is not fault]
         self._conditions_changed()
 
-    def _lay_trap(self, trap: Trap) -> None:
+    def _set_trap(self, trap: Trap) -> None:
         self._traps = [*(each for each in self._traps if each.times), trap]
         for connection in self._connections:
             connection.set_trap(trap)
@@ -127,7 +131,7 @@ class FaultProxy:
     # -- accepting
 
     def _refuse_or_not(self) -> None:
-        """While it refuses, the port stays ours, bound by a socket that does not listen."""
+        """Refuse or accept connections; while it refuses, a socket that does not listen keeps the port."""
         refuses = any(fault.verb == "refuse" for fault in self._lasting)
         if refuses and self._listens:
             self._stop_listening()
@@ -137,7 +141,7 @@ class FaultProxy:
 
     def _start_listening(self) -> None:
         assert self._socket is not None, "`listen` has bound one"
-        self._socket.listen(128)
+        self._socket.listen(128)  # a usual backlog; the system may cap it
         self._listens = True
         asyncio.get_running_loop().add_reader(self._socket, self._accept_waiting)
 
@@ -187,9 +191,9 @@ class FaultProxy:
 
 
 def _bound(address: Address) -> tuple[socket.socket, Address]:
-    """A socket that has the address and does not listen yet, and the address with its real port."""
+    """Return a socket that is bound and does not listen yet, and the address with its real port."""
     if isinstance(address, Path):
-        if address.is_socket():  # of a proxy that was killed, or our own
+        if address.is_socket():  # left by a proxy that was killed, or our own
             address.unlink()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:

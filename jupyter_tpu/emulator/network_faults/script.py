@@ -1,4 +1,4 @@
-"""Faults in time: a script says when each comes, a seed makes one up. Pure but for `play`.
+"""Faults over time: from a script, or made up by a seed. Pure but for `play`.
 
 A script is JSON: ``{"faults": [{"at_s": 1.5, "verb": "reset"}, {"at_s": 3, "verb": "stall", "for_s": 2}]}``.
 """
@@ -15,15 +15,16 @@ from jupyter_tpu.emulator.network_faults.verbs import BOTH, DOWN, UP, LinkFault,
 from jupyter_tpu.emulator.resources import fields
 
 Moment = tuple[float, LinkFault]
-"""Seconds after the one before, and what happens then."""
+"""Seconds after the fault before, and the fault."""
 
 HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
+# Our choices: random faults last long enough to be felt, and hit a byte that even a short session reaches.
 _LONGEST_S = 3.0
 _WITHIN_BYTES = 4000
 
 
 def script_from_json(data: Mapping[str, Any]) -> list[Moment]:
-    """Raises ValueError or KeyError with what is wrong."""
+    """Parse a script. Raises ValueError or KeyError with what is wrong."""
     timed = sorted(((_at(each), _fault(each)) for each in data["faults"]), key=lambda each: each[0])
     before = [0.0, *(at for at, _ in timed)]
     return [(at - earlier, fault) for (at, fault), earlier in zip(timed, before, strict=False)]
@@ -38,14 +39,14 @@ def _fault(each: Mapping[str, Any]) -> LinkFault:
 
 
 def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
-    """Endless; on average one fault in `every_s` seconds, none of which lasts for ever."""
+    """Yield faults for ever, on average one in `every_s` seconds; none of them lasts for ever."""
     rng = random.Random(seed)
     while True:
         yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))
 
 
 def random_fault(rng: random.Random, verb: str) -> LinkFault:
-    """A fault of this verb whose fields are left to chance."""
+    """Return a fault of this verb with random fields."""
     return LinkFault(
         verb=verb,
         direction=rng.choice((UP, DOWN) if verb == "half_close" else (UP, DOWN, BOTH)),

@@ -1,8 +1,8 @@
-"""What can go wrong on a link: the verbs, their fields, and the conditions that the lasting ones make. Pure.
+"""What can go wrong on a link: the verbs, their fields, and the conditions that lasting ones cause. Pure.
 
-Some last, until cleared or for `for_s` seconds, and those of different verbs add up; some happen at once, to every
-connection that is open; some wait for a byte, counted from when they were asked for, on `times` connections.
-`direction` is ``up`` (from the client to the server), ``down`` or ``both``.
+Some last, until cleared or for `for_s` seconds, and those of different verbs add up; some happen at once, to every open
+connection; some wait for a byte, counted from when they were requested, on `times` connections. `direction` is ``up``
+(from the client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ CLEAR = "clear"
 MEANINGS: Mapping[str, str] = {
     "latency": "every byte arrives so many milliseconds later, in order; throughput stays, new connections take longer",
     "rate": "no more bytes per second than this",
-    "stall": "nothing moves and nothing is lost; the sender feels it once buffers are full",
-    "black_hole": "what is sent is swallowed and nobody is told; a connection that lost bytes never recovers",
+    "stall": "nothing moves and nothing is lost; the sender notices once buffers are full",
+    "black_hole": "bytes vanish without an error; a connection that lost bytes never recovers",
     "slice": "bytes arrive in pieces",
     "refuse": "new connections are refused",
     "reset": "connections are torn down (RST)",
     "finish": "both ends get an orderly end (FIN)",
-    "half_close": "one end gets an end of file, the other way goes on",
+    "half_close": "one end gets an end of file, the other direction stays open",
     "cut": "reset behind a byte, which still arrives",
     "corrupt": "one byte arrives with one bit flipped",
     CLEAR: "the end of all faults",
@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """How one direction of a link is now."""
+    """The state of one direction of a link."""
 
     latency_s: float = 0.0
     jitter_s: float = 0.0
@@ -47,7 +47,7 @@ class Conditions:
 
     @property
     def blocked(self) -> bool:
-        """Whether nothing gets through."""
+        """Whether nothing passes."""
         return self.stalled or self.black_hole
 
 
@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """One verb with its fields; see the module for what each means."""
+    """One verb with its fields; the module says what each means."""
 
     verb: str
     direction: str = BOTH
@@ -71,10 +71,11 @@ class LinkFault:
     for_s: float = 0.0
 
     def hits(self, direction: str) -> bool:
+        """Return whether it concerns a direction."""
         return self.direction in (BOTH, direction)
 
     def to_json(self) -> dict[str, Any]:
-        """The verb and the fields that it takes."""
+        """Return the verb and the fields that it has."""
         return {"verb": self.verb, **{name: getattr(self, name) for name in FIELDS[self.verb]}}
 
 
@@ -112,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """What all lasting faults together make of one direction; of one verb the newest counts."""
+    """Return what all lasting faults together cause in one direction; of one verb the newest counts."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):
@@ -121,7 +122,7 @@ def conditions(faults: list[LinkFault], direction: str) -> Conditions:
 
 
 def link_fault_from_json(data: Mapping[str, Any]) -> LinkFault:
-    """Raises ValueError or KeyError with what is wrong."""
+    """Parse a fault. Raises ValueError or KeyError with what is wrong."""
     verb = _verb(data["verb"])
     given = {name: value for name, value in data.items() if name != "verb"}
     if unknown := given.keys() - set(FIELDS[verb]):

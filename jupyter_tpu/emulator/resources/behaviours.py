@@ -1,8 +1,8 @@
-"""What the emulator does like the real service, and how we know.
+"""What the emulator does like the real service, and how that is known.
 
-Each imitated behaviour is tagged where it is written, with `behaviour`: *recorded* (somebody published what the real
-service answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).
-`behaviours` lists them all.
+Each imitated behaviour is tagged where it is implemented: *recorded* (somebody published what the real service
+answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).
+`behaviours` lists them all, for docs/fidelity.md and the control API.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Standing(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One imitated behaviour and where it is known from."""
+    """One imitated behaviour and its source."""
 
     name: str
     standing: Standing
@@ -33,6 +33,7 @@ class Behaviour:
     source: str
 
     def to_json(self) -> dict[str, str]:
+        """Return it as the control API shows it."""
         return {
             "name": self.name,
             "standing": self.standing.value,
@@ -55,17 +56,20 @@ def behaviour(name: str, standing: Standing, statement: str, *, source: str) -> 
 
 
 def recorded(name: str, statement: str, *, source: str) -> Callable[[Tagged], Tagged]:
+    """Tag a function with a behaviour that somebody recorded."""
     return behaviour(name, Standing.RECORDED, statement, source=source)
 
 
 def documented(name: str, statement: str, *, source: str) -> Callable[[Tagged], Tagged]:
+    """Tag a function with a behaviour that Google documents."""
     return behaviour(name, Standing.DOCUMENTED, statement, source=source)
 
 
 def assumed(name: str, statement: str) -> Callable[[Tagged], Tagged]:
+    """Tag a function with a behaviour for which no source was found."""
     return behaviour(name, Standing.ASSUMED, statement, source="no recorded answer or documentation was found")
 
 
 def behaviours() -> tuple[Behaviour, ...]:
-    """All tagged behaviours of the loaded emulator, by name."""
+    """Return all tagged behaviours of the modules that are imported, by name."""
     return tuple(_REGISTER[name] for name in sorted(_REGISTER))

@@ -1,4 +1,4 @@
-"""Virtual time: the emulated cloud lives N seconds per real second, stands still when paused, and can be moved ahead.
+"""Virtual time: the emulated cloud lives N seconds per real second, stands still while paused, and can be moved ahead.
 
 Time stands still while the emulator is off, so an emulated node that was forgotten does not bill a real week.
 """
@@ -17,7 +17,7 @@ RealTime = Callable[[], float]
 
 @assumed("time-stands-still", "The cloud's time stands still while the emulator is off, so nothing is billed for it.")
 class VirtualClock:
-    """Seconds since the epoch in virtual time, running `scale` times as fast as real time unless it is paused."""
+    """Seconds since the epoch in virtual time, `scale` times as fast as real time unless paused."""
 
     def __init__(
         self, *, start: float, scale: float, is_paused: bool = False, real_time: RealTime = time.monotonic
@@ -36,13 +36,15 @@ class VirtualClock:
 
     @property
     def is_paused(self) -> bool:
+        """Whether it stands still until `resume`."""
         return self._is_paused
 
     def now(self) -> float:
+        """Return the virtual time."""
         return self._start + (self._real_time() - self._real_start) * self._rate
 
     def real_seconds_until(self, moment: float) -> float:
-        """How long to wait, in real seconds, until a virtual moment; 0 when it has passed, infinity while paused."""
+        """Return the real seconds until a virtual moment; 0 if it has passed, infinity while paused."""
         missing = moment - self.now()
         if missing <= 0:
             return 0.0
@@ -53,20 +55,23 @@ class VirtualClock:
         self._restart_at(max(moment, self.now()))
 
     def set_scale(self, scale: float) -> None:
+        """Change the scale from now on."""
         self._restart_at(self.now())
         self._scale = scale
 
     def pause(self) -> None:
+        """Stand still."""
         self._restart_at(self.now())
         self._is_paused = True
 
     def resume(self) -> None:
+        """Run again."""
         self._restart_at(self.now())
         self._is_paused = False
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """It moves only by `move_to` within, paused or not."""
+        """Move only by `move_to` within, paused or not."""
         self._restart_at(self.now())
         self._is_held = True
         try:

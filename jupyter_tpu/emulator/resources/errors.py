@@ -1,7 +1,7 @@
-"""The refusals of the emulated cloud, as ``google.rpc.Status``, in the real service's words where they were recorded.
+"""The refusals of the emulated cloud, as ``google.rpc.Status``, word for word as the real service was recorded.
 
-E1 to E14 are the numbers of the recorded refusals in this project's notes. Knows nothing of gRPC or HTTP: the skins
-render a `Refusal` each in their own way.
+E1 to E14 number the recorded refusals (docs/fidelity.md lists them with their sources). Never edit a text that is
+tagged ``recorded``. Knows nothing of gRPC or HTTP: each transport renders a `Refusal` in its own way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONSOLE = "https://console.developers.google.com/apis/api/tpu.googleapis.com/ove
 
 
 class Refusal(Exception):
-    """The cloud says no; `status` is what it says."""
+    """The cloud refuses a call; `status` is what the client gets."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.message)
@@ -30,9 +30,9 @@ class Refusal(Exception):
 
 
 class WireFault(Exception):
-    """A scripted fault: the skin sends something else than the answer; see `wire_faults` for the kinds.
+    """A scripted fault: the transport sends something else than the answer; see `wire_faults` for the kinds.
 
-    `answer` is what the call came to, or None when it was not performed.
+    `answer` is the result of the call; None: it was not performed.
     """
 
     def __init__(self, kind: str, answer: Message | None = None) -> None:
@@ -42,6 +42,7 @@ class WireFault(Exception):
 
 
 def status_of(code: int, message: str, details: Iterable[Message] = ()) -> status_pb2.Status:
+    """Return a status."""
     status = status_pb2.Status(code=code, message=message)
     for detail in details:
         status.details.append(packed(detail))
@@ -49,6 +50,7 @@ def status_of(code: int, message: str, details: Iterable[Message] = ()) -> statu
 
 
 def packed(message: Message) -> any_pb2.Any:
+    """Return a message in an ``Any``."""
     wrapper = any_pb2.Any()
     wrapper.Pack(message)
     return wrapper
@@ -60,7 +62,7 @@ _CODES: dict[str, int] = {
 
 
 def code_number(word: object) -> int:
-    """``UNAVAILABLE`` or 14 → 14; raises ValueError for what is no google.rpc.Code of an error."""
+    """Return the number of a google.rpc.Code by name or number; raises ValueError for any other word, and for OK."""
     if str(word) not in _CODES:
         raise ValueError(f"{word!r} is not a google.rpc.Code of an error")
     return _CODES[str(word)]
@@ -72,6 +74,7 @@ def code_number(word: object) -> int:
     source="terraform-provider-google#21243; SkyPilot sky/backends/cloud_vm_ray_backend.py",
 )
 def error_id() -> str:
+    """Return the id that the service appends to many refusals."""
     return f" [EID: 0x{secrets.token_hex(8)}]"
 
 
@@ -81,6 +84,7 @@ def error_id() -> str:
     source="thevasudevgupta/gsoc-wav2vec2#11; terraform-provider-google#21243; SkyPilot cloud_vm_ray_backend.py",
 )
 def stockout(zone: str) -> status_pb2.Status:
+    """Return E1, the error of an operation in a zone without capacity."""
     message = (
         f'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are '
         f"offered (see {REGIONS_PAGE})"
@@ -103,6 +107,7 @@ class QuotaLimit:
     source="full body in a public repository's log; marin-community/marin#1612",
 )
 def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
+    """Return E2 for one limit of a zone."""
     return quotas_exceeded([QuotaLimit(quota_id, limit, f"zone {zone}")], project_number)
 
 
@@ -113,6 +118,7 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 )
 @assumed("E2b-details", "The details then have one violation per limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
+    """Return E2 for all limits that are exceeded."""
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
     violations = [
@@ -132,6 +138,7 @@ def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refu
     source="logs of two public repositories, on create of nodes and of queued resources",
 )
 def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
+    """Return E4, for a type that the zone does not offer."""
     message = (
         f"{BAD_REQUEST}The requested accelerator configuration for accelerator type, "
         f'"{accelerator_type}", could not be found in the zonal accelerator configurations for "{zone}".; '
@@ -146,6 +153,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
+    """Return E5, for a verb that the state does not allow."""
     message = f"{BAD_REQUEST}{verb} is not supported while in state {state}"
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
 
@@ -156,6 +164,7 @@ def wrong_state(verb: str, state: str) -> Refusal:
     source="log of a public repository; SkyPilot's handler",
 )
 def zone_unknown(zone: str, project: str) -> Refusal:
+    """Return E6, for a zone that is unknown or not allowed."""
     info = error_details_pb2.ErrorInfo(
         reason="LOCATION_POLICY_VIOLATED",
         domain="googleapis.com",
@@ -171,6 +180,7 @@ def zone_unknown(zone: str, project: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
+    """Return E7 for a node."""
     message = (
         "User does not have permission to submit requests for accelerator type "
         f'"{accelerator_type}" in location {zone}.'
@@ -184,6 +194,7 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
     source="logs of three public repositories",
 )
 def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
+    """Return E7 for a queued resource."""
     message = (
         "User does not have permission to submit requests into this queue for accelerator type "
         f"{accelerator_type} in location {zone}."
@@ -197,6 +208,7 @@ def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
 )
 def permission_denied(permission: str, resource: str) -> Refusal:
+    """Return E8 for an IAM permission."""
     message = f"Permission '{permission}' denied on '{resource}' (or it may not exist)."
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
 
@@ -207,6 +219,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:
+    """Return E8 for a project."""
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, f"Read access to project '{project}' was denied"))
 
 
@@ -217,6 +230,7 @@ def project_denied(project: str) -> Refusal:
 )
 @assumed("E9-details", "That refusal has an ErrorInfo SERVICE_DISABLED, as those of other Google APIs.")
 def api_disabled(project_number: str) -> Refusal:
+    """Return E9, for a project whose API is off."""
     message = (
         f"Cloud TPU API has not been used in project {project_number} before or it is disabled. Enable it by visiting "
         f"{CONSOLE}?project={project_number} then retry. If you enabled this API recently, wait a few minutes for the "
@@ -239,6 +253,7 @@ def api_disabled(project_number: str) -> Refusal:
     "E11-words", "That limit stands in the sentence, and the details, with which other Google APIs refuse by rate."
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
+    """Return E11, for too many creates a minute."""
     quota = "Maximum number of CreateNode requests"
     message = (
         f"Quota exceeded for quota metric '{quota}' and limit '{quota} per minute' of service 'tpu.googleapis.com' "
@@ -260,37 +275,42 @@ def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     source="dstackai/gpuhunt providers/gcp.py (ListAcceleratorTypes in us-east1-b)",
 )
 def zone_unavailable() -> Refusal:
+    """Return E13, for a zone with a broken front end."""
     return Refusal(status_of(code_pb2.UNAVAILABLE, "502:Bad Gateway"))
 
 
 @assumed("E14-exists", "A taken node id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.")
 def already_exists(name: str) -> Refusal:
+    """Return E14 for a name that is taken."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Resource '{name}' already exists", [info]))
 
 
 @assumed("E14-missing", "A missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is ours.")
 def not_found(name: str) -> Refusal:
+    """Return E14 for a resource that does not exist."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Resource '{name}' was not found", [info]))
 
 
 @assumed("bad-field", "A field that breaks a rule is refused with 400 and a BadRequest; the wording is ours.")
 def bad_field(field: str, description: str) -> Refusal:
+    """Return the refusal of a field that breaks a rule."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
     details = [error_details_pb2.BadRequest(field_violations=[violation])]
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"{BAD_REQUEST}{description}", details))
 
 
 def unimplemented(method: str) -> Refusal:
-    """The emulator does not serve this method of the real API."""
+    """Return the refusal of a method of the real API that the emulator does not serve."""
     return Refusal(status_of(code_pb2.UNIMPLEMENTED, f"The emulator does not implement {method}."))
 
 
 def cancelled() -> status_pb2.Status:
+    """Return the error of a cancelled operation."""
     return status_of(code_pb2.CANCELLED, "The operation was cancelled.")
 
 
 def internal_error() -> status_pb2.Status:
-    """What the real service says when it has nothing better to say (E10, E11)."""
+    """Return the error by which the real service reports its own failures (E10, E11)."""
     return status_of(code_pb2.INTERNAL, "an internal error has occurred" + error_id())

@@ -1,4 +1,4 @@
-"""Checks of what the control API is asked with; each raises ValueError for a value of another kind."""
+"""Checks of the fields that the control API receives; each raises ValueError for a value of another kind."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from typing import Any
 
 Check = Callable[[object], Any]
 
-_TOO_MUCH = 10**9
-FASTEST = 100_000
+_TOO_MUCH = 10**9  # our choice; seconds, chips and counts beyond it are typos, and sums of them stay exact
+FASTEST = 100_000  # virtual seconds per real one: a day passes in less than a second
 
 
 def text(value: object) -> str:
+    """Check a text."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text")
-    value.encode()  # half a character cannot be sent back
+    value.encode()  # raises for half a surrogate pair, which no answer could repeat
     return value
 
 
 def number(value: str) -> int:
-    """A whole number that came as text, in a query."""
+    """Parse a whole number that came as text, in a query."""
     if not (value.isascii() and value.isdigit()):
         raise ValueError(f"{value[:20]!r} is not a whole number, at least 0")
     return whole(int(value[:20]))
 
 
 def flag(value: object) -> bool:
+    """Check a boolean."""
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")
     return value
 
 
 def whole(value: object) -> int:
-    """0, 1, 2, …"""
+    """Check a whole number, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a whole number, at least 0")
     _check_size(value)
@@ -46,14 +48,14 @@ def _check_size(value: float) -> None:
 
 
 def counting(value: object) -> int:
-    """1, 2, 3, …"""
+    """Check a whole number, 1 or more."""
     if whole(value) == 0:
-        raise ValueError("0 is not a number of times")
+        raise ValueError("it must be at least 1")
     return whole(value)
 
 
 def amount(value: object) -> float:
-    """0 or more."""
+    """Check a number, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ValueError(f"{value!r} is not a number, at least 0")
     _check_size(value)
@@ -61,14 +63,14 @@ def amount(value: object) -> float:
 
 
 def positive(value: object) -> float:
-    """More than 0."""
+    """Check a number, more than 0."""
     if amount(value) == 0:
         raise ValueError("0 is not a positive number")
     return amount(value)
 
 
 def difference(value: object) -> float:
-    """Any number, less than 0 too."""
+    """Check any number, also less than 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf <= value <= math.inf:
         raise ValueError(f"{value!r} is not a number")
     _check_size(value)
@@ -76,43 +78,44 @@ def difference(value: object) -> float:
 
 
 def fraction(value: object) -> float:
-    """More than 0, at most 1."""
+    """Check a number, more than 0 and at most 1."""
     if not 0 < amount(value) <= 1:
         raise ValueError(f"{value!r} is not more than 0 and at most 1")
     return amount(value)
 
 
 def scale(value: object) -> float:
-    """Virtual seconds per real second."""
+    """Check a time scale: virtual seconds per real second."""
     if positive(value) > FASTEST:
         raise ValueError(f"{value!r} is more than {FASTEST}")
     return positive(value)
 
 
 def items(value: object) -> list[Any]:
+    """Check a list."""
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is not a list")
     return value
 
 
 def optional(check: Check) -> Check:
-    """The same check, and None passes."""
+    """Return the same check, which None passes too."""
     return lambda value: None if value is None else check(value)
 
 
-def checked(asked: Mapping[str, Any], checks: Mapping[str, Check], required: Collection[str] = ()) -> dict[str, Any]:
-    """All values, each checked by its name.
+def checked(data: Mapping[str, Any], checks: Mapping[str, Check], required: Collection[str] = ()) -> dict[str, Any]:
+    """Return all values, each checked by its name.
 
     Raises:
-        ValueError: names the field that is wrong, missing, or not known.
+        ValueError: names the field that is wrong, missing or unknown.
     """
-    for name in asked:
+    for name in data:
         if name not in checks:
             raise ValueError(f"unknown field {name[:50]!r}; fields: {', '.join(checks) or 'none'}")
     for name in required:
-        if name not in asked:
+        if name not in data:
             raise ValueError(f"{name} is missing")
-    return {name: _checked(name, checks[name], value) for name, value in asked.items()}
+    return {name: _checked(name, checks[name], value) for name, value in data.items()}
 
 
 def _checked(name: str, check: Check, value: object) -> Any:

@@ -1,4 +1,4 @@
-"""The messages of each API version as REST speaks them.
+"""The messages of each API version as REST has them.
 
 google-cloud-tpu's protobufs lack what Google added to the discovery documents later; here each version gets a copy of
 its protobufs with those fields, in a pool of its own. The copies are for JSON only: the numbers of the added fields are
@@ -23,7 +23,7 @@ FieldProto = descriptor_pb2.FieldDescriptorProto
 
 PACKAGES: Mapping[str, Any] = {V2: tpu_v2, V2ALPHA1: tpu_v2alpha1}
 
-_FIRST_NUMBER = 1000
+_FIRST_NUMBER = 1000  # of the fields that are added; above all numbers of the real ones
 _SCALARS = {"string": FieldProto.TYPE_STRING, "int64": FieldProto.TYPE_INT64, "bool": FieldProto.TYPE_BOOL}
 _MAINTENANCE = {
     "type": "enum Type UNKNOWN_TYPE SCHEDULED UNSCHEDULED",
@@ -42,7 +42,7 @@ _MODELS = "enum ProvisioningModel PROVISIONING_MODEL_UNSPECIFIED STANDARD SPOT R
     source="discovery documents of tpu v2 and v2alpha1, revision 20261001; google-cloud-tpu 1.28.0",
 )
 def added_fields() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """Fields that only discovery has: by version and message, each field's type.
+    """Return the fields that only discovery has: by version and message, each field's type.
 
     A type is a scalar's name, ``enum Name VALUE…``, the full name of a message (with a leading dot) or that of one of
     the version's own; ``repeated`` may stand in front.
@@ -95,20 +95,22 @@ class RestTypes:
     pool: descriptor_pool.DescriptorPool = field(repr=False)
 
     def descriptor(self, name: str) -> Descriptor:
-        """Of a message by its name within the version, such as ``Node`` or ``QueuedResource.Spot``."""
+        """Return the type of a message by its name within the version, such as ``Node`` or ``QueuedResource.Spot``."""
         return self.pool.FindMessageTypeByName(f"google.cloud.tpu.{self.version}.{name}")
 
     def new(self, name: str, **fields: Any) -> Any:
+        """Return a message by its name."""
         return message_factory.GetMessageClass(self.descriptor(name))(**fields)
 
 
 def new(version: str, name: str, **fields: Any) -> Any:
-    """A message of `version` by its name, with the fields that only REST has."""
+    """Return a message of `version` by its name, with the fields that only REST has."""
     return rest_types(version).new(name, **fields)
 
 
 @functools.cache
 def rest_types(version: str) -> RestTypes:
+    """Return the messages of a version."""
     pool = descriptor_pool.DescriptorPool()
     original = PACKAGES[version].Node.pb().DESCRIPTOR.file
     for dependency in original.dependencies:

@@ -1,4 +1,4 @@
-"""Resource names of the API, taken apart; and the names of operations, made."""
+"""Parses resource names of the API, and makes names of operations."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class Location:
 
     @property
     def is_wildcard(self) -> bool:
+        """Whether it means all zones."""
         return self.zone == EVERY_ZONE
 
 
 def parse_location(name: str, field: str) -> Location:
+    """Parse a location; raises the refusal of `field` if it is none."""
     match = _LOCATION.fullmatch(name)
     if not match:
         raise bad_field(field, f"{name!r} is not of the form projects/*/locations/*")
@@ -38,7 +40,7 @@ def parse_location(name: str, field: str) -> Location:
 
 
 def location_of(name: str, field: str = "name") -> Location:
-    """The location that a node, operation, type or version name lies in."""
+    """Return the location in the name of a node, operation, type or version."""
     match = _CHILD.fullmatch(name)
     if not match:
         raise bad_field(field, f"{name!r} is not of the form projects/*/locations/*/*/*")
@@ -46,6 +48,7 @@ def location_of(name: str, field: str = "name") -> Location:
 
 
 def last_part(name: str) -> str:
+    """Return the id in a resource name."""
     return name.rpartition("/")[2]
 
 
@@ -55,6 +58,7 @@ def last_part(name: str) -> str:
     source="gcloud's output in public issues",
 )
 def new_operation_name(location: Location, now: float) -> str:
+    """Return a new name; `now` is virtual time."""
     middle = secrets.token_hex(7)[:13]
     return f"{location}/operations/operation-{int(now * 1000)}-{middle}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
 
@@ -63,5 +67,5 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake_case(path: str) -> str:
-    """``dataDisks`` → ``data_disks``; a path that is in snake_case stays."""
+    """Return ``data_disks`` for ``dataDisks``; a path in snake_case stays."""
     return _CAMEL.sub(lambda match: f"_{match[1].lower()}", path)

@@ -1,4 +1,4 @@
-"""Pages of a list, with tokens that say nothing to the client."""
+"""Pages of a list, with tokens that are opaque to the client."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ _MARK = b"after:"
 
 
 @assumed("page-size", "A list without pageSize has pages of 500; no page has more than 1000; a bad token is a 400.")
-def page_size_of(asked: int) -> int:
-    if asked < 0:
+def page_size_of(requested: int) -> int:
+    """Return the size of a page; 0 stands for the default."""
+    if requested < 0:
         raise bad_field("page_size", "page_size must not be negative")
-    return min(asked or 500, 1000)
+    return min(requested or 500, 1000)
 
 
 def token_after(name: str) -> str:
+    """Return the token of the page that begins after a name."""
     return base64.urlsafe_b64encode(_MARK + name.encode()).decode()
 
 
 def name_before(token: str) -> str:
-    """Where the page of this token begins (after that name); empty for the first page."""
+    """Return the name after which the page of this token begins; empty for the first page."""
     if not token:
         return ""
     try:
@@ -39,13 +41,13 @@ def name_before(token: str) -> str:
 
 
 def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token: str) -> tuple[list[Item], str]:
-    """One page of items that are sorted by `key`, and the token of the next page or an empty one."""
+    """Return one page of items that are sorted by `key`, and the token of the next page or an empty one."""
     start = name_before(token)
     rest = [item for item in items if key(item) > start]
     return cut(rest, key, page_size_of(size))
 
 
 def cut(rest: Sequence[Item], key: Callable[[Item], str], size: int) -> tuple[list[Item], str]:
-    """The first `size` of the rest, and the token of what follows them."""
+    """Return the first `size` of the rest, and the token of the page after them or an empty one."""
     head = list(rest[:size])
     return head, token_after(key(head[-1])) if len(rest) > size else ""

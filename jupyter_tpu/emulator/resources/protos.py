@@ -1,6 +1,6 @@
-"""The protobuf classes of google-cloud-tpu that the core speaks, found once.
+"""The protobuf classes of google-cloud-tpu that the core uses.
 
-The package ships proto-plus wrappers and no servicers; the raw messages inside are what travels on the wire.
+The package ships proto-plus wrappers and no servicers; the raw messages inside are what is sent on the wire.
 """
 
 from __future__ import annotations
@@ -23,24 +23,27 @@ Initiator = tpu_v2.QueuedResourceState.StateInitiator
 
 
 def new(message: str, /, **fields: Any) -> Any:
-    """A raw message of ``google.cloud.tpu.v2`` by its name."""
+    """Return a raw message of ``google.cloud.tpu.v2`` by its name."""
     return message_class(message)(**fields)
 
 
 def message_class(name: str) -> Any:
+    """Return the class of a raw message by its name."""
     return getattr(tpu_v2, name).pb()
 
 
 def new_node_from(data: bytes) -> NodePb:
+    """Parse a raw ``Node``."""
     return message_class("Node").FromString(data)
 
 
 def state_name(node: NodePb) -> str:
+    """Return the API's name of the state."""
     return str(State(node.state).name)
 
 
 def requests_by_method() -> dict[str, type[Message]]:
-    """Request class of each method of the Tpu service, by the package's naming rule."""
+    """Return the request class of each method of the Tpu service, by the package's naming rule."""
     names = [name for name in dir(tpu_v2) if name.endswith("Request")]
     return {name.removesuffix("Request"): message_class(name) for name in names}
 
@@ -52,4 +55,4 @@ ALLOWED_IN = {
     "delete": set(State) - {State.DELETING},
     "preempt": {State.READY},
 }
-"""States in which the API takes a verb."""
+"""States in which the API accepts a verb."""

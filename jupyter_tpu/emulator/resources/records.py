@@ -1,4 +1,4 @@
-"""What the store keeps of operations, queued resources and billing, as values."""
+"""The store's operations, queued resources and billing spans, as values."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class OperationRecord:
         due: virtual moment at which its effect happens; None once it happened or was cancelled, and while it waits for
             the nodes of a queued resource to go.
         is_stuck: a fault: the effect happens, but the operation is never reported as done.
-        verdict: a fault or a stock-out that will end it; None when it will succeed.
-        state_before: the state to go back to when the operation fails; 0 when there was nothing.
-        version: of the API that started it; what it shows is in that version's types.
+        verdict: the error, by a fault or a stock-out, with which it will end; None: it will succeed.
+        state_before: the state that its target returns to if it fails; 0: there was nothing.
+        version: of the API that started it; it is shown in that version's types.
         ready_at: when it will be due once chips were found for its node; None: found, or none are needed.
         ended, error, response: set when it is done; `response` is a serialised ``google.protobuf.Any``.
     """
@@ -43,6 +43,7 @@ class OperationRecord:
 
     @property
     def is_done(self) -> bool:
+        """Whether it is reported as done."""
         return self.ended is not None
 
 
@@ -53,7 +54,7 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """The operation after its effect happened; a stuck one stays undone for ever."""
+    """Return the operation after its effect happened; a stuck one stays undone for ever."""
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)
@@ -66,9 +67,9 @@ class QueuedRecord:
     Attributes:
         body: a raw ``google.cloud.tpu.v2.QueuedResource``.
         created: virtual moment; the queue is in this order.
-        wake: virtual moment of its next step, whatever else happens; None when it only waits for others.
+        wake: virtual moment of its next step, whatever else happens; None: it only waits for others.
         valid_from, valid_until: the interval in which it may be provisioned; None: no bound.
-        verdict: what it will have failed of once its nodes are gone; None: it will be SUSPENDED.
+        verdict: the error that it will show once its nodes are gone; None: it will be SUSPENDED.
     """
 
     body: Any
@@ -80,16 +81,18 @@ class QueuedRecord:
 
     @property
     def name(self) -> str:
+        """Its full name."""
         return str(self.body.name)
 
     @property
     def state(self) -> int:
+        """Its state, as a number of the API."""
         return int(self.body.state.state)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A stretch of time during which a node was READY; `ended` is None while it still is.
+    """An interval in which a node was READY; `ended` is None while it still is.
 
     `mode` is how it is priced: ``on-demand``, ``spot``, ``flex-start`` or ``reserved``.
     """

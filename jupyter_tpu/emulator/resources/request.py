@@ -1,4 +1,4 @@
-"""One call of the API as a skin hands it to the core."""
+"""One call of the API as a transport hands it to the core."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ V2ALPHA1 = "v2alpha1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """What a client asked for, in the words of v2 whatever version it spoke.
+    """A call in the messages of v2, whatever version the client used.
 
     Attributes:
         method: such as ``CreateNode``.
         request: the v2 request message; v2alpha1's own one for methods that only v2alpha1 has.
-        version: ``v2`` or ``v2alpha1``: the API version that the client spoke.
+        version: ``v2`` or ``v2alpha1``: the API version of the client.
         extras: fields of the resource in the body that v2's messages lack, in camelCase, nested as in REST.
         request_id: the same id twice means one request, sent again; empty: none.
     """
@@ -37,7 +37,7 @@ class ApiRequest:
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(asked: ApiRequest, project: str, number: str) -> ApiRequest:
-    """The same call with all names by the project's id, as the store has them."""
+    """Return the same call with all names by the project's id, as the store has them."""
     prefix = f"projects/{number}/"
     if not any(text.startswith(prefix) for _, _, text in _names_in(asked.request)):
         return asked
@@ -50,7 +50,7 @@ def with_project_id(asked: ApiRequest, project: str, number: str) -> ApiRequest:
 
 
 def _names_in(request: Any) -> Iterator[tuple[Any, str, str]]:
-    """Where a request names resources: the message, its field and the name."""
+    """Yield where a request names resources: the message, its field and the name."""
     fields = request.DESCRIPTOR.fields_by_name
     yield from ((request, word, getattr(request, word)) for word in ("name", "parent") if word in fields)
     if "node" in fields:

@@ -1,4 +1,4 @@
-"""What a request is about: the resource that it names, and its zone."""
+"""The resource that a request names, and its zone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def target_of(request: Any) -> str:
-    """The resource that a request names."""
+    """Return the resource that a request names."""
     fields = request.DESCRIPTOR.fields_by_name
     if "parent" in fields:
         return str(request.parent)
@@ -14,6 +14,6 @@ def target_of(request: Any) -> str:
 
 
 def zone_of(target: str) -> str:
-    """Empty when the target has none."""
+    """Return the zone of a resource; empty if its name has none."""
     parts = target.split("/")
     return parts[3] if len(parts) > 3 else ""

@@ -1,4 +1,4 @@
-"""When the cloud will end a node, as v2alpha1 shows it."""
+"""The moment at which the cloud will end a node, as v2alpha1 shows it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 )
 @assumed("termination-timestamp-nodes", "Preemptible nodes and those with a run duration show it, once they run.")
 def with_end(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
-    """A node's extras with the virtual moment at which it will end."""
+    """Return a node's extras with the virtual moment at which it will end."""
     shown = timestamp_pb2.Timestamp()
     shown.FromNanoseconds(int(moment * 1e9))
     config = {**extras.get("schedulingConfig", {}), "terminationTimestamp": shown.ToJsonString()}

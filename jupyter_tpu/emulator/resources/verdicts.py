@@ -1,6 +1,6 @@
-"""How operations and queued resources fail after the call was taken: ``google.rpc.Status`` of E1, E3, E10 and E12.
+"""The errors of operations and queued resources after the call was accepted: ``google.rpc.Status`` of E1, E3, E10, E12.
 
-E1, and what the cloud says when it has nothing better to say, are in `errors`, beside the refusals of calls.
+E1 and the internal error are in `errors`, beside the refusals of calls.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jupyter_tpu.emulator.resources.errors import error_id, status_of
 )
 @assumed("E3-code", "Code 8 is for nodes that are created, code 9 for queued resources.")
 def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
+    """Return E3 for a reservation without room."""
     code = code_pb2.FAILED_PRECONDITION if is_queued else code_pb2.RESOURCE_EXHAUSTED
     message = "Insufficient reserved capacity. Contact customer support to increase your reservation."
     return status_of(code, message + error_id())
@@ -29,6 +30,7 @@ def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
     source="logs of two public repositories",
 )
 def reservation_not_found() -> status_pb2.Status:
+    """Return E3 for a reservation that does not exist."""
     return status_of(code_pb2.NOT_FOUND, "Reservation not found")
 
 
@@ -39,6 +41,7 @@ def reservation_not_found() -> status_pb2.Status:
     source="notes of three public repositories (limits of 4 and 8 per region)",
 )
 def addresses_used_up() -> status_pb2.Status:
+    """Return E10."""
     return status_of(code_pb2.RESOURCE_EXHAUSTED, "You have reached IN_USE_ADDRESSES limit." + error_id())
 
 
@@ -48,6 +51,7 @@ def addresses_used_up() -> status_pb2.Status:
     source="logs of four public repositories; accepted for v5litepod-1 in us-west4-a only",
 )
 def flex_start_unsupported(accelerator_type: str, zone: str) -> status_pb2.Status:
+    """Return E12."""
     message = (
         f'FLEX_START provisioning model is not supported for accelerator type "{accelerator_type}" in location "{zone}"'
     )

@@ -1,1 +1,1 @@
-"""libtpu's runtime metrics service, as `tpu-info` and the agent read it."""
+"""libtpu's runtime metrics service, as `tpu-info` and the agent read it. Start with `readings`."""

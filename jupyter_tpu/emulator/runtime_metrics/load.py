@@ -1,4 +1,4 @@
-"""How much memory and CPU the processes that have the chips use: looked at when somebody asks, never in between."""
+"""Measures memory and CPU of the processes that use the chips: on request, never in between."""
 
 from __future__ import annotations
 
@@ -11,68 +11,75 @@ import psutil
 
 from jupyter_tpu.emulator.runtime_metrics.readings import Reading
 
+# Our choices: a call must stay short, and /proc counts CPU time in steps of 10 ms.
 WINDOW_S = 0.2
-"""CPU time is measured over this long when the last look is older than `FRESH_S`."""
+"""Seconds over which CPU time is measured if the last sample is older than `FRESH_S`."""
 FRESH_S = 5.0
 BUSY_PERCENT = 1.0
-"""Less than this is nothing: idle kernels answer heartbeats."""
+"""Less than this counts as idle: idle kernels answer heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Sample:
+    """CPU time and memory at one moment."""
+
     moment: float
     cpu_s: float
     memory_bytes: int
 
 
 class Load:
-    """The load of a process and all that descend from it. Used from several threads; blocks for `WINDOW_S` at most."""
+    """The load of a process and its descendants. Used from several threads; blocks for at most `WINDOW_S`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._lock = threading.Lock()
-        self._last: _Look | None = None
+        self._last: _Sample | None = None
         self._busy_percent = 0.0
         self._busy_at = time.monotonic()
 
     def read(self) -> Reading:
+        """Return the load since the last call, or over `WINDOW_S` if that is long ago."""
         with self._lock:
-            look = self._new_look()
+            sample = self._new_sample()
         return Reading(
             moment=time.time(),
-            memory_bytes=look.memory_bytes,
+            memory_bytes=sample.memory_bytes,
             busy_percent=self._busy_percent,
-            idle_s=look.moment - self._busy_at,
+            idle_s=sample.moment - self._busy_at,
         )
 
-    def _new_look(self) -> _Look:
+    def _new_sample(self) -> _Sample:
         before = self._last
         if before is None or time.monotonic() - before.moment > FRESH_S:
-            before = self._look()
-        wanting = WINDOW_S - (time.monotonic() - before.moment)
-        if wanting > 0 and self._last is not None and before is self._last:
-            return self._last  # asked a moment ago: a shorter window would measure nothing but chance
-        time.sleep(max(0.0, wanting))
-        after = self._look()
-        self._note(before, after)
+            before = self._sample()
+        missing_s = WINDOW_S - (time.monotonic() - before.moment)
+        if missing_s > 0 and self._last is not None and before is self._last:
+            return self._last  # called a moment ago: a shorter window would measure only noise
+        time.sleep(max(0.0, missing_s))
+        after = self._sample()
+        self._store(before, after)
         return after
 
-    def _note(self, before: _Look, after: _Look) -> None:
-        """A process that ended takes its CPU time along, so the difference may be negative."""
+    def _store(self, before: _Sample, after: _Sample) -> None:
+        """Store what two samples show.
+
+        A process that ended takes its CPU time along, so the difference may be negative.
+        """
         used = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)
         self._busy_percent = min(100.0, 100.0 * used)
         if self._busy_percent >= BUSY_PERCENT:
             self._busy_at = after.moment
         self._last = after
 
-    def _look(self) -> _Look:
+    def _sample(self) -> _Sample:
         cpu_s, memory_bytes = 0.0, 0
         for process in self._processes():
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
                 cpu_s += times.user + times.system
                 memory_bytes += process.memory_info().rss
-        return _Look(time.monotonic(), cpu_s, memory_bytes)
+        return _Sample(time.monotonic(), cpu_s, memory_bytes)
 
     def _processes(self) -> list[psutil.Process]:
         try:

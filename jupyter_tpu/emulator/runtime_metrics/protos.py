@@ -1,7 +1,7 @@
-"""The messages of libtpu's runtime metric service, built here because no package of ours may need tpu-info to run.
+"""The messages of libtpu's runtime metric service, built here so that tpu-info is not required at run time.
 
 Names, numbers and types are those of ``tpu_metric_service.proto`` and ``tpu_telemetry.proto`` (tpu-info 0.14.2);
-messages that the emulator never sends are left out, which the wire format allows. They live in a pool of their own, so
+messages that the emulator never sends are left out, which the wire format allows. They are in a pool of their own, so
 that a program may load tpu-info's beside them.
 """
 
@@ -68,12 +68,13 @@ _METRIC_MESSAGES = {
 
 
 def new(message: str, /, **fields: Any) -> Any:
-    """A message of the metric service, or with ``tpu_telemetry.`` before its name one of the telemetry."""
+    """Return a message of the metric service or, with ``tpu_telemetry.`` before its name, of the telemetry."""
     return message_class(message)(**fields)
 
 
 @functools.cache
 def message_class(name: str) -> Any:
+    """Return the class of a message, by the same names as `new`."""
     full_name = name if "." in name else f"{PACKAGE}.{name}"
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(full_name))
 

@@ -1,6 +1,6 @@
-"""What libtpu reports of its chips while a process uses them: from a reading of that process to the service's answers.
+"""What libtpu reports of its chips while a process uses them: turns a reading of that process into answers.
 
-Pure: readings are made in `load`, the service is in `service`.
+Pure: `load` makes readings, `service` serves the answers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from jupyter_tpu.emulator.workers.chips import Chips
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the processes that have the chips do.
+    """What the processes that use the chips do.
 
     Attributes:
         moment: seconds since the epoch.
         memory_bytes: resident memory of all of them.
         busy_percent: their CPU time by real time, one whole core being 100; at most 100.
-        idle_s: for how long they have done nothing.
-        script: what somebody has laid down in place of these.
+        idle_s: how long they have been idle.
+        script: values that a test has set instead of these; None: none.
     """
 
     moment: float
@@ -39,34 +39,34 @@ Measure = Callable[[Chips, Reading], Iterator[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric: what it says of itself, and how its values come about."""
+    """One metric: its description, and how its values are made."""
 
     description: str
     measure: Measure
 
 
 def _total_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for device in _told_devices(chips, reading):
+    for device in _reported_devices(chips, reading):
         yield _gauge(device, reading, as_int=chips.hbm_bytes_per_device)
 
 
 @assumed(
     "emulated-memory",
-    "The memory in use is the resident memory of the processes that have the chips, spread evenly over the devices and "
+    "The memory in use is the resident memory of the processes that use the chips, spread evenly over the devices and "
     "at most what the type has.",
 )
 def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
     used = min(reading.memory_bytes // chips.device_count, chips.hbm_bytes_per_device)
     scripted = dict(_scripted(reading, "memory_percent", _devices(chips)))
-    for device in _told_devices(chips, reading):
-        is_laid_down = device in scripted
+    for device in _reported_devices(chips, reading):
+        is_scripted = device in scripted
         percent = scripted.get(device, 0.0)
-        yield _gauge(device, reading, as_int=int(chips.hbm_bytes_per_device * percent / 100) if is_laid_down else used)
+        yield _gauge(device, reading, as_int=int(chips.hbm_bytes_per_device * percent / 100) if is_scripted else used)
 
 
 @assumed(
     "emulated-duty-cycle",
-    "The duty cycle is the CPU time of the processes that have the chips: one busy core is 100 percent of every chip.",
+    "The duty cycle is the CPU time of the processes that use the chips: one busy core is 100 percent of every chip.",
 )
 def _duty_cycle(chips: Chips, reading: Reading) -> Iterator[Any]:
     numbers = range(chips.first_chip, chips.first_chip + chips.count)
@@ -77,14 +77,14 @@ def _duty_cycle(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 def _idle_time(chips: Chips, reading: Reading) -> Iterator[Any]:
     scripted = dict(_scripted(reading, "idle_s", _devices(chips)))
-    for device in _told_devices(chips, reading):
+    for device in _reported_devices(chips, reading):
         yield _gauge(device, reading, as_double=scripted.get(device, reading.idle_s))
 
 
 @assumed(
     "unmeasured-metrics",
-    "What ordinary processes do not have is not made up: no values for the use of HBM bandwidth unless somebody lays "
-    "some down, empty distributions of execution times, and queues of length 0.",
+    "What ordinary processes do not have is not made up: no values for the use of HBM bandwidth unless a test sets "
+    "some, empty distributions of execution times, and queues of length 0.",
 )
 def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
     for device, value in _scripted(reading, "bandwidth_percent", _devices(chips)):
@@ -92,7 +92,7 @@ def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 
 def _queues(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for device in _told_devices(chips, reading):
+    for device in _reported_devices(chips, reading):
         yield _of_core(device, reading, gauge=new("Gauge", as_int=0))
 
 
@@ -103,13 +103,18 @@ def _execution_times(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 SERIES: Mapping[str, Series] = {
     "tpu.runtime.hbm.memory.total.bytes": Series("Emulated: memory of each device of this type.", _total_memory),
-    "tpu.runtime.hbm.memory.usage.bytes": Series("Emulated: resident memory of the holding processes.", _used_memory),
-    "tpu.runtime.tensorcore.dutycycle.percent": Series("Emulated: CPU time of the holding processes.", _duty_cycle),
+    "tpu.runtime.hbm.memory.usage.bytes": Series(
+        "Emulated: resident memory of the processes that use the chips.", _used_memory
+    ),
+    "tpu.runtime.tensorcore.dutycycle.percent": Series(
+        "Emulated: CPU time of the processes that use the chips.", _duty_cycle
+    ),
     "tpu.runtime.hbm.utilization.percent": Series("Emulated: cannot be measured, so it has no values.", _bandwidth),
     "tpu.runtime.tensorcore.idle_duration.seconds": Series("Emulated: since the last CPU time seen.", _idle_time),
     "hlo.queue.size.gauge": Series("Emulated: nothing is ever queued.", _queues),
     "hlo.execution.timing.distribution.microseconds": Series("Emulated: nothing is timed.", _execution_times),
 }
+# tpu-info shows the use of HBM bandwidth from v4 on (behaviour `metric-names`)
 _WITHOUT_BANDWIDTH = ("v2", "v3")
 
 
@@ -120,13 +125,13 @@ _WITHOUT_BANDWIDTH = ("v2", "v3")
     source="tpu-info 0.14.2, tpu_info/metrics.py; libtpu 0.0.51's SDK as a client",
 )
 def supported(chips: Chips) -> list[str]:
-    """Names of the metrics of these chips."""
+    """Return the names of the metrics of these chips."""
     bandwidth = "tpu.runtime.hbm.utilization.percent"
     return [name for name in SERIES if name != bandwidth or chips.generation not in _WITHOUT_BANDWIDTH]
 
 
 def metric(name: str, chips: Chips, reading: Reading) -> Any:
-    """The ``MetricResponse`` for a supported metric."""
+    """Return the ``MetricResponse`` for a supported metric."""
     series = SERIES[name]
     values = list(series.measure(chips, reading))
     return new("MetricResponse", metric=new("TPUMetric", name=name, description=series.description, metrics=values))
@@ -134,12 +139,14 @@ def metric(name: str, chips: Chips, reading: Reading) -> Any:
 
 @assumed("metric-filter", "A filter of the supported metrics is a part of their names.")
 def supported_metrics(chips: Chips, part: str) -> Any:
+    """Return the ``ListSupportedMetricsResponse`` for a part of the names."""
     found = [new("SupportedMetric", metric_name=name) for name in supported(chips) if part in name]
     return new("ListSupportedMetricsResponse", supported_metric=found)
 
 
 @assumed("runtime-status", "Every core runs no program and its sequencer stands at 0.")
 def runtime_status(chips: Chips) -> Any:
+    """Return the ``GetTpuRuntimeStatusResponse``."""
     states = [new("CoreStatesEntry", key=core, value=_core_state(core, chips)) for core in _devices(chips)]
     return new("GetTpuRuntimeStatusResponse", host_name=chips.hostname, core_states=states)
 
@@ -161,14 +168,14 @@ def _devices(chips: Chips) -> range:
     return range(chips.first_device, chips.first_device + chips.device_count)
 
 
-def _told_devices(chips: Chips, reading: Reading) -> range:
-    """All of them, unless the script leaves some out."""
+def _reported_devices(chips: Chips, reading: Reading) -> range:
+    """Return all devices, unless the script leaves some out."""
     devices = _devices(chips)
     return devices[::2] if reading.script is not None and reading.script.lie == "missing" else devices
 
 
 def _scripted(reading: Reading, name: str, devices: range) -> Iterator[tuple[int, float]]:
-    """What was laid down of a metric; nothing where it is measured."""
+    """Yield the scripted values of a metric; nothing if it is measured."""
     script = reading.script
     if script is not None and (getattr(script, name) or (script.lie == "nan" and name == "duty_percent")):
         yield from script.of(name, devices)
@@ -180,8 +187,8 @@ def _gauge(device: int, reading: Reading, **value: float) -> Any:
 
 
 def _of_core(device: int, reading: Reading, **measure: Any) -> Any:
-    words = {"device_ordinal": str(device), "core_type": "tensor_core"}
-    pairs = [new("Attribute", key=key, value=new("AttrValue", string_attr=text)) for key, text in words.items()]
+    values = {"device_ordinal": str(device), "core_type": "tensor_core"}
+    pairs = [new("Attribute", key=key, value=new("AttrValue", string_attr=text)) for key, text in values.items()]
     attributes = new("AttrValue", kvlist_attr=new("KeyValueList", attributes=pairs))
     return _dated(new("Metric", attribute=new("Attribute", key="attributes", value=attributes), **measure), reading)
 

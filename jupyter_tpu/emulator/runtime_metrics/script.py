@@ -1,7 +1,7 @@
 """Runtime metrics that a test has set for a worker, instead of measured ones.
 
-They lie in the folder of the chips, where the process that serves them looks at each call. Real libtpu has been seen to
-lie and to hang, so these can as well.
+They are in the folder of the chips, where the process that serves them reads them at each call. Real libtpu was seen to
+report nonsense and to hang, so these can too.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import Any
 from jupyter_tpu.emulator.resources import fields
 
 LIES: Mapping[str, str] = {
-    "nan": "the duty cycle of every chip is no number",
+    "nan": "the duty cycle of every chip is NaN",
     "missing": "every second device is left out",
     "hang": "no call is answered",
 }
 _FILE = "runtime_metrics.json"
-_MOST = 64
+_MOST = 64  # values of one metric; more devices than any worker has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What is told; an empty list leaves a metric as it is measured, a short one begins again for further devices.
+    """The values that are reported.
+
+    An empty list leaves a metric as measured; a short one begins again for further devices.
 
     Attributes:
         memory_percent: of the memory of each device.
@@ -40,7 +42,7 @@ class Script:
     lie: str = ""
 
     def of(self, name: str, devices: Iterable[int]) -> Iterator[tuple[int, float]]:
-        """Device and value of one metric that was laid down."""
+        """Yield device and value of one metric that is scripted."""
         values = (math.nan,) if self.lie == "nan" and name == "duty_percent" else getattr(self, name)
         for place, device in enumerate(devices):
             yield device, values[place % len(values)]
@@ -69,18 +71,19 @@ CHECKS: Mapping[str, fields.Check] = {
 
 
 def lay_down(folder: Path, script: Script | None) -> None:
-    """For the chips in a folder; None: what is measured is told again."""
+    """Store the script for the chips in a folder; None: measure again."""
     path = folder / _FILE
     if script is None:
         path.unlink(missing_ok=True)
         return
+    # the service reads it at any time, so it must never be half-written
     draft = path.with_suffix(".new")
     draft.write_text(json.dumps(asdict(script)), encoding="utf-8")
     draft.replace(path)
 
 
 def laid_down(folder: Path) -> Script | None:
-    """What holds now."""
+    """Return the script for the chips in a folder; None: there is none."""
     try:
         data: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""The process that serves a holder's runtime metrics, as libtpu does inside the ML process: it comes and goes with it.
+"""The process that serves the runtime metrics while a process uses the chips, as libtpu does inside the ML process.
 
-Started by `on_worker/emulated_tpu.py` with the folder of the chips and the pid of the holder; ends when the holder
-writes a byte to its input, closes it, or is gone. One thread waits, none polls (but where the system cannot tell of a
-process's end).
+`on_worker/emulated_tpu.py` starts it with the folder of the chips and the pid of that process (the holder). It ends
+when the holder writes a byte to its input, closes it, or exits. One thread waits, none polls (except where the system
+cannot report the end of a process).
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
 from jupyter_tpu.emulator.runtime_metrics.script import laid_down
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
 
+# Real seconds between two checks; each bounds how late a change is seen.
 LOOK_FOR_HOLDER_S = 1.0
 LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
+    """Serve until the holder ends; return the exit status. `arguments`: folder of the chips, pid of the holder."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
     if os.fork():
-        return 0  # the holder waits for this one, and has no child of ours
+        return 0  # the holder waits for this process, and never sees the service as its child
     chips, port = read_chips(folder)
     server = serve(chips, port, Load(holder), folder)
     _say_ready()
@@ -45,7 +47,8 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
-    """A running server on this port of loopback, for the chips in a folder. Raises RuntimeError when it is taken."""
+    """Serve on this port of loopback, for the chips in a folder. Raises RuntimeError if the port is taken."""
+    # so_reuseport: the emulator holds the port too, without listening (`workers.chips.KeptPort`)
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
     handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -58,7 +61,7 @@ Method = Callable[[Any, Any], Any]
 
 
 def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Method]]:
-    """Request message and behaviour of each method."""
+    """Return request message and behaviour of each method."""
 
     def get_runtime_metric(request: Any, context: Any) -> Any:
         if request.metric_name not in readings.supported(chips):
@@ -92,23 +95,23 @@ def _for_own_user(act: Method, port: int) -> Method:
     def answer(request: Any, context: Any) -> Any:
         peer_port = context.peer().rpartition(":")[2]
         if not (peer_port.isdecimal() and is_own_connection(("127.0.0.1", int(peer_port)), ("127.0.0.1", port))):
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, "These metrics are those of another user.")
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "These metrics belong to another user.")
         return act(request, context)
 
     return answer
 
 
 def _watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None where the system has none (macOS)."""
+    """Return a descriptor that becomes readable when the process ends; None: the system has none (macOS)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
 
 
-def wait_for_end(holder: int, is_gone: int | None, asked: int = 0) -> None:
-    """Return when the holder is gone, or wrote to or closed our input `asked`."""
-    watched = [asked, *([] if is_gone is None else [is_gone])]
+def wait_for_end(holder: int, is_gone: int | None, input_fd: int = 0) -> None:
+    """Return when the holder is gone, or has written to or closed our input `input_fd`."""
+    watched = [input_fd, *([] if is_gone is None else [is_gone])]
     patience = LOOK_FOR_HOLDER_S if is_gone is None else None
     while not select.select(watched, [], [], patience)[0]:
         if not psutil.pid_exists(holder):

@@ -1,4 +1,4 @@
-"""The door of a worker behind a fault proxy: clients reach the proxy, the proxy reaches the SSH server."""
+"""The SSH server of a worker behind a fault proxy: clients reach the proxy, the proxy reaches the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.workers.workers import OpenDoor
 
 
 class ProxiedDoor:
-    """See `machine.Door`; `link` takes the faults."""
+    """Implements `machine.Door`; `link` takes the faults."""
 
     def __init__(self, inner: Door, link: FaultProxy) -> None:
         self._inner = inner
@@ -22,25 +22,29 @@ class ProxiedDoor:
 
     @property
     def port(self) -> int:
+        """The port of the proxy."""
         return self.link.port
 
     def keys_changed(self) -> None:
+        """Pass it on to the server."""
         self._inner.keys_changed()
 
     async def close(self) -> None:
+        """Close the proxy, then the server."""
         await self.link.close()
         await self._inner.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLink:
-    """The way to one worker, with the proxy on it."""
+    """The path to one worker, with the proxy on it."""
 
     node: str
     worker_id: int
     proxy: FaultProxy
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as the control API shows it."""
         faults = [fault.to_json() for fault in self.proxy.faults()]
         own = {"node": self.node, "worker_id": self.worker_id}
         counts = {"connections": self.proxy.connections, "accepted": self.proxy.accepted}
@@ -48,7 +52,7 @@ class WorkerLink:
 
 
 def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
-    """Those of a node whose doors have a fault proxy; `doors` in the order of the worker ids."""
+    """Return the links of a node whose SSH servers have a fault proxy; `doors` is in the order of worker ids."""
     return [
         WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
         for worker_id, door in enumerate(doors)
@@ -57,7 +61,7 @@ def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
 
 
 def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
-    """Opens the same doors, each with a fault proxy at the port that is asked for."""
+    """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedDoor:
         inner = await open_door(machine, 0)
@@ -73,8 +77,8 @@ def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """The SSH server sees only the proxy, so the question whose connection it is must be asked here."""
+    """Return whether the connection is our own user's; the SSH server behind sees only the proxy."""
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
-    except OSError:  # it is gone again
+    except OSError:  # closed again already
         return False

@@ -16,11 +16,11 @@ from jupyter_tpu.emulator.ssh.session import WorkerSession
 from jupyter_tpu.emulator.workers.machine import Machine
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-WINDOW_BYTES = 32 * 1024 * 1024
+WINDOW_BYTES = 32 * 1024 * 1024  # asyncssh's 2 MiB would limit a transfer with a long round trip
 
 
 class EmbeddedDoor:
-    """An asyncssh listener; see `machine.Door`."""
+    """An asyncssh listener; implements `machine.Door`."""
 
     def __init__(self, acceptor: asyncssh.SSHAcceptor, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._acceptor = acceptor
@@ -28,12 +28,14 @@ class EmbeddedDoor:
 
     @property
     def port(self) -> int:
+        """The port that it listens on."""
         return int(self._acceptor.get_port())
 
     def keys_changed(self) -> None:
-        """Nothing to do: each login looks at the machine's keys."""
+        """Do nothing: each login reads the machine's keys."""
 
     async def close(self) -> None:
+        """Stop listening and break all connections."""
         self._acceptor.close()
         connections = list(self._connections)
         for connection in connections:
@@ -43,7 +45,7 @@ class EmbeddedDoor:
 
 
 async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
-    """Listen on loopback. Raises OSError when the port is taken."""
+    """Listen on loopback. Raises OSError if the port is taken."""
     connections: set[asyncssh.SSHServerConnection] = set()
     acceptor = await asyncssh.listen(
         "127.0.0.1",
@@ -53,6 +55,7 @@ async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
         agent_forwarding=False,
         x11_forwarding=False,
         gss_host=None,
+        # a client that vanished is noticed after some 90 s, so its sessions do not pile up
         keepalive_interval=30,
         login_timeout=60,
     )
@@ -60,7 +63,7 @@ async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
 
 
 class WorkerServer(asyncssh.SSHServer):
-    """Decides who may log in to a machine and what a connection may open."""
+    """Decides who may log in to a machine and what a connection may open. asyncssh calls its methods."""
 
     def __init__(self, machine: Machine, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._machine = machine
@@ -68,34 +71,42 @@ class WorkerServer(asyncssh.SSHServer):
         self._connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        """Refuse connections of other users of this computer."""
         if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
             conn.abort()
         self._connection = conn
         self._connections.add(conn)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
         if self._connection is not None:
             self._connections.discard(self._connection)
 
     def begin_auth(self, username: str) -> bool:
+        """Require authentication."""
         return True
 
     def public_key_auth_supported(self) -> bool:
+        """Offer public keys, and nothing else."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Accept the keys that the metadata name for this user."""
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized
 
     def session_requested(self) -> tuple[asyncssh.SSHServerChannel[bytes], asyncssh.SSHServerSession[bytes]]:
+        """Open a session on the machine."""
         assert self._connection is not None, "asyncssh opens sessions on connections that were made"
         user = self._connection.get_extra_info("username")
         channel = self._connection.create_server_channel(encoding=None, window=WINDOW_BYTES)
         return channel, WorkerSession(self._machine, user)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        """Forward TCP to loopback only."""
         return dest_host in LOOPBACK
 
     def unix_connection_requested(self, dest_path: str) -> bool:
+        """Forward Unix sockets below the home and /tmp only."""
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

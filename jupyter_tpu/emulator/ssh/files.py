@@ -1,6 +1,6 @@
-"""SFTP on a worker, which OpenSSH's scp speaks as well: asyncssh's server, in the worker's home.
+"""SFTP on a worker, which OpenSSH's scp uses too: asyncssh's server, in the worker's home.
 
-It runs in the emulator and so as the user that a login's shell runs as: both see the same files with the same rights.
+It runs in the emulator, so as the user that a login's shell runs as: both see the same files with the same rights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 
 SUBSYSTEM = "sftp"
 VERSION = 3
-"""That of OpenSSH."""
+"""The version that OpenSSH has."""
 
 
 @documented(
@@ -26,26 +26,29 @@ VERSION = 3
     source="cloud.google.com/sdk/gcloud/reference/compute/tpus/tpu-vm/scp; openssh.com/txt/release-9.0",
 )
 class WorkerFiles(asyncssh.SFTPServer):
-    """The files of this machine; a relative path begins in the home, as in a shell."""
+    """The files of a machine; a relative path begins in the home, as in a shell."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         super().__init__(channel)
         self._home = os.fsencode(home)
 
     def map_path(self, path: bytes) -> bytes:
-        """Raises SFTPPermissionDenied below /proc, where the emulator would open files of its own process."""
+        """Return the path on this computer.
+
+        Raises SFTPPermissionDenied below /proc, where the emulator would open files of its own process.
+        """
         place = path if path.startswith(b"/") else self._home + b"/" + path
         if os.path.realpath(place).startswith(b"/proc/"):
             raise asyncssh.SFTPPermissionDenied("Files below /proc are not transferred.")
         return place
 
     def exit(self) -> None:
-        """Called at the end; without an exit status OpenSSH's scp takes the transfer for failed."""
+        """End the transfer; without an exit status OpenSSH's scp reports a failure."""
         self.channel.exit(0)
 
 
 class FileTransfer:
-    """Serves a channel, with the verbs that `session.SessionProcess` has for a process."""
+    """Serves SFTP on a channel, with the methods that `session.SessionProcess` has for a process."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         self._channel = channel
@@ -54,26 +57,32 @@ class FileTransfer:
         )
 
     def start(self) -> None:
+        """Begin to serve."""
         self._session.connection_made(self._channel)
         self._session.session_started()
 
     def write(self, data: bytes) -> None:
+        """Take bytes of the client."""
         self._session.data_received(data, None)
 
     def write_eof(self) -> None:
+        """Take the end of the client's input."""
         self._session.eof_received()
 
     def pause_output(self) -> None:
+        """Stop sending."""
         self._session.pause_writing()
 
     def resume_output(self) -> None:
+        """Send again."""
         self._session.resume_writing()
 
     def resize(self, width: int, height: int) -> None:
-        """There is no terminal."""
+        """Do nothing: there is no terminal."""
 
     def send_signal(self, name: str) -> None:
-        """There is no process."""
+        """Do nothing: there is no process."""
 
     def hang_up(self) -> None:
+        """End; the connection is gone."""
         self._session.connection_lost(None)

@@ -1,4 +1,4 @@
-"""One session of the embedded SSH server: a command or a shell, with pipes or a terminal, or a transfer of files."""
+"""One session of the embedded SSH server: a command or a shell, with pipes or a terminal, or a file transfer."""
 
 from __future__ import annotations
 
@@ -30,64 +30,77 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         self._early_input: list[bytes] = []
         self._is_input_ended = False
 
-    # -- what asyncssh calls, in this order
+    # -- called by asyncssh, in this order
 
     def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
+        """Store the channel."""
         self._channel = chan
 
     def pty_requested(self, term_type: str, term_size: Any, term_modes: Any) -> bool:
+        """Grant a terminal."""
         self._terminal = term_type or "dumb"
         return True
 
     def shell_requested(self) -> bool:
+        """Grant a shell."""
         return True
 
     def exec_requested(self, command: str) -> bool:
+        """Grant a command."""
         self._command = command
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
+        """Grant SFTP, and no other subsystem."""
         self._serves_files = subsystem == SUBSYSTEM
         return self._serves_files
 
     def session_started(self) -> None:
+        """Start what was granted."""
         self._starting = asyncio.ensure_future(self._start())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
+        """Pass input on, or hold it until the process runs."""
         if self._process is None:
             self._early_input.append(data)
         else:
             self._process.write(data)
 
     def eof_received(self) -> bool:
+        """End the input, and keep the output open."""
         self._is_input_ended = True
         if self._process is not None:
             self._process.write_eof()
         return True
 
     def pause_writing(self) -> None:
+        """Stop reading output: the client does not take more."""
         if self._process is not None:
             self._process.pause_output()
 
     def resume_writing(self) -> None:
+        """Read output again."""
         if self._process is not None:
             self._process.resume_output()
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        """Resize the terminal."""
         if self._process is not None:
             self._process.resize(width, height)
 
     def signal_received(self, signal: str) -> None:
+        """Send a signal to the process."""
         if self._process is not None:
             self._process.send_signal(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Hang up the process, or cancel its start."""
         if self._process is not None:
             self._process.hang_up()
         elif self._starting is not None:
             self._starting.cancel()
 
-    # --
+    # -- starting
 
     async def _start(self) -> None:
         channel = self._channel
@@ -118,7 +131,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
 
 
 class SessionProcess(asyncio.SubprocessProtocol):
-    """The process of a session; tells the channel what it prints and how it ended."""
+    """The process of a session; sends its output and exit status to the channel."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], *, has_terminal: bool) -> None:
         self._channel = channel
@@ -128,6 +141,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         self._is_gone = False
 
     async def start(self, argv: list[str], environment: dict[str, str], folder: str) -> None:
+        """Start the process."""
         loop = asyncio.get_running_loop()
         if self._terminal is None:
             await loop.subprocess_exec(
@@ -139,6 +153,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
     async def _start_in_terminal(
         self, terminal: Terminal, argv: list[str], environment: dict[str, str], folder: str
     ) -> None:
+        # the terminal is its only output; 0 stands for it
         self._open_pipes = {0}
         slave = await terminal.open(self._output_ended)
         try:
@@ -160,34 +175,40 @@ class SessionProcess(asyncio.SubprocessProtocol):
     # -- from the client
 
     def write(self, data: bytes) -> None:
+        """Write to its input."""
         if self._terminal is not None:
             self._terminal.write(data)
         elif (pipe := self._pipe(0)) is not None:
             pipe.write(data)
 
     def write_eof(self) -> None:
+        """Close its input."""
         if self._terminal is None and (pipe := self._pipe(0)) is not None:
             pipe.close()
 
     def resize(self, width: int, height: int) -> None:
+        """Resize its terminal."""
         if self._terminal is not None:
             self._terminal.resize(width, height)
 
     def send_signal(self, name: str) -> None:
+        """Send a signal, by its name without SIG, to its process group."""
         number = getattr(signal, f"SIG{name}", None)
         if self._transport is not None and number is not None and self._transport.get_returncode() is None:
             os.killpg(self._transport.get_pid(), number)
 
     def pause_output(self) -> None:
+        """Stop reading its output."""
         for pipe in self._output_pipes():
             pipe.pause_reading()
 
     def resume_output(self) -> None:
+        """Read its output again."""
         for pipe in self._output_pipes():
             pipe.resume_reading()
 
     def hang_up(self) -> None:
-        """The connection is gone: the process sees its pipes or its terminal close."""
+        """Close its pipes or its terminal; the connection is gone."""
         self._is_gone = True
         if self._terminal is not None:
             self._terminal.close()
@@ -198,19 +219,23 @@ class SessionProcess(asyncio.SubprocessProtocol):
     # -- from the process
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Store the transport; asyncio calls it."""
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._transport = transport
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Send output to the client."""
         if not self._is_gone:
             self._channel.write(data, asyncssh.EXTENDED_DATA_STDERR if fd == 2 else None)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """Note that an output was closed."""
         if fd != 0:
             self._open_pipes.discard(fd)
             self._exit_when_done()
 
     def process_exited(self) -> None:
+        """Note that it has exited."""
         self._exit_when_done()
 
     def _output_ended(self) -> None:
@@ -218,7 +243,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         self._exit_when_done()
 
     def _exit_when_done(self) -> None:
-        """As OpenSSH does, a session ends when its process ended and nobody holds its output open any more."""
+        """End the session once the process has exited and no process has its output open, as OpenSSH does."""
         code = self._transport.get_returncode() if self._transport is not None else None
         if code is None or self._open_pipes or self._is_gone:
             return

@@ -1,7 +1,7 @@
-"""The machine's own OpenSSH server as the door of a worker.
+"""This computer's own OpenSSH server as the SSH server of a worker.
 
-The emulator accepts each TCP connection and hands it to an ``sshd -i`` of its own, so no port can be taken by somebody
-else between choosing and listening, and no listener outlives the emulator. A forced command gives the login the
+The emulator accepts each TCP connection and hands it to an ``sshd -i`` of its own, so no other process can take the
+port between choosing and listening, and no listener outlives the emulator. A forced command gives the login the
 worker's environment; only the user who runs the emulator can log in.
 """
 
@@ -59,19 +59,19 @@ exec {environment} ${{TERM:+"TERM=$TERM"}} "$@"
 
 
 class SystemSshdMissing(Exception):
-    """This machine has no OpenSSH server."""
+    """This computer has no OpenSSH server."""
 
 
 def find_sshd() -> Path:
-    """The absolute path of sshd, which it needs to run itself again."""
+    """Return the absolute path of sshd, which it needs to run itself again."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/sbin")
     if found is None:
-        raise SystemSshdMissing("no sshd found; install openssh-server, or use --sshd embedded")
+        raise SystemSshdMissing("sshd was not found; install openssh-server, or use --sshd embedded")
     return Path(found).resolve()
 
 
 def system_door(sshd: Path) -> OpenDoor:
-    """Opens doors with this sshd."""
+    """Return a function that starts SSH servers with this sshd."""
 
     async def open_door(machine: Machine, port: int) -> SystemDoor:
         _make_privilege_separation_folder()
@@ -83,7 +83,7 @@ def system_door(sshd: Path) -> OpenDoor:
 
 
 class SystemDoor:
-    """Accepts connections of one machine; see `machine.Door`."""
+    """Accepts connections of one machine; implements `machine.Door`."""
 
     def __init__(self, machine: Machine, sshd: Path) -> None:
         self._machine = machine
@@ -94,9 +94,11 @@ class SystemDoor:
 
     @property
     def port(self) -> int:
+        """The port that it listens on."""
         return int(self._socket.getsockname()[1])
 
     def listen(self, port: int) -> None:
+        """Listen on loopback. Raises OSError if the port is taken."""
         self._write_files()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -104,16 +106,18 @@ class SystemDoor:
         except OSError:
             self._socket.close()
             raise
-        self._socket.listen(64)
+        self._socket.listen(64)  # connections that wait to be accepted; agents and kernels open a few at once
         self._socket.setblocking(False)
         self._accepting = asyncio.ensure_future(self._accept())
 
     def keys_changed(self) -> None:
+        """Write the keys of our own user to the file that sshd reads at each login."""
         user = getpass.getuser()
         lines = [f"{key}\n" for name, key in self._machine.authorized if name == user]
         (self._machine.folder / "authorized_keys").write_text("".join(lines), encoding="ascii")
 
     async def close(self) -> None:
+        """Stop listening and end all connections."""
         tasks = [task for task in (self._accepting, *self._serving) if task is not None]
         for task in tasks:
             task.cancel()
@@ -132,7 +136,7 @@ class SystemDoor:
             task.add_done_callback(self._serving.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
-        """One sshd for one connection; it goes when the connection does."""
+        """Run one sshd for one connection; it ends with the connection."""
         with connection:
             connection.setblocking(True)
             server = await asyncio.create_subprocess_exec(
@@ -152,7 +156,7 @@ class SystemDoor:
             await server.wait()
         finally:
             if server.returncode is None:
-                kill_server(server.pid, self._machine.token)
+                kill_server(server.pid, self._machine.token)  # logins run on, as behind a broken network
 
     def _write_files(self) -> None:
         folder = self._machine.folder
@@ -181,13 +185,13 @@ class SystemDoor:
 
 
 def _sftp_line(sshd: Path) -> str:
-    """OpenSSH's SFTP server is a program beside the server's; the forced command starts it as a login's command."""
+    """Return the config line for SFTP: OpenSSH has a program for it, which the forced command starts like a login's."""
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)
     return next((f"Subsystem sftp {path}\n" for path in programs if path.exists()), "")
 
 
 def _make_privilege_separation_folder() -> None:
-    """Debian's sshd wants it; the system's service script makes it, but that may never have run."""
+    """Create the folder that Debian's sshd requires; the system's service does so, but may never have run."""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

@@ -24,7 +24,7 @@ TAKE_TERMINAL = (
 
 
 class Terminal(asyncio.Protocol):
-    """A pseudo-terminal: what is printed on it goes to the channel."""
+    """A pseudo-terminal; its output goes to the channel."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
         self._channel = channel
@@ -33,7 +33,10 @@ class Terminal(asyncio.Protocol):
         self._on_end: Callable[[], None] | None = None
 
     async def open(self, on_end: Callable[[], None]) -> int:
-        """Returns the descriptor for the process; the caller closes it."""
+        """Create it and return the descriptor for the process; the caller closes that.
+
+        `on_end` is called at the end.
+        """
         self._on_end = on_end
         self._master, slave = pty.openpty()
         loop = asyncio.get_running_loop()
@@ -42,17 +45,21 @@ class Terminal(asyncio.Protocol):
         return slave
 
     def readers(self) -> list[asyncio.ReadTransport]:
+        """Return the transport that reads it; empty once it is closed."""
         return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
 
     def write(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # the process is gone; the channel will hear of it from its exit
+        """Write input of the client."""
+        with contextlib.suppress(OSError):  # the process is gone; its exit status follows
             os.write(self._master, data)
 
     def resize(self, width: int, height: int) -> None:
+        """Set its size in characters."""
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def close(self) -> None:
+        """Close our end; the process gets SIGHUP."""
         if self._reader is not None:
             self._reader.close()
         if self._master >= 0:
@@ -60,10 +67,11 @@ class Terminal(asyncio.Protocol):
             self._master = -1
 
     def data_received(self, data: bytes) -> None:
+        """Send output to the client."""
         if not self._channel.is_closing():
             self._channel.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Linux reports EIO when the last process let go of the terminal."""
+        """Report the end: Linux gives EIO when the last process has closed the terminal."""
         if self._on_end is not None:
             self._on_end()

@@ -22,8 +22,8 @@ from jupyter_tpu.emulator.transport.json_answers import printed, refused
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 
 BATCH = r"/{path:batch(/.*)?}"
-MOST_CALLS = 1000
-_LONGEST_QUERY_BYTES = 1024 * 1024
+MOST_CALLS = 1000  # assumed (behaviour `batch-size`)
+_LONGEST_QUERY_BYTES = 1024 * 1024  # our choice; bounds the memory of a request whose parameters are its body
 _NOT_PASSED_ON = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -31,15 +31,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """For Google's APIs only; the control API has nothing of it."""
+    """Apply them to Google's APIs; the control API has none of it."""
     if request.path.startswith("/emulator/"):
         return await handler(request)
     try:
-        request = await _as_meant(request)
+        request = await _overridden(request)
         mask = parse_mask(request.query["fields"]) if request.query.get("fields") else None
     except Refusal as refusal:
         return refused(refusal.status)
     answer = await handler(request)
+    # errors are never partial, and a stream or an empty body has no fields
     if mask is None or answer.status != HTTPStatus.OK or not isinstance(answer, web.Response) or not answer.text:
         return answer
     is_pretty = request.query.get("prettyPrint", "true").lower() != "false"
@@ -49,17 +50,17 @@ async def google_front(request: web.Request, handler: Handler) -> web.StreamResp
 @documented(
     "method-override",
     "A POST with the header X-HTTP-Method-Override: GET is a GET whose parameters are the body: clients do so where an "
-    "address would be longer than 2,048 characters. PUT, PATCH and DELETE can be meant, too.",
+    "address would be longer than 2,048 characters. PUT, PATCH and DELETE are possible, too.",
     source="google-api-python-client 2.202.0, http.py; cloud.google.com/apis/docs/http",
 )
-async def _as_meant(request: web.Request) -> web.Request:
-    meant = request.headers.get("X-HTTP-Method-Override", "").upper()
-    if request.method != "POST" or not meant or meant == "POST":
+async def _overridden(request: web.Request) -> web.Request:
+    method = request.headers.get("X-HTTP-Method-Override", "").upper()
+    if request.method != "POST" or not method or method == "POST":
         return request
-    if meant not in ("GET", "PUT", "PATCH", "DELETE"):
-        raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"Invalid method override {meant[:20]}"))
-    if meant != "GET":
-        return request.clone(method=meant)
+    if method not in ("GET", "PUT", "PATCH", "DELETE"):
+        raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"Invalid method override {method[:20]}"))
+    if method != "GET":
+        return request.clone(method=method)
     # not by read(): a request that was read cannot be cloned
     sent = bytearray()
     async for piece in request.content.iter_any():
@@ -75,9 +76,10 @@ async def _as_meant(request: web.Request) -> web.Request:
 
 
 class Batches:
-    """Calls in the parts of one multipart request, performed one after the other as if each came by itself."""
+    """Performs the calls in a multipart request one after the other, as if each had come alone."""
 
     def add_to(self, app: web.Application) -> None:
+        """Serve ``/batch``."""
         app.router.add_post(BATCH, self.handle)
 
     @documented(
@@ -87,17 +89,19 @@ class Batches:
     )
     @assumed("batch-size", "A batch has at most 1,000 calls, performed in their order.")
     async def handle(self, request: web.Request) -> web.Response:
+        """Answer a batch: each call goes to this very server, so that it meets the same checks."""
         try:
             calls = list(_calls_in(request.headers.get("Content-Type", ""), await request.read()))
         except ValueError as error:
             return refused(status_of(code_pb2.INVALID_ARGUMENT, f"Failed to parse batch request: {error}"))
-        assert request.transport is not None, "its connection was looked at"
+        assert request.transport is not None, "its caller was checked"
         here = f"http://{LOOPBACK}:{request.transport.get_extra_info('sockname')[1]}"
         token = request.headers.get("Authorization")
         boundary = f"batch_{secrets.token_hex(8)}"
         parts = []
         async with aiohttp.ClientSession(auto_decompress=False, trust_env=False) as session:
             for content_id, verb, path, headers, body in calls:
+                # the parts are authorised by the batch unless they bring a token of their own
                 if token and "Authorization" not in headers:
                     headers["Authorization"] = token
                 async with session.request(verb, URL(here + path, encoded=True), headers=headers, data=body) as answer:
@@ -113,24 +117,25 @@ Call = tuple[str, str, str, CIMultiDict[str], bytes]
 
 
 def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
-    """Content id of the answer, verb, path, headers and body of each call. Raises ValueError."""
+    """Yield content id of the answer, verb, path, headers and body of each call. Raises ValueError."""
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
     if not 0 < len(parts) <= MOST_CALLS:
         raise ValueError(f"it must be multipart/mixed, with 1 to {MOST_CALLS} parts")
     for part in parts:
         raw = part.get_payload(decode=True) or b""
+        # email's parser reads the headers of HTTP, once the request line is cut off
         line, _, rest = raw.lstrip(b"\r\n").partition(b"\n")
-        words = line.decode("latin-1").split()
-        if len(words) < 2 or not words[1].startswith("/") or words[1].startswith("/batch"):
+        request_line = line.decode("latin-1").split()
+        if len(request_line) < 2 or not request_line[1].startswith("/") or request_line[1].startswith("/batch"):
             raise ValueError("a part must begin with a line such as GET /v2/projects/p/locations HTTP/1.1")
         inner = BytesParser().parsebytes(rest)
         headers = CIMultiDict({name: str(value) for name, value in inner.items() if name.lower() not in _NOT_PASSED_ON})
         content = inner.get_payload(decode=True)
         # MIME's own header, which a call without a body has as well
         sent = content if isinstance(content, bytes) else b""
-        yield _answered(str(part.get("Content-ID", ""))), words[0], words[1], headers, sent
+        yield _answer_id(str(part.get("Content-ID", ""))), request_line[0], request_line[1], headers, sent
 
 
-def _answered(content_id: str) -> str:
+def _answer_id(content_id: str) -> str:
     return f"<response-{content_id.strip().strip('<>')}>"

@@ -1,4 +1,4 @@
-"""The REST/JSON face of the core: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
+"""Serves the core over REST: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
 
 from __future__ import annotations
 
@@ -37,26 +37,29 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
+# parameters of every method, by Google's discovery documents
 _SYSTEM_PARAMETERS = {
     *("access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
     *("upload_protocol", "uploadType", "userIp"),
 }
 _OF_NO_OTHER_SITE = ("none", "same-origin")
-"""What a browser says of an address that was typed in, or that a page of the emulator's own leads to."""
+"""``Sec-Fetch-Site`` of an address that was typed in, or that a page of the emulator itself requested."""
 _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations": {"returnPartialSuccess"}}
-"""Parameters that the packages' requests lack; they change nothing here."""
+"""Parameters of the discovery documents that the packages' requests lack; they change nothing here."""
 
 
 class RestServer:
-    """An aiohttp handler for every path."""
+    """Answers every path that no other handler has."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def add_to(self, app: web.Application) -> None:
+        """Serve all paths; add it last."""
         app.router.add_route("*", "/{path:.*}", self.handle)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request, or refuse it in Google's envelope."""
         try:
             answer = await self._answer(request, _match(request))
         except errors.Refusal as refusal:
@@ -69,7 +72,8 @@ class RestServer:
         asked = await asked_in(request, found)
         fields = request.query.get("fields", "")
         if fields and not asked.method.startswith(READING):
-            check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)  # before anything is changed
+            # before anything is changed; the answer will be an operation
+            check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)
         try:
             answer = await self._cloud.call(asked)
             if fields and asked.method.startswith(READING):
@@ -102,15 +106,21 @@ def _match(request: web.Request) -> Match:
 
 
 async def asked_in(request: web.Request, found: Match) -> ApiRequest:
-    """The call that a request makes; raises Refusal naming all that is wrong with it."""
+    """Parse the call that a request makes.
+
+    Raises:
+        Refusal: names all that is wrong with it.
+    """
     rule = found.rule
     version = V2 if rule.version == V1 else rule.version
     kind = request_kind(version, rule.method)
     body = await json_object(request) if rule.body else {}
+    # path, query and body are read first and refused together, so that one answer names all violations
     reading = Reading()
     fields = reading.parameters(_parameters(request, rule.method), kind)
     _add_body(fields, reading, rule, body, kind)
     reading.check()
+    # protobuf's FieldMask refuses snake_case, which gcloud sends
     mask = fields.pop("updateMask", None)
     fields = canonical(fields, version, rule.method)
     if mask is not None:
@@ -120,7 +130,7 @@ async def asked_in(request: web.Request, found: Match) -> ApiRequest:
 
 
 def request_kind(version: str, method: str) -> Descriptor:
-    """The fields that a method's request has in REST."""
+    """Return the type of a method's request in REST."""
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return versions.request_class(version, method).DESCRIPTOR
     name = "GetQueuedResource" if method == "GetMaintenanceInfo" else method
@@ -128,7 +138,7 @@ def request_kind(version: str, method: str) -> Descriptor:
 
 
 def canonical(fields: Fields, version: str, method: str) -> Fields:
-    """The same with enums by name, int64 as text and times in one form."""
+    """Return the same fields with enums by name, int64 as text and times in one form."""
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return fields
     message = messages.new(version, request_kind(version, method).name)
@@ -160,6 +170,7 @@ def _parameters(request: web.Request, method: str) -> dict[str, list[str]]:
     source="gcloud 528.0.0 sends data_disks and network_config.enable_external_ips; dstack sends dataDisks",
 )
 def mask_paths(text: str) -> list[str]:
+    """Return the paths of a mask in snake_case."""
     return [snake_case(path.strip()) for path in text.split(",") if path.strip()]
 
 
@@ -175,14 +186,14 @@ def _without_configurations(fields: Fields) -> None:
         each.pop("acceleratorConfigs", None)
 
 
-@assumed("unrouted", "A path or verb that no method has is a 404 NOT_FOUND; the wording is ours.")
+@assumed("unrouted", "A path or verb that no method has is a 404 NOT_FOUND; the text is ours.")
 def _unrouted(verb: str, path: str) -> errors.Refusal:
     return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
 
 
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """No web page may drive the emulator, neither across origins nor through a name that points to loopback."""
+    """Refuse web pages, across origins as well as by a host name that points to loopback (DNS rebinding)."""
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
     if is_of_page or host not in ("127.0.0.1", "localhost"):
@@ -191,7 +202,7 @@ async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def caller_check(callers: Callers) -> Any:
-    """A middleware that turns away everybody whom `callers` does not know."""
+    """Return a middleware that refuses everybody whom `callers` does not know."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -205,7 +216,7 @@ def caller_check(callers: Callers) -> Any:
 
 
 def _ends(request: web.Request) -> tuple[Address, Address] | None:
-    """The caller's end of the connection and ours; None when it is gone."""
+    """Return the caller's end of the connection and ours; None: it is gone."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
@@ -218,16 +229,16 @@ def _challenged(answer: web.Response) -> web.Response:
 
 
 def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
-    """A middleware that looks at the token of each call of Google's services; the control API has none.
+    """Return a middleware that checks the token of each call of Google's services; the control API has none.
 
-    A token is needed when `is_asked` says so; one that a worker of this cloud was given must be good in any case.
+    `is_asked` says whether a token is required; one that a worker of this cloud was given must be valid in any case.
     """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         header, method = request.headers.get("Authorization", ""), _full_method(request)
         try:
-            if is_asked() and not _takes_none(request):
+            if is_asked() and not _needs_none(request):
                 check_token(header, method)
             cloud.workers.tokens.check(header, method)
         except errors.Refusal as refusal:
@@ -242,21 +253,22 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
     "The catalogue of prices is read with an API key as well as with a token.",
     source="cloud.google.com/billing/v1/how-tos/catalog-api",
 )
-def _takes_none(request: web.Request) -> bool:
+def _needs_none(request: web.Request) -> bool:
     has_key = request.path.startswith("/v1/services") and bool(request.query.get("key"))
     return has_key or request.path.startswith("/emulator/")
 
 
 def _full_method(request: web.Request) -> str:
-    """Such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
+    """Return a name such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
     found = http_rules.match(request.method, request.rel_url.raw_path)
     return f"google.cloud.tpu.{found.rule.version}.Tpu.{found.rule.method}" if found else ""
 
 
 class NotOfClients(logging.Filter):
-    """Keeps out of the log what is no fault of ours: requests that are not HTTP, which are answered with 400."""
+    """Keeps mistakes of clients out of the log: requests that are not HTTP, which are answered with 400."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Return False for such a record."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
@@ -264,7 +276,7 @@ _NOT_OF_CLIENTS = NotOfClients()
 
 
 def http_log() -> logging.Logger:
-    """The log of the HTTP server."""
+    """Return the log of the HTTP server."""
     log = logging.getLogger(f"{__name__}.http")
     log.addFilter(_NOT_OF_CLIENTS)
     return log
@@ -272,7 +284,7 @@ def http_log() -> logging.Logger:
 
 @web.middleware
 async def google_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Whatever a handler of the port raises becomes Google's envelope; a defect of ours is logged."""
+    """Answer whatever a handler raises with Google's envelope; a defect of ours is logged."""
     try:
         return await handler(request)
     except web.HTTPException as error:

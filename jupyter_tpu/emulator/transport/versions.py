@@ -1,4 +1,4 @@
-"""Between the API versions and the core, which speaks v2: requests on their way in, answers on their way out.
+"""Translates between the API versions and the core, which speaks v2: requests in, answers out.
 
 The versions number their fields differently, so messages go from one to the other through JSON and never as bytes. What
 v2's protobufs lack travels beside them as *extras*: fields in camelCase, nested as in REST, lists aligned by index.
@@ -26,12 +26,12 @@ Fields = dict[str, Any]
 """A message in JSON: camelCase, enums by name."""
 
 NewMessage = Callable[[str, str], Any]
-"""An empty message by version and name, of the kind that a face shows."""
+"""Makes an empty message by version and name, of the classes that gRPC or REST prints."""
 
 OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
 LOCATIONS = ("GetLocation", "ListLocations")
 RESOURCES = {"CreateNode": "node", "UpdateNode": "node", "CreateQueuedResource": "queuedResource"}
-"""Where the request of a method carries a resource."""
+"""The field of a method's request that carries a resource."""
 
 _V2_PREFIX = f"google.cloud.tpu.{V2}."
 
@@ -40,7 +40,7 @@ _V2_PREFIX = f"google.cloud.tpu.{V2}."
 
 
 def request_class(version: str, method: str) -> Any:
-    """The protobuf class of a method's request: the version's own, or that of a mixin."""
+    """Return the protobuf class of a method's request: the version's own, or that of a mixin."""
     if method in OPERATIONS:
         return getattr(operations_pb2, f"{method}Request")
     if method in LOCATIONS:
@@ -50,12 +50,15 @@ def request_class(version: str, method: str) -> Any:
 
 
 def methods_of(version: str) -> list[str]:
-    """The methods of the version's Tpu service, by the package's naming rule."""
+    """Return the methods of the version's Tpu service, by the package's naming rule."""
     return [name.removesuffix("Request") for name in dir(PACKAGES[version]) if name.endswith("Request")]
 
 
 def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
-    """A call whose request is `fields`, already checked against the version's message; `updateMask` is a list."""
+    """Return the call whose request is `fields`, already checked against the version's message.
+
+    `updateMask` is a list.
+    """
     paths = fields.pop("updateMask", None)
     _old_names(fields)
     version_of_class = V2 if _is_of_v2(method) else V2ALPHA1
@@ -71,9 +74,10 @@ def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
 
 @assumed("grpc-bad-time", "A time or duration out of range is refused over gRPC as well, with INVALID_ARGUMENT.")
 def asked_in_protobuf(version: str, method: str, request: Any) -> ApiRequest:
-    """A call over gRPC."""
+    """Return the call of a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
     paths = list(mask.paths)
+    # MessageToDict refuses a mask whose paths are not snake_case, so it is taken out for the while
     mask.Clear()
     try:
         fields = json_format.MessageToDict(request) if method in RESOURCES or version != V2 else {}
@@ -91,7 +95,7 @@ def _is_of_v2(method: str) -> bool:
 
 @assumed("multi-node-names", "v2alpha1's multiNodeParams are v2's multisliceParams.")
 def _old_names(fields: Fields) -> None:
-    """v2alpha1's names → v2's; what v2 lacks stays under its own name."""
+    """Translate v2alpha1's names to v2's; what v2 lacks keeps its own name."""
     for spec in _specs(fields.get("queuedResource", {})):
         params = spec.pop("multiNodeParams", None)
         if params is not None:
@@ -108,7 +112,7 @@ def _specs(queued_resource: Fields) -> list[Fields]:
 
 
 def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
-    """The fields that a message has, and the others."""
+    """Return the fields that a message has, and the others."""
     known: Fields = {}
     extras: Fields = {}
     names = {each.json_name: each for each in kind.fields}
@@ -142,11 +146,11 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a face shows the core's answers.
+    """How the core's answers are shown to one client.
 
     Attributes:
-        version: what the client speaks.
-        new: makes the messages of that face.
+        version: the one that the client speaks.
+        new: makes the messages that are printed.
         extras_of: the extras of a resource, by its name.
     """
 
@@ -155,7 +159,7 @@ class View:
     extras_of: Callable[[str], Mapping[str, Any]]
 
     def shown(self, answer: Message) -> Message:
-        """The answer in the client's version, with its extras; operations in the version that started them."""
+        """Return the answer in the client's version, with its extras; operations in the version that started them."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):
@@ -163,11 +167,12 @@ class View:
         return self.in_version(answer, self.version)
 
     def in_version(self, answer: Any, version: str) -> Message:
-        """A message of v2 as `version` has it; any other message as it is."""
+        """Return a message of v2 in another version; any other message as it is."""
         name = str(answer.DESCRIPTOR.full_name)
         if not name.startswith(_V2_PREFIX):
             return answer
         extras = [self.extras_of(each.name) for each in _resources(answer)]
+        # by far the most answers: the way through JSON is slow for long lists
         if version == V2 and not any(extras):
             return answer
         fields = json_format.MessageToDict(answer)
@@ -179,7 +184,7 @@ class View:
         return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
 
     def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
-        """What an operation of `version` carries."""
+        """Return the message that an operation of `version` carries."""
         kind = descriptor_pool.Default().FindMessageTypeByName(wrapper.TypeName())
         return self.in_version(message_factory.GetMessageClass(kind).FromString(wrapper.value), version)
 
@@ -205,13 +210,13 @@ class View:
 
 
 def version_of(operation: operations_pb2.Operation) -> str:
-    """The API version that started an operation, as its metadata says."""
+    """Return the API version that started an operation, as its metadata say."""
     metadata = PACKAGES[V2].OperationMetadata.pb().FromString(operation.metadata.value)
     return metadata.api_version or V2
 
 
 def _resources(answer: Any) -> Iterable[Any]:
-    """The nodes or queued resources in an answer."""
+    """Return the nodes or queued resources in an answer."""
     kind = answer.DESCRIPTOR.name
     if kind in ("Node", "QueuedResource"):
         return [answer]
@@ -227,13 +232,13 @@ def _resource_fields(fields: Fields, answer: Any) -> Iterable[Fields]:
 
 
 def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
-    """Lay extras over the fields of a message."""
+    """Add extras to the fields of a message, in place."""
     for name, value in extras.items():
-        held = fields.get(name)
-        if isinstance(held, dict) and isinstance(value, dict):
-            merge(held, value)
-        elif isinstance(held, list) and isinstance(value, list) and all(isinstance(each, dict) for each in held):
-            for mine, extra in zip(held, value, strict=False):
+        present = fields.get(name)
+        if isinstance(present, dict) and isinstance(value, dict):
+            merge(present, value)
+        elif isinstance(present, list) and isinstance(value, list) and all(isinstance(each, dict) for each in present):
+            for mine, extra in zip(present, value, strict=False):
                 merge(mine, extra)
         else:
             fields[name] = value
@@ -241,7 +246,7 @@ def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
 
 @assumed("alpha-api-version", "v2alpha1 shows the apiVersion V2_ALPHA1 for every node: its enum has no V2.")
 def _new_names(fields: Any) -> None:
-    """v2's names → v2alpha1's, in nodes and queued resources wherever they are."""
+    """Translate v2's names to v2alpha1's, in nodes and queued resources wherever they are."""
     for each in fields if isinstance(fields, list) else [fields]:
         if not isinstance(each, dict):
             return
