@@ -1,1 +1,1 @@
-"""Who may call: bearer tokens, peers on loopback, IAM permissions."""
+"""Who may call: owners of connections on loopback, bearer tokens, IAM permissions. Start with `callers`."""

@@ -1,7 +1,7 @@
-"""Access tokens of the workers' service accounts: given out by metadata servers, checked by the API.
+"""Access tokens of the workers' service accounts: issued by metadata servers, checked by the API.
 
-A token says itself whose it is, what for and how long, and is signed with a key of the state folder; so none is kept,
-and a restart forgets none. Real tokens say nothing, but nobody may look into them either.
+A token itself carries its account, scopes and expiry, signed with a key of the state folder, so none is stored and a
+restart invalidates none. Real tokens are opaque, but clients must not parse them either.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 from jupyter_tpu.emulator.store.kept_files import kept_file
 
-LIFETIME_S = 3600
+LIFETIME_S = 3600  # the usual lifetime of Google's access tokens
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-_PREFIX = "ya29.emulated."
+_PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
 
 
 @assumed("token-lifetime", "A worker's access token lives for an hour of real time, whatever the pace of virtual time.")
 class AccessTokens:
-    """Gives out and checks tokens; `now` is real time in seconds since the epoch."""
+    """Issues and checks tokens; `now` is real time in seconds since the epoch."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
         self._key = key
         self._now = now
 
     def issue(self, email: str, scopes: Sequence[str]) -> dict[str, Any]:
-        """What a metadata server answers: ``{"access_token", "expires_in", "token_type"}``."""
+        """Return what a metadata server answers: ``{"access_token", "expires_in", "token_type"}``."""
         claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
         payload = _text(json.dumps(claims).encode())
         token = f"{_PREFIX}{payload}.{self._signature(payload)}"
@@ -55,10 +55,10 @@ class AccessTokens:
         "project may.",
     )
     def check(self, authorization: str, method: str) -> None:
-        """Look at the token of a call, if it is one of ours; `method` is the full name of what was called.
+        """Check the token of a call, if it is one of ours; `method` is the full name of the method.
 
         Raises:
-            Refusal: it is forged or too old (401), or may not do this (403).
+            Refusal: it is forged or expired (401), or lacks the scope (403).
         """
         token = bearer(authorization)
         if not is_of_worker(token):
@@ -82,24 +82,24 @@ class AccessTokens:
 
 
 def kept_key(path: Path) -> bytes:
-    """The key of a state folder, made when it is new; for its owner's eyes only."""
+    """Return the key of a state folder, created if it is new, readable by its owner only."""
     return kept_file(path, lambda: secrets.token_bytes(32))
 
 
 def is_of_worker(token: str) -> bool:
-    """Whether it says that a metadata server gave it out; good or not."""
+    """Return whether a token claims to be from a metadata server, valid or not."""
     return token.startswith(_PREFIX)
 
 
 def bearer(authorization: str) -> str:
-    """The token in a header Authorization; empty where there is none."""
+    """Return the token in a header ``Authorization``; empty if there is none."""
     kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
 @recorded(
     "bad-token",
-    "A token that is no good is refused with 401 in these words, the reason in an ErrorInfo.",
+    "An invalid token is refused with 401 and this text, the reason in an ErrorInfo.",
     source="answers of Google APIs in many public logs",
 )
 def _unauthenticated(reason: str, method: str) -> Refusal:
@@ -112,7 +112,7 @@ def _unauthenticated(reason: str, method: str) -> Refusal:
 
 @recorded(
     "insufficient-scope",
-    "A token without the scope is refused with 403 in these words and an ErrorInfo ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+    "A token without the scope is refused with 403, this text and an ErrorInfo ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
     source="answers of Google APIs in many public logs",
 )
 def _out_of_scope(method: str) -> Refusal:

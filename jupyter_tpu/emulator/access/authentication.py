@@ -1,4 +1,4 @@
-"""Bearer tokens: nobody checks them, but a cloud that asks for them refuses calls without."""
+"""Bearer tokens: any is accepted, but a cloud that requires them refuses calls without."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 
 CHALLENGE = 'Bearer realm="https://accounts.google.com/"'
-"""The header WWW-Authenticate of a refusal."""
+"""The header ``WWW-Authenticate`` of a refusal."""
 
 _MISSING = "Request is missing required authentication credential."
 _INVALID = "Request had invalid authentication credentials."
@@ -25,9 +25,9 @@ _EXPECTED = (
 )
 @assumed("tokens", "Any bearer token is as good as any other; a header of another scheme counts as invalid.")
 def check_token(header: str, method: str) -> None:
-    """Raises 401 unless the header Authorization has a bearer token.
+    """Raise 401 unless the header ``Authorization`` has a bearer token.
 
-    `method`: the full name of what was called; empty for a method of one of the side services.
+    `method` is the full name of the method; empty for one of the other Google services.
     """
     scheme, _, token = header.partition(" ")
     if scheme.lower() == "bearer" and token.strip():

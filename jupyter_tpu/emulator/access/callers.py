@@ -1,4 +1,4 @@
-"""Who may call the API, the side services and the control API: a caller can run programs as the emulator's user."""
+"""Checks who may call the API, the other services and the control API, since a caller can run programs as our user."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE, kept_file
 
 BY_USER, BY_TOKEN = "user", "token"
 HARMLESS = ("Get", "List", "Stop", "Delete")
-"""Methods that begin so run nothing on a worker."""
+"""Prefixes of methods that run nothing on a worker."""
 
 
 def usual_access() -> str:
-    """How callers are told apart on this system, unless somebody asks for the other way."""
+    """Return how callers are recognised on this system by default."""
     return BY_USER if can_tell_users() else BY_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Admits the user's own connections, or with a `token_file` whoever knows what it holds."""
+    """Admits the user's own connections or, with a `token_file`, clients that send its token."""
 
     token_file: Path | None = None
 
     @assumed(
         "who-may-call",
         "Only connections of the user who runs the emulator, or of root, reach the API, the side services, the control "
-        "API and the workers; on Linux one whose owner is not found is refused. Where the system does not tell whose a "
-        "connection is (macOS), the APIs ask for the token of a file that only this user can read; a worker's own "
-        "token is good for reading, stopping and deleting only, and workers' metadata and metrics can be read by "
-        "all users of the machine. Google's APIs ask for credentials instead.",
+        "API and the workers; on Linux one whose owner is not found is refused. Where the system does not show the "
+        "owner of a connection (macOS), the APIs require the token of a file that only this user can read; a worker's "
+        "own token allows reading, stopping and deleting only, and workers' metadata and metrics can be read by all "
+        "users of the machine. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
-        """Look at a call before anything else does; `connection`: the caller's end and ours, `method`: its full name.
+        """Check a call before anything else does; `connection`: the caller's end and ours, `method`: its full name.
 
         Raises:
             Refusal: 403 for another user's connection; 401 without the token.
@@ -52,14 +52,17 @@ class Callers:
             raise _without_token(self.token_file)
 
     def _is_known(self, token: str, method: str) -> bool:
-        if is_of_worker(token):  # whether it is good is looked at like that of any call
+        if is_of_worker(token):  # its signature is checked later, as for any call
             return method.rpartition(".")[2].startswith(HARMLESS)
         assert self.token_file is not None, "asked only where there is one"
         return hmac.compare_digest(token.encode(errors="replace"), self.token_file.read_bytes())
 
 
 def callers(access: str, state_dir: Path) -> Callers:
-    """`access` is BY_USER or BY_TOKEN; a token is kept in the state folder. Raises OSError."""
+    """Return who may call; `access` is BY_USER or BY_TOKEN, whose token is stored in the state folder.
+
+    Raises OSError.
+    """
     if access == BY_USER:
         return Callers()
     path = state_dir / "access_token"
@@ -74,7 +77,7 @@ def _of_another_user() -> Refusal:
 
 def _without_token(path: Path) -> Refusal:
     message = (
-        "This emulator asks for the token that its user finds in "
+        "This emulator requires the token in "
         f"{path}: send it as a bearer token; jupyter_tpu does so with {TOKEN_FILE_VARIABLE}={path}."
     )
     return Refusal(status_of(code_pb2.UNAUTHENTICATED, message))

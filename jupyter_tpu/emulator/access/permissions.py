@@ -1,4 +1,4 @@
-"""The IAM permission that each method of the API takes."""
+"""The IAM permission that each method of the API requires."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ PERMISSIONS = {
     "take the permissions of nodes, and the one to read operations.",
 )
 def permission_of(method: str) -> str:
-    """``CreateNode`` → ``tpu.nodes.create``."""
+    """Return the permission of a method: ``tpu.nodes.create`` for ``CreateNode``."""
     return PERMISSIONS.get(method, f"tpu.{method}")
 
 
 def is_denied(permission: str, denied: Iterable[str]) -> bool:
-    """Whether a list with entries such as ``tpu.nodes.list`` or ``tpu.nodes.*`` covers a permission."""
+    """Return whether a list with entries such as ``tpu.nodes.list`` or ``tpu.nodes.*`` covers a permission."""
     family = permission.rpartition(".")[0]
     return not {permission, f"{family}.*", "tpu.*"}.isdisjoint(denied)

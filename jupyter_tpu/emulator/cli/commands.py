@@ -14,7 +14,7 @@ TOOLS: Mapping[str, str] = {
     "record": "cli.record",
     "replay-check": "recording.replay",
 }
-"""Module of this package whose `main` runs a tool, loaded only when it is asked for."""
+"""The module whose `main` runs a tool, loaded only when needed."""
 
 CONTROLS = frozenset(
     [
@@ -32,11 +32,11 @@ CONTROLS = frozenset(
         "stockout",
     ]
 )
-"""Commands of `table`, which talk to a running emulator."""
+"""Commands of `table`, which steer a running emulator; named here so that nothing is loaded to find one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a tool, or else the emulator. Returns the exit status."""
+    """Run a tool, or else the emulator; return the exit status."""
     open_missing_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments and arguments[0] in CONTROLS:

@@ -16,23 +16,24 @@ from jupyter_tpu.emulator.network_faults.verbs import MEANINGS, link_fault_from_
 from jupyter_tpu.standard_streams import write_answer
 
 CALLS: Mapping[str, Command] = {command.name.rpartition(" ")[2]: command for command in COMMANDS}
-"""Commands about calls of the API, each with a parser of its own."""
+"""Commands for faults of API calls, each with a parser of its own."""
 
 _OPTIONS: Mapping[str, tuple[type, str]] = {
     "direction": (str, "up (to the worker), down, or both (the default)"),
     "ms": (float, "latency: milliseconds each way"),
-    "jitter_ms": (float, "latency: up to so many milliseconds more or less"),
+    "jitter_ms": (float, "latency: vary by up to this many milliseconds"),
     "kib_per_s": (float, "rate: KiB per second"),
     "bytes": (int, "slice: bytes of a piece"),
     "gap_ms": (float, "slice: milliseconds between pieces"),
-    "after": (int, "cut: bytes that still get through"),
+    "after": (int, "cut: bytes that still arrive"),
     "at": (int, "corrupt: which byte, counted from now"),
     "times": (int, "cut, corrupt: how many connections it hits (default: 1)"),
-    "for_s": (float, "seconds after which a lasting fault ends by itself"),
+    "for_s": (float, "seconds until a lasting fault ends"),
 }
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of ``fault``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator fault", description="Break a running emulator by hand: its calls, or its links."
     )
@@ -46,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def link_parser() -> argparse.ArgumentParser:
+    """Return the parser of ``fault link``."""
     link = argparse.ArgumentParser(
         add_help=False,
         description="Break the SSH connections to a node's workers, in an emulator that was started with --link-faults "
@@ -54,7 +56,11 @@ def link_parser() -> argparse.ArgumentParser:
     )
     link.add_argument("node", metavar="NODE", help="name of the node, alone or in full")
     link.add_argument(
-        "verb", metavar="VERB", nargs="?", default="", help=f"{', '.join(MEANINGS)}; without one: what is in force"
+        "verb",
+        metavar="VERB",
+        nargs="?",
+        default="",
+        help=f"{', '.join(MEANINGS)}; without one: show the faults",
     )
     link.add_argument("--worker", type=int, metavar="ID", help="only this worker (default: all)")
     for name, (kind, meaning) in _OPTIONS.items():
@@ -64,18 +70,19 @@ def link_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit status."""
+    """Run the command; return the exit status."""
     if argv and argv[0] in CALLS:
         return CALLS[argv[0]].main(argv[1:])
     options = parser().parse_args(argv)
     if not options.emulator:
-        return _complain(f"Say which emulator: --emulator URL, or set {ADDRESS_VARIABLE}.")
+        return _complain(f"No emulator given: pass --emulator URL, or set {ADDRESS_VARIABLE}.")
     given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     try:
         if options.verb:
+            # checked here first: the error is the same, and no emulator is needed to see it
             link_fault_from_json({"verb": options.verb, **given})
     except ValueError as error:
-        return _complain(f"That is no fault: {error}.")
+        return _complain(f"Not a valid fault: {error}.")
     try:
         links = _perform(EmulatorControl(options.emulator), options, given)
     except ControlRefused as refusal:
@@ -101,9 +108,9 @@ def _line(link: Mapping[str, Any]) -> str:
 
 
 def _fault_text(fault: Mapping[str, Any]) -> str:
-    """``latency up ms=50``"""
-    told = (f"{name}={value:g}" for name, value in fault.items() if isinstance(value, int | float) and value)
-    return " ".join([fault["verb"], fault.get("direction", ""), *told]).replace("  ", " ").strip()
+    """Return a fault such as ``latency up ms=50``."""
+    values = (f"{name}={value:g}" for name, value in fault.items() if isinstance(value, int | float) and value)
+    return " ".join([fault["verb"], fault.get("direction", ""), *values]).replace("  ", " ").strip()
 
 
 def _complain(text: str) -> int:

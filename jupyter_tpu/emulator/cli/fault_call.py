@@ -13,15 +13,15 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 
 _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "target": (str, "only calls that name this node (alone or in full) or this zone"),
-    "times": (int, "how many calls it hits (default: 1; some kinds last until they are cleared)"),
-    "nth": (int, "the first call that it hits, counted from now (default: 1)"),
-    "probability": (number, "with which it hits a call (default: 1)"),
-    "seed": (int, "makes the draws repeatable (default: another each time; `fault list` shows it)"),
-    "code": (str, "of the refusal: of HTTP (429, 500, 503, 504) or of gRPC (UNAVAILABLE, 14)"),
-    "message": (str, "of the refusal (default: what Google's APIs say with the code)"),
-    "seconds": (number, "how long, as the kind says"),
-    "quota_id": (str, "of a refusal by quota"),
-    "limit": (int, "of a refusal by quota or by rate"),
+    "times": (int, "number of calls it hits (default: 1; some kinds last until cleared)"),
+    "nth": (int, "first call that it hits, counted from now (default: 1)"),
+    "probability": (number, "probability of hitting a call (default: 1)"),
+    "seed": (int, "seed that makes the draws repeatable (default: random; `fault list` shows it)"),
+    "code": (str, "code of the refusal: HTTP (429, 500, 503, 504) or gRPC (UNAVAILABLE, 14)"),
+    "message": (str, "text of the refusal (default: that of Google's APIs for the code)"),
+    "seconds": (number, "duration; its meaning depends on the kind"),
+    "quota_id": (str, "quota of a refusal by quota"),
+    "limit": (int, "limit of a refusal by quota or by rate"),
 }
 
 
@@ -32,9 +32,9 @@ def _call_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, (type_, meaning) in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type_, metavar=name.upper(), help=meaning)
-    parser.add_argument("--lasting", action="store_true", help="until it is cleared, instead of --times")
+    parser.add_argument("--lasting", action="store_true", help="keep it until it is cleared, instead of --times")
     parser.add_argument(
-        "--applied", action="store_true", help="the call is done, although its caller is refused or gets no answer"
+        "--applied", action="store_true", help="do the call, although its caller is refused or gets no answer"
     )
 
 
@@ -52,7 +52,7 @@ def _call(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 def _clear_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "number", metavar="NUMBER", nargs="?", type=int, help="only this one, as `fault list` numbers them"
+        "number", metavar="NUMBER", nargs="?", type=int, help="only this one, by its number in `fault list`"
     )
 
 
@@ -73,13 +73,13 @@ def _words(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _kinds_listed() -> str:
     kinds = "\n".join(f"- {kind.name}: {kind.meaning}" for kind in KINDS.values())
-    return f"Kinds (a call meets one at most, and may be slow and skewed as well):\n\n{kinds}"
+    return f"Kinds (a call meets at most one, and may be slow and skewed as well):\n\n{kinds}"
 
 
 COMMANDS = (
     Command(
         name="fault call",
-        summary="Let calls of the API go wrong: refused, slow, unanswered, answered with nonsense.",
+        summary="Make API calls fail: refused, slow, unanswered, or answered with nonsense.",
         arguments=_call_arguments,
         ask=_call,
         words=_words,
@@ -88,7 +88,7 @@ COMMANDS = (
     Command(name="fault list", summary="Show the faults that wait for their calls.", ask=_list, words=_words),
     Command(
         name="fault clear",
-        summary="Take back the faults that wait for their calls, all or one.",
+        summary="Remove the faults that wait for their calls, all or one.",
         arguments=_clear_arguments,
         ask=_clear,
         words=_words,

@@ -1,4 +1,4 @@
-"""Commands that move a running emulator: ``preempt``, ``maintenance``, ``clock`` and ``reset``."""
+"""Commands that change a running emulator: ``preempt``, ``maintenance``, ``metrics``, ``clock`` and ``reset``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
         type=number,
         default=0.0,
         metavar="SECONDS",
-        help="tell its workers so long before (virtual seconds)",
+        help="announce it to its workers this long before (virtual seconds)",
     )
 
 
@@ -34,12 +34,12 @@ def _preempt_words(done: Mapping[str, Any]) -> Iterator[str]:
     if done["notice_s"]:
         yield f"{done['node']} will be preempted in {done['notice_s']:g} virtual seconds."
     else:
-        yield f"{done['node']} is preempted: it is billed no more, and can only be deleted."
+        yield f"{done['node']} is preempted: it is no longer billed, and can only be deleted."
 
 
 def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "node", metavar="NODE", nargs="?", default="", help=f"{NODE_HELP}; without one: what is planned"
+        "node", metavar="NODE", nargs="?", default="", help=f"{NODE_HELP}; without one: show what is planned"
     )
     parser.add_argument(
         "--kind",
@@ -71,47 +71,47 @@ def _maintenance_words(answer: Mapping[str, Any]) -> Iterator[str]:
 def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", help=NODE_HELP)
     parser.add_argument("--worker", type=int, metavar="N", help="only this worker of the slice")
-    for option, words in (
+    for option, meaning in (
         ("--duty", "duty cycle in percent, of each chip"),
-        ("--memory", "memory in use, in percent of that of each device"),
-        ("--bandwidth", "use of the memory's bandwidth in percent, of each device"),
-        ("--idle", "seconds for which each device has done nothing"),
+        ("--memory", "memory in use, in percent, of each device"),
+        ("--bandwidth", "memory bandwidth in use, in percent, of each device"),
+        ("--idle", "seconds for which each device has been idle"),
     ):
-        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{words}; fewer begin again")
-    parser.add_argument("--lie", choices=tuple(LIES), help="what libtpu may do instead of telling the truth")
+        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{meaning}; a short list repeats")
+    parser.add_argument("--lie", choices=tuple(LIES), help="let libtpu misbehave")
 
 
 def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
-    asked = {
+    metrics = {
         "duty_percent": options.duty,
         "memory_percent": options.memory,
         "bandwidth_percent": options.bandwidth,
         "idle_s": options.idle,
         "lie": options.lie,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {name: value for name, value in metrics.items() if value is not None}
     return control.lay_down_metrics(options.node, options.worker, **given)
 
 
 def _metrics_words(done: Mapping[str, Any]) -> Iterator[str]:
-    who = ", ".join(map(str, done["workers"]))
-    what = "these metrics while a process has them" if done["laid_down"] else "what is measured"
-    yield f"The chips of {done['node']}, worker {who}, tell {what}."
+    workers = ", ".join(map(str, done["workers"]))
+    what = "these metrics while a process uses them" if done["laid_down"] else "measured values"
+    yield f"The chips of {done['node']}, worker {workers}, report {what}."
 
 
 def _clock_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=number, metavar="N", help="virtual seconds per real second")
     parser.add_argument("--advance", type=duration, metavar="TIME", help="jump ahead: seconds, or 90s, 15m, 4h, 2d")
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--pause", action="store_true", help="stand still, but for --advance")
-    pace.add_argument("--resume", action="store_true", help="run on")
+    pace.add_argument("--pause", action="store_true", help="stop virtual time, except for --advance")
+    pace.add_argument("--resume", action="store_true", help="let virtual time run again")
 
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def duration(text: str) -> float:
-    """``4h`` → 14400.0; a plain number is seconds. For argparse: raises ArgumentTypeError."""
+    """Parse ``4h`` to 14400.0; a plain number is seconds. For argparse: raises ArgumentTypeError."""
     count, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
     try:
         return number(count) * unit
@@ -134,12 +134,12 @@ def _clock_words(clock: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reset_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", "-y", action="store_true", help="really: all nodes, their workers and their files go")
+    parser.add_argument("--yes", "-y", action="store_true", help="confirm: this deletes all nodes, workers and files")
 
 
 def _reset(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if not options.yes:
-        raise BadValue("A reset takes away all emulated nodes, their workers and the files on them: say --yes.")
+        raise BadValue("A reset deletes all emulated nodes, their workers and their files; confirm with --yes.")
     control.reset()
     return control.info()
 
@@ -151,7 +151,7 @@ def _reset_words(info: Mapping[str, Any]) -> Iterator[str]:
 COMMANDS = (
     Command(
         name="preempt",
-        summary="Take a node away as Google takes spot nodes away: it becomes PREEMPTED, and its workers die.",
+        summary="Preempt a node, as Google preempts spot nodes: it becomes PREEMPTED, and its workers die.",
         arguments=_preempt_arguments,
         ask=_preempt,
         words=_preempt_words,
@@ -165,11 +165,11 @@ COMMANDS = (
     ),
     Command(
         name="metrics",
-        summary="Lay down what the chips of a node tell of themselves; without any metric they are measured again.",
+        summary="Set the metrics that the chips of a node report; without any metric, measure again.",
         arguments=_metrics_arguments,
         ask=_metrics,
         words=_metrics_words,
-        notes="They are told while a process has the chips: nobody else serves metrics.",
+        notes="They are reported while a process uses the chips: otherwise there are no metrics.",
     ),
     Command(
         name="clock",
@@ -178,7 +178,7 @@ COMMANDS = (
         ask=_clock,
         words=_clock_words,
         notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; in a jump, each thing "
-        "happens at its own moment. The scale and a pause outlive the emulator's process.",
+        "happens at its own moment. The scale and a pause survive a restart of the emulator.",
     ),
     Command(
         name="reset",

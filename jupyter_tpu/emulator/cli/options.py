@@ -1,4 +1,4 @@
-"""What the commands have in common that talk to a running emulator: options, errors, and two ways to print."""
+"""What the commands that steer a running emulator share: options, errors, and two ways to print."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from jupyter_tpu.emulator.control.client import ADDRESS_VARIABLE, ControlRefused
 from jupyter_tpu.errors import BadInput, CloudUnavailable, TpuError, plain
 from jupyter_tpu.standard_streams import write_answer
 
-REFUSED = 1
+REFUSED = 1  # exit status of every error; argparse itself exits with 2
 
 
 def number(text: str) -> float:
-    """For argparse: raises ArgumentTypeError for what is no number that JSON can tell."""
+    """Parse a number that JSON can express. For argparse: raises ArgumentTypeError."""
     try:
         value = float(text)
     except ValueError:
@@ -31,7 +31,7 @@ def number(text: str) -> float:
 
 
 def no_arguments(_: argparse.ArgumentParser) -> None:
-    """Of a command that takes none of its own."""
+    """Add nothing, for a command without arguments of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Command:
 
     Attributes:
         name: what follows ``jupyter tpu emulator``.
-        ask: does it, and returns what ``--json`` prints; raises ValueError for what cannot be meant.
-        words: the same for people, a line each.
-        notes: after the arguments in the help; with line breaks they are kept.
+        ask: performs it, and returns what ``--json`` prints; raises BadValue for wrong arguments.
+        words: the same as lines for people.
+        notes: printed after the arguments in the help; line breaks are kept.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Command:
     notes: str = ""
 
     def parser(self) -> argparse.ArgumentParser:
+        """Return its argument parser."""
         parser = argparse.ArgumentParser(
             prog=f"jupyter tpu emulator {self.name}",
             description=self.summary,
@@ -64,10 +65,10 @@ class Command:
         return parser
 
     def main(self, argv: Sequence[str]) -> int:
-        """Returns the exit status."""
+        """Run it; return the exit status."""
         options = self.parser().parse_args(argv)
         try:
-            answer = _asked(self, options)
+            answer = _answer_of(self, options)
         except TpuError as error:
             return _report(error, as_json=options.json)
         lines = [json.dumps(answer, indent=2)] if options.json else [plain(line) for line in self.words(answer)]
@@ -75,7 +76,7 @@ class Command:
 
 
 def add_emulator_options(parser: argparse.ArgumentParser) -> None:
-    """Which emulator, and how to print."""
+    """Add the options that name the emulator and the form of the output."""
     parser.add_argument(
         "--emulator",
         default=os.environ.get(ADDRESS_VARIABLE, ""),
@@ -85,12 +86,12 @@ def add_emulator_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
 
-def _asked(command: Command, options: argparse.Namespace) -> Any:
-    """Raises TpuError with what failed and what to do."""
+def _answer_of(command: Command, options: argparse.Namespace) -> Any:
+    """Perform the command. Raises TpuError with what failed and what to do."""
     if not options.emulator:
         raise BadInput(
-            "It is not known which emulator is meant.",
-            hint=f"Give --emulator URL, or set {ADDRESS_VARIABLE}; an emulator prints its address when it starts.",
+            "No emulator given.",
+            hint=f"Pass --emulator URL, or set {ADDRESS_VARIABLE}; an emulator prints its address when it starts.",
         )
     try:
         return command.ask(EmulatorControl(options.emulator), options)
@@ -103,12 +104,12 @@ def _asked(command: Command, options: argparse.Namespace) -> Any:
     except (OSError, ValueError, HTTPException) as error:
         raise CloudUnavailable(
             f"No emulator answers at {options.emulator}: {error}",
-            hint="Start one with `jupyter tpu emulator` or `jupyter tpu demo`, and take the REST address it prints.",
+            hint="Start one with `jupyter tpu emulator` or `jupyter tpu demo`, and use the REST address it prints.",
         ) from error
 
 
 class BadValue(Exception):
-    """What the command was given cannot be meant; the message says why."""
+    """An argument is wrong; the message says why."""
 
 
 def _report(error: TpuError, *, as_json: bool) -> int:
@@ -125,7 +126,7 @@ def _print(lines: Iterable[str]) -> int:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns aligned to the widest cell."""
+    """Return lines with columns aligned to the widest cell."""
     whole = [list(header), *map(list, rows)]
     widths = [max(len(row[column]) for row in whole) for column in range(len(header))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in whole]

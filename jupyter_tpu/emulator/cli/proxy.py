@@ -1,6 +1,6 @@
 """``jupyter tpu emulator proxy``: a fault proxy in a process of its own.
 
-It reads further faults from its standard input, one JSON object a line, until the end of the script or a signal.
+It reads further faults from its standard input, one JSON object a line, until a signal ends it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from jupyter_tpu.emulator.network_faults.verbs import LinkFault, link_fault_from
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of ``proxy``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator proxy",
         description="Forward a TCP port or Unix socket to another, with the faults of a network. "
@@ -51,16 +52,16 @@ def parser() -> argparse.ArgumentParser:
         help='a fault from the start, such as \'{"verb": "latency", "ms": 25}\'; may be given several times',
     )
     options.add_argument(
-        "--script", type=_script, default=[], metavar="FILE", help="JSON file that says when which fault comes"
+        "--script", type=_script, default=[], metavar="FILE", help="JSON file with a time for each fault"
     )
-    options.add_argument("--seed", type=int, help="make up a script from this number")
+    options.add_argument("--seed", type=int, help="generate a random script from this number")
     options.add_argument("--every", type=float, default=5.0, metavar="S", help="mean seconds between faults of --seed")
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return options
 
 
 def parsed_address(text: str) -> Address:
-    """``HOST:PORT`` or ``unix:PATH``."""
+    """Parse ``HOST:PORT`` or ``unix:PATH``. Raises ArgumentTypeError."""
     if text.startswith("unix:"):
         return Path(text.removeprefix("unix:"))
     host, colon, port = text.rpartition(":")
@@ -70,11 +71,11 @@ def parsed_address(text: str) -> Address:
 
 
 def _own_address(text: str) -> Address:
-    """One that no other machine reaches: who comes through the proxy, comes from this machine."""
+    """Parse an address on loopback: what comes through the proxy appears to come from this computer."""
     address = parsed_address(text)
     if not isinstance(address, Path) and not _is_loopback(address[0]):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not on loopback, and the proxy asks nobody who they are: give 127.0.0.1:PORT or unix:PATH"
+            f"{text!r} is not on loopback, and the proxy checks no caller: give 127.0.0.1:PORT or unix:PATH"
         )
     return address
 
@@ -82,11 +83,12 @@ def _own_address(text: str) -> Address:
 def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # another name, and who knows where that leads
+    except ValueError:  # another name, which may lead anywhere
         return False
 
 
 def address_text(address: Address) -> str:
+    """Return an address as `parsed_address` reads it."""
     return f"unix:{address}" if isinstance(address, Path) else f"{address[0]}:{address[1]}"
 
 
@@ -105,7 +107,7 @@ def _script(path: str) -> list[Moment]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
+    """Run until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     try:
         asyncio.run(_serve(options))
@@ -132,11 +134,14 @@ async def _serve(options: argparse.Namespace) -> None:
 
 def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Task[None]]:
     scripts = [options.script, *([] if options.seed is None else [random_script(options.seed, options.every)])]
-    return [*(asyncio.ensure_future(play(proxy, script)) for script in scripts), asyncio.ensure_future(_obey(proxy))]
+    return [
+        *(asyncio.ensure_future(play(proxy, script)) for script in scripts),
+        asyncio.ensure_future(_read_input(proxy)),
+    ]
 
 
-async def _obey(proxy: FaultProxy) -> None:
-    """Faults from standard input, unless that is a file or nothing at all."""
+async def _read_input(proxy: FaultProxy) -> None:
+    """Apply faults from standard input, unless that is a file or closed."""
     kind = os.fstat(0).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):
         return
@@ -151,7 +156,7 @@ def _apply(proxy: FaultProxy, line: bytes) -> None:
     try:
         proxy.apply(link_fault_from_json(json.loads(line)))
     except (KeyError, TypeError, ValueError) as error:
-        sys.stderr.write(f"no fault: {line.decode(errors='replace').strip()}: {error}\n")
+        sys.stderr.write(f"not a valid fault: {line.decode(errors='replace').strip()}: {error}\n")
 
 
 def _announce(options: argparse.Namespace, proxy: FaultProxy) -> None:

@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator record``: keep a real session with Google's services as cases."""
+"""``jupyter tpu emulator record``: record a real session with Google's services as cases."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ _VARIABLES = {
     "cloudquotas.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS", "/"),
     "serviceusage.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE", "/"),
 }
-"""What makes gcloud use another address for a service."""
+"""The variable by which gcloud uses another address for a service, and the path below it."""
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of ``record``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator record",
-        description="Keep your own session with Google's services as cases that `replay-check` and our tests can play: "
-        "a proxy on loopback that passes every request on and writes it down, one file each.",
-        epilog="Your credentials pass through and are not kept; project ids and numbers, e-mail and IP addresses, SSH "
-        "keys, values of metadata and the like are replaced by placeholders. Names of nodes, labels and descriptions "
-        "stay, so look through the files before you give them away. REST only: what speaks gRPC (our own product among "
-        "it) is not recorded. Requests do what they say, and cost what they cost.",
+        description="Record your own session with Google's services as cases that `replay-check` and our tests can "
+        "play: a proxy on loopback forwards each request and writes it to a file of its own.",
+        epilog="Your credentials pass through and are not stored; project ids and numbers, e-mail and IP addresses, "
+        "SSH keys, values of metadata and the like are replaced by placeholders. Names of nodes, labels and "
+        "descriptions stay, so check the files before you share them. REST only: gRPC clients (jupyter_tpu among them) "
+        "are not recorded. The requests are real, and so are their costs.",
     )
     options.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the cases")
     options.add_argument(
@@ -55,27 +56,27 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--port", type=int, default=0, help="port for the first service, the next ones follow (default: any free ones)"
     )
-    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: whoever reaches it is passed on")
+    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: every caller is forwarded")
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return options
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
+    """Record until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     if options.host != LOOPBACK:
-        return _complain(f"The recorder listens on {LOOPBACK} only, because it asks nobody who they are.", 2)
-    recording = Recording(options.out, _say_case, _say)
+        return _complain(f"The recorder listens on {LOOPBACK} only, because it checks no caller.", 2)
+    recording = Recording(options.out, _report_case, _report)
     try:
         upstreams = [checked_upstream(each) for each in dict.fromkeys(options.upstream)]
         recording.begin()
         asyncio.run(_serve(upstreams, recording, options))
     except UpstreamRefused as error:
-        return _complain(f"That cannot be recorded: {error}.", 2)
+        return _complain(f"Cannot record: {error}.", 2)
     except OSError as error:
         return _complain(f"The recorder cannot start: {error}", 1)
     except OverflowError:
-        return _complain(f"There is no port {options.port}.", 2)
+        return _complain(f"--port {options.port} is not a port.", 2)
     return 0
 
 
@@ -93,7 +94,7 @@ async def _serve(upstreams: Sequence[str], recording: Recording, options: argpar
 
 @contextlib.asynccontextmanager
 async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterator[str]:
-    """Records an upstream on a port of loopback (0: any); gives the address. Raises OSError."""
+    """Record an upstream on a port of loopback (0: any); yield the address. Raises OSError."""
     proxy = RecordingProxy(upstream, recording)
     app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", proxy.handle)
@@ -115,7 +116,7 @@ def _announce(served: dict[str, str], options: argparse.Namespace) -> None:
 
 
 def _for_people(served: dict[str, str], options: argparse.Namespace) -> str:
-    lines = [f"Recording to {options.out}. These requests are real, and so is what they cost."]
+    lines = [f"Recording to {options.out}. These requests are real, and so are their costs."]
     for upstream, address in served.items():
         variable, path = _VARIABLES.get(str(urlsplit(upstream).hostname), ("", "/"))
         lines.append(f"  {upstream}  {address}")
@@ -123,14 +124,14 @@ def _for_people(served: dict[str, str], options: argparse.Namespace) -> str:
     return "\n".join([*lines, "Press Ctrl-C to end."])
 
 
-def _say_case(case: Case) -> None:
-    _say(f"{case.name}: {case.status}")
+def _report_case(case: Case) -> None:
+    _report(f"{case.name}: {case.status}")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
 def _complain(text: str, status: int) -> int:
-    _say(text)
+    _report(text)
     return status

@@ -1,4 +1,4 @@
-"""Commands that set what the project may have: ``stockout``, ``capacity``, ``quota``, ``reserve``, ``project``."""
+"""Commands that set the project's limits: ``stockout``, ``capacity``, ``quota``, ``reserve``, ``project``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 
 UNLIMITED = ("unlimited", "none")
 EXAMPLE = ("us-east5-a", "v5p")
-"""A zone and a family that it has, for the texts of `reserve`."""
+"""A zone and a family that it offers, for the help of `reserve`; a test checks it against the catalogue."""
 
 _LISTS = ("denied_permissions", "denied_locations", "allowlist", "stop_refused_for")
 _WORDS: Mapping[str, bool | None] = {
@@ -29,7 +29,7 @@ _WORDS: Mapping[str, bool | None] = {
 
 
 def number_or_unlimited(text: str) -> int | None:
-    """For argparse: ``unlimited`` is None. Raises ArgumentTypeError."""
+    """Parse a number; ``unlimited`` is None. For argparse: raises ArgumentTypeError."""
     if text in UNLIMITED:
         return None
     if not (text.isascii() and text.isdigit()):
@@ -38,7 +38,7 @@ def number_or_unlimited(text: str) -> int | None:
 
 
 def steps(text: str) -> list[tuple[float, int | None]]:
-    """``0:8,10m:0,1h:unlimited`` → [(0.0, 8), (600.0, 0), (3600.0, None)]. Raises ArgumentTypeError."""
+    """Parse ``0:8,10m:0,1h:unlimited`` to [(0.0, 8), (600.0, 0), (3600.0, None)]. Raises ArgumentTypeError."""
     pairs = [step.partition(":") for step in text.split(",")]
     return [(duration(after), number_or_unlimited(chips)) for after, _, chips in pairs]
 
@@ -50,7 +50,7 @@ def _lines(answer: Mapping[str, Any], part: str, words: Callable[[Any], str], ot
 
 
 def _capacity_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    return _lines(answer, "capacity", capacity_words, "Every zone has as many chips as anybody asks for.")
+    return _lines(answer, "capacity", capacity_words, "Capacity is unlimited in every zone.")
 
 
 def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _stockout(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.end and (options.chips, options.for_s) != (None, None):
-        raise BadValue("--end takes the stock-out away: it goes without --chips and --for.")
+        raise BadValue("--end cannot be combined with --chips or --for.")
     for_s = 0.0 if options.end else options.for_s
     control.stock_out(options.zone, options.family, chips=options.chips or 0, for_s=for_s)
     return {"capacity": control.capacity()}
@@ -77,7 +77,7 @@ def _capacity_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "chips", metavar="CHIPS", nargs="?", type=number_or_unlimited, default=(), help="a number, or 'unlimited'"
     )
-    parser.add_argument("--seed", type=int, metavar="N", help="chips vary at random from 0 to CHIPS, alike for a seed")
+    parser.add_argument("--seed", type=int, metavar="N", help="vary the chips at random from 0 to CHIPS")
     parser.add_argument(
         "--script", type=steps, metavar="STEPS", help="chips over virtual time, such as 0:8,10m:0,1h:unlimited"
     )
@@ -91,7 +91,7 @@ def _capacity(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 def _set_capacity(control: EmulatorControl, options: argparse.Namespace) -> None:
     if not options.family or (options.chips == () and options.script is None):
-        raise BadValue("Say the zone, the family and the chips: capacity us-central1-a v5e 16 (or --script STEPS).")
+        raise BadValue("Give the zone, the family and the chips: capacity us-central1-a v5e 16 (or --script STEPS).")
     if options.script is not None:
         control.script_capacity(options.zone, options.family, options.script)
     else:
@@ -99,7 +99,13 @@ def _set_capacity(control: EmulatorControl, options: argparse.Namespace) -> None
 
 
 def _quota_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("quota_id", metavar="QUOTA_ID", nargs="?", default="", help="default: show those that count")
+    parser.add_argument(
+        "quota_id",
+        metavar="QUOTA_ID",
+        nargs="?",
+        default="",
+        help="id (default: show all in use)",
+    )
     parser.add_argument(
         "place", metavar="PLACE", nargs="?", default="", help="a zone, or a region if it counts per region"
     )
@@ -112,27 +118,27 @@ def _quota(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.quota_id:
         if options.limit == ():
             raise BadValue(
-                "Say the quota, the place and the limit: quota TPUV6EPerProjectPerZoneForTPUAPI us-east5-b 16."
+                "Give the quota, the place and the limit: quota TPUV6EPerProjectPerZoneForTPUAPI us-east5-b 16."
             )
         control.set_quota(options.quota_id, options.place, options.limit)
     return {"quotas": control.quotas()}
 
 
 def _quota_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    return _lines(answer, "quotas", quota_words, "No quota is limited by hand, and none is used.")
+    return _lines(answer, "quotas", quota_words, "No quota is limited or used.")
 
 
 def _reserve_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reservation_id", metavar="NAME", nargs="?", default="", help="default: show all")
+    parser.add_argument("reservation_id", metavar="NAME", nargs="?", default="", help="its id (default: show all)")
     parser.add_argument("zone", metavar="ZONE", nargs="?", default="", help=f"such as {EXAMPLE[0]}")
     parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help=f"generation, such as {EXAMPLE[1]}")
-    parser.add_argument("chips", metavar="CHIPS", nargs="?", type=int, help="0 takes the reservation away")
+    parser.add_argument("chips", metavar="CHIPS", nargs="?", type=int, help="0 removes the reservation")
 
 
 def _reserve(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.reservation_id:
         if options.chips is None:
-            raise BadValue(f"Say the name, the zone, the family and the chips: reserve mine {' '.join(EXAMPLE)} 64.")
+            raise BadValue(f"Give the name, the zone, the family and the chips: reserve mine {' '.join(EXAMPLE)} 64.")
         control.reserve(options.reservation_id, options.zone, options.family, options.chips)
     return {"reservations": control.reservations()}
 
@@ -143,7 +149,7 @@ def _reservation_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _project_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "switches", metavar="SWITCH=VALUE", nargs="*", help="true, false, none, a number, or words with commas between"
+        "switches", metavar="SWITCH=VALUE", nargs="*", help="true, false, none, a number, or a list with commas"
     )
 
 
@@ -153,7 +159,7 @@ def _project(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 
 def switch(text: str) -> tuple[str, Any]:
-    """``denied_locations=us-east5-a,us-east5-b`` → ("denied_locations", ["us-east5-a", "us-east5-b"])."""
+    """Parse ``denied_locations=us-east5-a,us-east5-b`` to ("denied_locations", ["us-east5-a", "us-east5-b"])."""
     name, is_given, value = text.partition("=")
     if not is_given:
         raise BadValue(f"{text!r} is not of the form SWITCH=VALUE.")
@@ -178,7 +184,7 @@ COMMANDS = (
     ),
     Command(
         name="capacity",
-        summary="Show or set how many chips of a generation a zone has: a number, a script, or at random by a seed.",
+        summary="Show or set the chips of a generation in a zone: a number, a script, or random by a seed.",
         arguments=_capacity_arguments,
         ask=_capacity,
         words=_capacity_lines,
@@ -192,7 +198,7 @@ COMMANDS = (
     ),
     Command(
         name="reserve",
-        summary="Show, make or change the reservations of the project.",
+        summary="Show, create or change the reservations of the project.",
         arguments=_reserve_arguments,
         ask=_reserve,
         words=_reservation_lines,

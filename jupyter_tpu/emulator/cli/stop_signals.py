@@ -1,4 +1,4 @@
-"""Which signals end a process of the emulator in order: its workers go, and so does a folder that is its own."""
+"""The signals that end a process of the emulator in order, so that its workers and its temporary folder go too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import signal
 
 
 def told_to_stop() -> asyncio.Event:
-    """Set by SIGTERM, by SIGINT, and by SIGHUP (the terminal was closed) unless the process was started with nohup."""
+    """Return an event set by SIGTERM, SIGINT and SIGHUP.
+
+    SIGHUP (the terminal was closed) is ignored if the process was started with nohup.
+    """
     event = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:

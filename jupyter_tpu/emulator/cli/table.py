@@ -1,6 +1,6 @@
-"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: steer a running emulator by hand.
+"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: the commands that steer a running emulator.
 
-Each name is a command of its own; `commands` knows them by `NAMES`, so that nothing is loaded to find one.
+`commands` knows their names by its `CONTROLS`, so that nothing is loaded to find one.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ COMMANDS: Mapping[str, Command] = {command.name: command for command in (*VIEWS,
 
 
 def main(argv: Sequence[str]) -> int:
-    """The command that the first word names. Returns the exit status."""
+    """Run the command that the first word names; return the exit status."""
     return COMMANDS[argv[0]].main(argv[1:])

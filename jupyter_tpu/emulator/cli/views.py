@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.control.format import (
     price_words,
 )
 
-_MOST = 20
+_MOST = 20  # lines of one list: keeps the whole state on about a screen
 
 
 def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
@@ -27,6 +27,7 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
 
 
 def state_words(state: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of ``state``."""
     yield f"Project {state['project']}, {clock_words(state['clock'])}"
     yield from _listed(counted(state["node_count"], "node"), map(_node_words, state["nodes"]))
     queued = state["queued_resources"]
@@ -42,7 +43,7 @@ def state_words(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _listed(title: str, lines: Any) -> Iterator[str]:
-    """Nothing for an empty list."""
+    """Yield a title and the lines; nothing for an empty list."""
     known = list(lines)
     if known:
         yield f"{title}:"
@@ -52,6 +53,7 @@ def _listed(title: str, lines: Any) -> Iterator[str]:
 
 
 def clock_words(clock: Mapping[str, Any]) -> str:
+    """Return the clock in a line."""
     pace = "paused" if clock["paused"] else f"{clock['scale']:g} virtual seconds per second"
     return f"{moment_words(clock['now'])} in virtual time, {pace}"
 
@@ -71,15 +73,15 @@ def _queued_words(queued: Mapping[str, Any]) -> str:
 
 
 def fault_words(fault: Mapping[str, Any]) -> str:
-    """``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1``"""
+    """Return a fault such as ``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1 of 1 call``."""
     left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
     target = f" for {fault['target']}" if fault["target"] else ""
     seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""
     chance = f" with probability {fault['probability']:g} (seed {fault['seed']})," if fault["probability"] < 1 else ""
     nth = f" from call {fault['nth']} on," if fault["nth"] > 1 else ""
-    words = f" {fault['code']} {fault['message']!r}," if fault["kind"] in ("error", "operation_error") else ""
+    refusal = f" {fault['code']} {fault['message']!r}," if fault["kind"] in ("error", "operation_error") else ""
     return (
-        f"{fault['id']}: {fault['kind']} of {fault['method']}{target},{words}{seconds}{chance}{nth} {left}, "
+        f"{fault['id']}: {fault['kind']} of {fault['method']}{target},{refusal}{seconds}{chance}{nth} {left}, "
         f"hit {fault['struck']} of {counted(fault['seen'], 'call')}"
     )
 
@@ -94,41 +96,47 @@ def _link_words(link: Mapping[str, Any]) -> str:
 
 
 def capacity_words(pool: Mapping[str, Any]) -> str:
+    """Return a pool of chips in a line."""
     out = ", stocked out" if pool["stocked_out"] else ""
     return f"{pool['family']} in {pool['zone']}: {chips_words(pool['chips'])}, {pool['used']} used{out}"
 
 
 def quota_words(quota: Mapping[str, Any]) -> str:
+    """Return a quota in a line."""
     place = quota.get("zone") or quota.get("region")
     return f"{quota['quota_id']} in {place}: {quota['used']} of {limit_words(quota['limit'])} {quota['unit']} used"
 
 
 def reservation_words(reservation: Mapping[str, Any]) -> str:
+    """Return a reservation in a line."""
     chips = f"{reservation['chips']} chips of {reservation['family']}"
     return f"{reservation['reservation_id']}: {chips} in {reservation['zone']}"
 
 
 def maintenance_words(event: Mapping[str, Any]) -> str:
-    begins = "going on" if event["is_ongoing"] else f"begins {moment_words(event['starts'])}"
+    """Return maintenance in a line."""
+    begins = "under way" if event["is_ongoing"] else f"begins {moment_words(event['starts'])}"
     return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {moment_words(event['ends'])}"
 
 
 def switch_words(name: str, value: object) -> str:
+    """Return a switch as the command ``project`` takes it."""
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
     return f"{name}={shown}"
 
 
 def total_words(totals: Mapping[str, Any]) -> str:
+    """Return the totals of the ledger in a line."""
     unpriced = f", without {totals['unpriced']} of unknown price" if totals["unpriced"] else ""
     return (
-        f"Ledger: {money_words(totals['total_nano_usd'])} (emulated: nobody pays it){unpriced}; "
+        f"Ledger: {money_words(totals['total_nano_usd'])} (emulated: no charge){unpriced}; "
         f"{totals['billing']} billed now, {price_words(totals['usd_per_hour'])}"
     )
 
 
 def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node, alone or in full")
-    parser.add_argument("--spans", action="store_true", help="show each stretch of READY time")
+    parser.add_argument("--spans", action="store_true", help="show each interval of READY time")
 
 
 def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
@@ -137,7 +145,7 @@ def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.node and not bills:
         names = ", ".join(dict.fromkeys(last_part(bill["name"]) for bill in ledger["nodes"][-_MOST:]))
         raise BadValue(
-            f"There is no bill of a node {options.node!r}; {f'nodes: {names}' if names else 'nothing was READY yet'}."
+            f"There is no bill for a node {options.node!r}; {f'nodes: {names}' if names else 'no node was READY yet'}."
         )
     return {**ledger, "nodes": bills, "show_spans": options.spans} if options.spans else {**ledger, "nodes": bills}
 
@@ -159,7 +167,7 @@ def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
         duration_words(bill["ready_seconds"]),
         price_words(bill["usd_per_hour"]),
         money_words(bill["nano_usd"]),
-        "now" if bill["billing"] else "no more",
+        "now" if bill["billing"] else "no",
     )
 
 
@@ -185,6 +193,6 @@ COMMANDS = (
         arguments=_ledger_arguments,
         ask=_ledger,
         words=_ledger_words,
-        notes="A bill is of one life of a node: made again under the same name, it has another. Nobody pays any of it.",
+        notes="A node that is recreated under the same name has a bill of its own. Nothing is ever charged.",
     ),
 )

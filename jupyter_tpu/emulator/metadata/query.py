@@ -78,12 +78,10 @@ def as_json(value: Any) -> Any:
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]
     if isinstance(value, dict):
-        keeps_names = isinstance(value, Named | Announcement)
+        verbatim = isinstance(value, Named | Announcement)
         items = sorted(value.items())
         return {
-            name if keeps_names else _camel(name): as_json(each)
-            for name, each in items
-            if not isinstance(each, OnDemand)
+            name if verbatim else _camel(name): as_json(each) for name, each in items if not isinstance(each, OnDemand)
         }
     return value
 

@@ -1,4 +1,4 @@
-"""What processes on an emulated worker import: it lies on their PYTHONPATH, apart from everything else of ours.
+"""What processes on an emulated worker import: the folder is on their PYTHONPATH, apart from all other code of ours.
 
 Runs in any Python of the worker (3.10 or later), so it may use the standard library only.
 """

@@ -1,15 +1,15 @@
-"""Take the chips of an emulated TPU worker, as libtpu takes real ones: one process at a time, for as long as it lives.
+"""Take the chips of an emulated TPU worker, as libtpu takes real ones: one process at a time, until it ends.
 
     import emulated_tpu
-    emulated_tpu.take()            # raises ChipsInUse, in libtpu's words, when another process has them
+    emulated_tpu.take()            # raises ChipsInUse, with libtpu's text, if another process uses them
 
-    emulated-tpu run python train.py    # the same for a program that knows nothing of it
+    emulated-tpu run python train.py    # the same for a program that does not call take()
     emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
-    emulated-tpu who                    # the process that has them
+    emulated-tpu who                    # the process that uses them
 
-Real code takes the chips without knowing: libtpu does it when JAX or PyTorch start. Here no libtpu is loaded: for JAX
-`jax_plugins/emulated_chips.py` asks, for all others somebody has to. While a process has the chips, the worker's
-runtime metrics are served, as libtpu serves them.
+On a real node libtpu takes the chips when JAX or PyTorch start. Here no libtpu is loaded: for JAX
+`jax_plugins/emulated_chips.py` takes them, other programs must do so themselves. While a process has the chips, the
+worker's runtime metrics are served, as libtpu serves them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_VARIABLE = "EMULATED_TPU"
-SERVICE_PATIENCE_S = 20.0
+SERVICE_PATIENCE_S = 20.0  # it imports gRPC, which takes seconds on a loaded machine
 _SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
 
 
 class ChipsInUse(RuntimeError):
-    """Another process has the chips; the text is libtpu's."""
+    """Another process uses the chips; the text is libtpu's."""
 
 
 class NoChips(RuntimeError):
@@ -40,7 +40,7 @@ class NoChips(RuntimeError):
 
 
 class Taken:
-    """The chips are ours until `release` or the end of the process."""
+    """The chips, held until `release` or the end of the process."""
 
     def __init__(self, lock: int, devices: list[int], service: _Service | None) -> None:
         self.pid = os.getpid()
@@ -48,7 +48,7 @@ class Taken:
         self._service = service
 
     def release(self) -> None:
-        """Give the chips back; harmless when that was done, or in a process that was forked from the holder."""
+        """Release the chips; harmless if that was done, or in a fork of the process that took them."""
         global _taken
         if self.pid != os.getpid() or not self._descriptors:
             return
@@ -60,7 +60,7 @@ class Taken:
         _taken = None
 
     def pass_on(self) -> None:
-        """Keep the chips over an exec: the lock stays with the process."""
+        """Keep the chips across an exec: the lock stays with the process."""
         for descriptor in self._descriptors:
             os.set_inheritable(descriptor, True)
         if self._service is not None:
@@ -77,10 +77,10 @@ _taken: Taken | None = None
 
 
 def take() -> Taken:
-    """Take all chips of this worker for this process; again and again gives the same.
+    """Take all chips of this worker for this process; a second call returns the same.
 
     Raises:
-        ChipsInUse: another process has them.
+        ChipsInUse: another process uses them.
         NoChips: there are none.
     """
     global _taken
@@ -95,12 +95,12 @@ def take() -> Taken:
 
 
 def holder() -> int | None:
-    """The process that has the chips of this worker, as far as this user may see; None when nobody has."""
+    """Return the process that uses the chips of this worker, as shown to this user; None: no process does."""
     return _find_holder(_folder())
 
 
 def device_files(folder: Path) -> list[Path]:
-    """``…/dev/accel0`` to v4, ``…/dev/vfio/0`` from v5e on, by number."""
+    """Return the device files by number: ``…/dev/accel0`` up to v4, ``…/dev/vfio/0`` from v5e on."""
     names = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["device_files"]
     root = Path(os.environ.get("EMULATED_TPU_DEV") or folder / "dev")
     return [root / name for name in names]
@@ -114,7 +114,7 @@ def _folder() -> Path:
 
 
 def _lock(folder: Path) -> int:
-    """libtpu's own lock: lockf on a file, which dies with its process (openxla, tpu_initializer_helper.cc)."""
+    """Take libtpu's own lock: lockf on a file, which dies with its process (openxla, tpu_initializer_helper.cc)."""
     path = folder / "libtpu_lockfile"
     lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     try:
@@ -135,7 +135,7 @@ def _refusal(pid: int | None, lock: Path) -> str:
 
 
 def _find_holder(folder: Path) -> int | None:
-    """Who has a device file open, read from /proc as libtpu does."""
+    """Return the process that has a device file open, from /proc, as libtpu does."""
     wanted = {os.path.realpath(path) for path in device_files(folder)}
     found = [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _target(link) in wanted]
     return min(found, default=None)  # children that inherited the files are younger than the holder
@@ -149,14 +149,14 @@ def _target(link: Path) -> str:
 
 
 class _Service:
-    """The process that serves this holder's runtime metrics; it ends with the holder."""
+    """The process that serves the runtime metrics; it ends with the process that has the chips."""
 
     def __init__(self, end: int) -> None:
         self._end = end
 
     @staticmethod
     def start(folder: Path) -> _Service | None:
-        """None when it could not start: the chips are taken all the same, and its log says why."""
+        """Start it; None: it could not start, and its log says why. The chips are taken in any case."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}
         ours, theirs = os.pipe()
@@ -171,32 +171,35 @@ class _Service:
             )
         os.close(ours)
         is_ready = _says_ready(process)
-        process.wait()  # the one that serves is its child, so that no program finds a child it did not start
+        process.wait()  # the service is its child, so that no program finds a child that it did not start
         if is_ready:
             return _Service(theirs)
         os.close(theirs)
         return None
 
     def end(self) -> None:
+        """End the service."""
         with suppress(OSError):
             os.write(self._end, b"\n")  # a forked process may still have the pipe open
         os.close(self._end)
 
     def pass_on(self) -> None:
+        """Keep it across an exec."""
         os.set_inheritable(self._end, True)
 
 
 def _says_ready(process: subprocess.Popen[bytes]) -> bool:
     assert process.stdout is not None, "it was started with a pipe"
-    with process.stdout as said:
-        readable, _, _ = select.select([said], [], [], SERVICE_PATIENCE_S)
-        return bool(readable) and said.readline() == b"ready\n"
+    with process.stdout as output:
+        readable, _, _ = select.select([output], [], [], SERVICE_PATIENCE_S)
+        return bool(readable) and output.readline() == b"ready\n"
 
 
 # -- the command
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run the command ``emulated-tpu``; return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         code: int = options.act(options)
@@ -211,8 +214,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     for name, act, summary in (
         ("hold", _hold, "take the chips until the input ends"),
-        ("run", _run, "take the chips for a program that does not do it itself"),
-        ("who", _who, "name the process that has the chips"),
+        ("run", _run, "take the chips for a program that does not do so itself"),
+        ("who", _who, "show the process that uses the chips"),
     ):
         command = commands.add_parser(name, help=summary, description=summary)
         command.set_defaults(act=act)
@@ -223,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _hold(_: Any) -> int:
     with take():
-        sys.stdout.write(f"holding the chips as process {os.getpid()}\n")
+        sys.stdout.write(f"using the chips as process {os.getpid()}\n")
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):
             sys.stdin.read()
@@ -245,7 +248,7 @@ def _run(options: Any) -> int:
 
 def _who(_: Any) -> int:
     pid = holder()
-    sys.stdout.write("nobody\n" if pid is None else f"{pid}\n")
+    sys.stdout.write("free\n" if pid is None else f"{pid}\n")
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Keep real sessions with Google's services as cases, and play them against the emulator."""
+"""Records real sessions with Google's services as cases, and plays them against the emulator."""

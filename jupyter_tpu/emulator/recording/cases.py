@@ -14,7 +14,7 @@ from typing import Any
 
 
 class CaseUnreadable(Exception):
-    """A file is no recorded case; the message says which and why."""
+    """A file is not a recorded case; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Case:
 
     Attributes:
         request: verb, path and query, such as ``DELETE /v2/projects/<project-1>/locations/z/nodes/n?force=True``.
-        body: what was sent, None when nothing was.
-        answer: the body of the answer; a text where it was no JSON.
+        body: what was sent; None: nothing.
+        answer: the body of the answer; a text if it was not JSON.
         after_s: seconds between the first request of the recording and this one.
     """
 
@@ -39,13 +39,16 @@ class Case:
 
     @property
     def verb(self) -> str:
+        """The HTTP verb."""
         return self.request.partition(" ")[0]
 
     @property
     def path(self) -> str:
+        """Path and query."""
         return self.request.partition(" ")[2]
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as it is written."""
         return {
             "name": self.name,
             "standing": self.standing,
@@ -59,7 +62,7 @@ class Case:
 
 
 def case_from_json(data: Mapping[str, Any]) -> Case:
-    """Raises KeyError, TypeError or ValueError for what is no case."""
+    """Parse a case. Raises KeyError, TypeError or ValueError if it is none."""
     verb, _, path = str(data["request"]).partition(" ")
     if not (verb.isupper() and path.startswith("/")):
         raise ValueError(f"{data['request']!r} is not of the form VERB /path")
@@ -76,7 +79,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 
 def write_case(folder: Path, case: Case) -> Path:
-    """Write a case to a file of its name that only its owner may read. Raises OSError, also when there is one."""
+    """Write a case to a file of its name, readable by its owner only. Raises OSError, also if the file exists."""
     path = folder / f"{case.name}.json"
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -86,7 +89,7 @@ def write_case(folder: Path, case: Case) -> Path:
 
 
 def read_cases(folder: Path) -> list[Case]:
-    """All cases of a folder, in the order of their names. Raises CaseUnreadable."""
+    """Return all cases of a folder, in the order of their names. Raises CaseUnreadable."""
     if not folder.is_dir():
         raise CaseUnreadable(f"{folder} is not a folder")
     return [_read_case(path) for path in sorted(folder.glob("*.json"))]
@@ -96,10 +99,10 @@ def _read_case(path: Path) -> Case:
     try:
         return case_from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CaseUnreadable(f"{path} is no recorded case: {type(error).__name__}: {error}") from error
+        raise CaseUnreadable(f"{path} is not a recorded case: {type(error).__name__}: {error}") from error
 
 
 def last_number(folder: Path) -> int:
-    """The highest number with which a case of the folder begins; 0 in an empty one."""
+    """Return the highest number with which a case of the folder begins; 0 if it has none."""
     heads = (path.name.partition("-")[0] for path in folder.glob("*.json"))
     return max((int(head) for head in heads if head.isdecimal()), default=0)

@@ -1,7 +1,7 @@
-"""A reverse proxy on loopback that passes a person's real session on to Google and keeps each exchange as a case.
+"""A reverse proxy on loopback that forwards a person's real session to Google and records each exchange as a case.
 
-Forwards to its one upstream only. What authorises a request passes through and is kept nowhere; no header is kept at
-all. An exchange that cannot be kept still gets its answer, and is told to `on_trouble`.
+Forwards to its one upstream only. What authorises a request passes through and is stored nowhere; no header is stored
+at all. An exchange that cannot be stored still gets its answer, and is reported to `on_trouble`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from jupyter_tpu.emulator.recording.scrubbing import Scrubber
 from jupyter_tpu.emulator.resources.errors import status_of
 from jupyter_tpu.emulator.transport.json_answers import refused
 
-LARGEST_BODY_BYTES = 16 * 2**20
-_PATIENCE_S = 120
+LARGEST_BODY_BYTES = 16 * 2**20  # our choice, above the 10 MiB that Google's front end accepts; bounds memory
+_PATIENCE_S = 120  # real seconds for one answer; our choice
 _LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
+# hop-by-hop headers (RFC 9110, 7.6.1), and those that aiohttp sets itself
 _OF_ONE_HOP = re.compile(
     "connection|keep-alive|proxy-authenticate|proxy-authorization|te|trailer|transfer-encoding|upgrade"
     "|host|content-length|accept-encoding",
     re.IGNORECASE,
 )
+# of the answer also what would be wrong here: it is decoded already, and served without TLS
 _OF_THE_CODING = re.compile(f"{_OF_ONE_HOP.pattern}|content-encoding|alt-svc|strict-transport-security", re.IGNORECASE)
 _RESOURCE = re.compile(
     "projects|locations|nodes|queuedResources|operations|acceleratorTypes|runtimeVersions|reservations|services"
@@ -44,16 +46,16 @@ _RESOURCE = re.compile(
 
 
 class UpstreamRefused(ValueError):
-    """What was named cannot be recorded from."""
+    """An address from which nothing can be recorded; the message says why."""
 
 
 def checked_upstream(text: str) -> str:
-    """An origin without a path, with TLS unless it is on this machine. Raises UpstreamRefused."""
+    """Return the origin, which has no path, and TLS unless it is on this computer. Raises UpstreamRefused."""
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise UpstreamRefused(f"{text!r} is not an address such as https://tpu.googleapis.com")
     if parts.path.strip("/"):
-        raise UpstreamRefused(f"{text!r} has a path; name the host only")
+        raise UpstreamRefused(f"{text!r} has a path; give the host only")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
         raise UpstreamRefused(f"{text!r} is not encrypted; http is for services on this machine")
     return f"{parts.scheme}://{parts.netloc}"
@@ -61,7 +63,7 @@ def checked_upstream(text: str) -> str:
 
 @dataclass(slots=True)
 class Recording:
-    """The folder that the cases of one session go to, from all its upstreams."""
+    """The folder for the cases of one session, from all its upstreams."""
 
     folder: Path
     on_case: Callable[[Case], None]
@@ -71,11 +73,12 @@ class Recording:
     _first: float | None = None
 
     def begin(self) -> None:
-        """Make the folder, for its owner only; cases of an earlier recording there stay. Raises OSError."""
+        """Create the folder, for its owner only; cases of an earlier recording there stay. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._number = last_number(self.folder)
 
     def keep(self, upstream: str, exchange: Exchange) -> None:
+        """Write an exchange as a case."""
         self._first = exchange.began if self._first is None else self._first
         self._number += 1
         case = _case(exchange, self.scrubber, self._number, upstream, exchange.began - self._first)
@@ -89,7 +92,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request and its answer, as they were."""
+    """One request and its answer, unchanged."""
 
     verb: str
     path: str
@@ -110,20 +113,22 @@ class RecordingProxy:
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
+        """Open the client session."""
         is_outside = self._upstream.startswith("https:")
         timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
         self._session = aiohttp.ClientSession(timeout=timeout, trust_env=is_outside)
 
     async def close(self) -> None:
+        """Close the client session."""
         if self._session is not None:
             await self._session.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass on, keep, answer."""
+        """Forward a request, record the exchange, and return the answer."""
         began = time.monotonic()
         body = await request.read()
         try:
-            status, headers, answer = await self._passed_on(request, body)
+            status, headers, answer = await self._forward(request, body)
         except (aiohttp.ClientError, TimeoutError) as error:
             return refused(status_of(code_pb2.UNAVAILABLE, f"{self._upstream} gave no answer: {error!r:.300}"))
         exchange = Exchange(
@@ -139,7 +144,7 @@ class RecordingProxy:
         self._recording.keep(self._upstream, exchange)
         return web.Response(body=answer, status=status, headers=headers)
 
-    async def _passed_on(self, request: web.Request, body: bytes) -> tuple[int, CIMultiDict[str], bytes]:
+    async def _forward(self, request: web.Request, body: bytes) -> tuple[int, CIMultiDict[str], bytes]:
         assert self._session is not None, "open comes before handle"
         target = URL(self._upstream + request.raw_path, encoded=True)
         headers = _without(request.headers, _OF_ONE_HOP)
@@ -163,13 +168,14 @@ def _without(headers: CIMultiDictProxy[str], left_out: re.Pattern[str]) -> CIMul
 
 
 def _secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """What authorises the request, in case that an answer repeats it."""
+    """Return what authorises the request, in case an answer repeats it."""
     words = headers.get("Authorization", "").split()
     return tuple(word for word in (*words[-1:], headers.get("X-Goog-Api-Key", "")) if word)
 
 
 def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, after_s: float) -> Case:
-    path, sent, got = unquote(exchange.path), _decoded(exchange.body), _decoded(exchange.answer)
+    path, sent, received = unquote(exchange.path), _decoded(exchange.body), _decoded(exchange.answer)
+    # secrets and names are learned from the whole exchange before any part of it is scrubbed
     for secret in exchange.secrets:
         scrubber.hide(secret)
     for text in (path, unquote(exchange.query), _text(exchange.body), _text(exchange.answer)):
@@ -181,7 +187,7 @@ def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, af
         request=f"{exchange.verb} {shown}",
         body=scrubber.scrubbed(sent),
         status=exchange.status,
-        answer=scrubber.scrubbed(got),
+        answer=scrubber.scrubbed(received),
         after_s=round(after_s, 3),
         standing="recorded",
         source=f"{urlsplit(upstream).hostname}, recorded on {datetime.now(UTC):%Y-%m-%d}",
@@ -189,7 +195,7 @@ def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, af
 
 
 def _decoded(content: bytes) -> Any:
-    """JSON where it is JSON, else the text; None for nothing."""
+    """Return JSON if it is JSON, else the text; None for nothing."""
     if not content.strip():
         return None
     try:
@@ -203,7 +209,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """``post-nodes``, ``get-operations``: verb and kind of the resource, nothing that somebody chose."""
+    """Return verb and kind of the resource, such as ``post-nodes``, and nothing that a user chose."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

@@ -1,4 +1,7 @@
-"""``jupyter tpu emulator replay-check``: play recorded cases against the emulator, tell what it answers otherwise."""
+"""``jupyter tpu emulator replay-check``.
+
+Play recorded cases against the emulator, and show what it answers differently.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from jupyter_tpu.emulator.recording.cases import Case, CaseUnreadable, read_case
 from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, filled_in, kind_of, placeholders
 from jupyter_tpu.standard_streams import write_answer
 
-_PATIENCE_S = 60
+_PATIENCE_S = 60  # real seconds for one answer; our choice
 _STAND_INS = {
     "email": "somebody@example.com",
     "ip": "192.0.2.1",
@@ -31,25 +34,26 @@ _STAND_INS = {
     "time": "2026-01-01T00:00:00Z",
     "uid": "1",
 }
-"""What is sent for a placeholder that no answer has bound yet."""
+"""Values sent for placeholders that no answer has bound yet."""
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the parser of ``replay-check``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator replay-check",
         description="Play the cases of a recording against the emulator, in their order and at their pace in virtual "
-        "time, and print what it answers otherwise.",
+        "time, and print what it answers differently.",
         epilog="The exit status is 0 when nothing differs and 1 when something does, or when there is nothing to play.",
     )
-    options.add_argument("folder", type=Path, metavar="FOLDER", help="what `record` wrote")
+    options.add_argument("folder", type=Path, metavar="FOLDER", help="folder that `record` wrote")
     options.add_argument(
         "--emulator",
         default="",
         metavar="URL",
-        help="REST address of a running emulator with an empty project (default: one is started for this)",
+        help="REST address of a running emulator with an empty project (default: start one)",
     )
     options.add_argument(
-        "--pace", type=_pace, default=1.0, help="virtual seconds that pass in a recorded second (default: %(default)g)"
+        "--pace", type=_pace, default=1.0, help="virtual seconds per recorded second (default: %(default)g)"
     )
     options.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return options
@@ -63,7 +67,7 @@ def _pace(text: str) -> float:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the exit status."""
+    """Run the command; return the exit status."""
     options = parser().parse_args(argv)
     try:
         cases = read_cases(options.folder)
@@ -88,11 +92,11 @@ class Place:
 
 
 def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple[Case, list[str]]]:
-    """Each case with the differences of the emulator's answer. Raises OSError when nothing answers."""
+    """Yield each case with the differences of the emulator's answer. Raises OSError if nothing answers."""
     control = EmulatorControl(place.url, place.token_file)
     bound: Bindings = {"project-1": str(control.info()["project"])}
     was_paused = control.clock()["paused"]
-    control.pause()
+    control.pause()  # only the cases move the clock, so each run meets the same moments
     played_s = 0.0
     try:
         for case in cases:
@@ -106,13 +110,13 @@ def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple
 
 
 def _differences(case: Case, place: Place, bound: Bindings) -> Iterator[str]:
-    status, answer = _asked(place, case, bound)
+    status, answer = _answer_to(place, case, bound)
     if status != case.status:
         yield f"status: expected {case.status}, got {status}"
     yield from differences(case.answer, answer, bound)
 
 
-def _asked(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
+def _answer_to(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
     headers = {"Content-Type": "application/json", **authorization(place.token_file)}
@@ -148,7 +152,7 @@ def _decoded(content: bytes) -> Any:
 
 @contextlib.contextmanager
 def _emulator(url: str) -> Iterator[Place]:
-    """The address given, or that of an emulator that lives as long as this block."""
+    """Yield the address given, or that of an emulator that is started for the block."""
     if url:
         yield Place(url)
         return
@@ -165,7 +169,7 @@ def _emulator(url: str) -> Iterator[Place]:
 
 def _ready(line: str) -> dict[str, Any]:
     if not line:
-        raise OSError("the emulator that was started for this has ended")
+        raise OSError("the emulator that was started for this has exited")
     return dict(json.loads(line))
 
 

@@ -1,9 +1,9 @@
-"""Takes out of an exchange what is private or differs each time, the same way wherever it occurs.
+"""Removes from an exchange what is private or differs each time, the same way wherever it occurs.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, e-mail addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
-tokens, ids and times likewise. Ids of nodes, labels, descriptions, zones and networks stay: look through them before
-you give a recording away. Knows nothing of HTTP.
+tokens, ids and times likewise. Ids of nodes, labels, descriptions, zones and networks stay: check them before you share
+a recording. Knows nothing of HTTP.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEARNED: Mapping[str, tuple[re.Pattern[str], ...]] = {
         re.compile(r"@([a-z][a-z0-9-]*[a-z0-9])\.iam\.gserviceaccount\.com"),
     ),
 }
-"""Where a text tells what is a project or its number; from then on it is replaced wherever it stands as a word."""
+"""Where a text shows a project or its number; from then on it is replaced wherever it stands as a word."""
 
 _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("secret", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)),
@@ -46,7 +46,7 @@ _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("operation", re.compile(KINDS["operation"])),
     ("time", re.compile(KINDS["time"])),
 )
-"""What is known by its form, in the order in which it is looked for."""
+"""What is recognised by its form, in the order in which it is replaced."""
 
 _ADDRESSES = (
     re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![\w.])"),
@@ -58,11 +58,12 @@ _SECRET_NAME = re.compile(
 )
 _PLAIN_METADATA = re.compile(r"(?i)true|false|[0-9]{0,4}")
 _UID = re.compile(r"[0-9]{6,}")
+# error ids never refer to each other, so they need no numbers
 _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """One per recording: what it replaced once it replaces the same way again."""
+    """One per recording: what it has replaced once it replaces the same way again."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
@@ -75,14 +76,14 @@ class Scrubber:
             self._words[secret] = self._name("secret", secret)
 
     def learn(self, text: str) -> None:
-        """Find out what in a text is a project or its number."""
+        """Find the projects and project numbers in a text."""
         for kind, patterns in _LEARNED.items():
             for pattern in patterns:
                 for word in pattern.findall(text):
                     self._words.setdefault(word, self._name(kind, word))
 
     def scrubbed(self, value: Any, name: str = "") -> Any:
-        """A copy of JSON without anything private; `name` is the field that it stands in."""
+        """Return a copy of JSON without anything private; `name` is the field that it is in."""
         if isinstance(value, dict):
             return self._object(value, name)
         if isinstance(value, list):
@@ -99,7 +100,7 @@ class Scrubber:
         return {self.text(key): self.scrubbed(each, key) for key, each in value.items()}
 
     def _metadata(self, value: Any) -> Any:
-        """Start-up scripts and the like are full of credentials, so only switches stay."""
+        """Scrub a value of metadata: start-up scripts are full of credentials, so only switches stay."""
         if not isinstance(value, str) or _PLAIN_METADATA.fullmatch(value):
             return self.scrubbed(value)
         return self._name("metadata", value)
@@ -114,7 +115,7 @@ class Scrubber:
         return self.text(value)
 
     def text(self, value: str) -> str:
-        """A text outside any field."""
+        """Return a text without anything private."""
         for secret in [word for word in self._words if self._words[word].startswith("<secret")]:
             value = value.replace(secret, self._words[secret])
         for kind, pattern in _FOUND:
@@ -124,6 +125,7 @@ class Scrubber:
         return self._words_replaced(value)
 
     def _words_replaced(self, value: str) -> str:
+        # the longest first: a project id may contain another one
         for word in sorted(self._words, key=len, reverse=True):
             if word in value:
                 pattern = rf"(?<![\w<]){re.escape(word)}(?![\w>])(?!-[a-z0-9]+>)"

@@ -1,8 +1,8 @@
 """Placeholders in recorded answers: what differs from one project or moment to the next.
 
 ``<time>`` stands for any time, ``<time-1>`` for one that is the same wherever ``<time-1>`` stands. `differences`
-compares an answer with a recorded one and binds numbered placeholders to what it finds; `filled_in` puts it back into
-the requests that follow. Every other character must be the same.
+compares an answer with a recorded one and binds numbered placeholders to what it finds; `filled_in` puts the values
+into the requests that follow. Every other character must be the same.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ Bindings = dict[str, str]
 
 
 def placeholders(text: str) -> list[str]:
-    """Names of the placeholders in a text, in order."""
+    """Return the names of the placeholders in a text, in order."""
     return _PLACEHOLDER.findall(text)
 
 
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
-    """What is wrong with `got`, one line each, beginning with its place; binds placeholders of texts that match."""
+    """Yield what is wrong with `got`, one line each, beginning with its place.
+
+    Binds the placeholders of texts that match.
+    """
     if isinstance(expected, dict) and isinstance(got, dict):
         yield from _of_objects(expected, got, bound, where)
     elif isinstance(expected, list) and isinstance(got, list):
@@ -89,7 +92,7 @@ def _is_match(expected: str, got: str, bound: Bindings) -> bool:
 
 
 def _pattern(text: str, bound: Bindings, groups: dict[str, str]) -> str:
-    """A regular expression; `groups` gets the group of each placeholder that is not bound yet."""
+    """Return a regular expression; `groups` gets the group of each placeholder that is not bound yet."""
     literals = _PLACEHOLDER.split(text)
     parts = [re.escape(part) if index % 2 == 0 else _part(part, bound, groups) for index, part in enumerate(literals)]
     return "".join(parts)
@@ -107,12 +110,12 @@ def _part(name: str, bound: Bindings, groups: dict[str, str]) -> str:
 
 
 def kind_of(placeholder: str) -> str:
-    """``project-number-2`` → ``project-number``"""
+    """Return the kind of a placeholder: ``project-number`` of ``project-number-2``."""
     return re.sub(r"-[0-9]+$", "", placeholder)
 
 
 def filled_in(value: Any, bound: Mapping[str, str]) -> Any:
-    """A copy with every bound placeholder replaced by what it stands for."""
+    """Return a copy with every bound placeholder replaced by its value."""
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda match: bound.get(match[1], match[0]), value)
     if isinstance(value, dict):

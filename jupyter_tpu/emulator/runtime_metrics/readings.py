@@ -103,11 +103,9 @@ def _execution_times(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 SERIES: Mapping[str, Series] = {
     "tpu.runtime.hbm.memory.total.bytes": Series("Emulated: memory of each device of this type.", _total_memory),
-    "tpu.runtime.hbm.memory.usage.bytes": Series(
-        "Emulated: resident memory of the processes that use the chips.", _used_memory
-    ),
+    "tpu.runtime.hbm.memory.usage.bytes": Series("Emulated: memory of the processes that use them.", _used_memory),
     "tpu.runtime.tensorcore.dutycycle.percent": Series(
-        "Emulated: CPU time of the processes that use the chips.", _duty_cycle
+        "Emulated: CPU time of the processes that use them.", _duty_cycle
     ),
     "tpu.runtime.hbm.utilization.percent": Series("Emulated: cannot be measured, so it has no values.", _bandwidth),
     "tpu.runtime.tensorcore.idle_duration.seconds": Series("Emulated: since the last CPU time seen.", _idle_time),

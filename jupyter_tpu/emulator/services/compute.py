@@ -1,4 +1,4 @@
-"""Compute Engine v1, as far as SSH clients need it: the project and its metadata, with the SSH keys of the project."""
+"""Compute Engine v1 for SSH clients: the project and its metadata, with the SSH keys of the project."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _SHAPE = {
     "items": [{"key": shapes.text, "value": shapes.text}],
 }
 _KEY = re.compile(r"[-_a-zA-Z0-9]{1,127}")
-_LONGEST_VALUE, _LONGEST_METADATA = 262_144, 524_288
+_LONGEST_VALUE, _LONGEST_METADATA = 262_144, 524_288  # documented (behaviour `metadata-limits`)
 
 
 def compute_service(cloud: Cloud) -> SideService:
+    """Return the service with its methods."""
     return SideService(
         name="compute",
         owns=r"compute/v1/.*",
@@ -38,7 +39,7 @@ def compute_service(cloud: Cloud) -> SideService:
 
 
 class Compute:
-    """One project, whose metadata changes at once; operations are done when they are answered."""
+    """One project, whose metadata change at once; operations are done when they are answered."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -46,6 +47,7 @@ class Compute:
         self._operations: dict[str, dict[str, Any]] = {}
 
     def methods(self) -> list[Method]:
+        """Return the methods."""
         project = "compute/v1/projects/{project}"
         operation = project + "/global/operations/{operation}"
         see, change = "compute.projects.get", "compute.projects.setCommonInstanceMetadata"
@@ -63,8 +65,9 @@ class Compute:
         "selfLink, defaultServiceAccount, xpnProjectStatus and defaultNetworkTier.",
         source="answers of compute.projects.get in public repositories",
     )
-    @assumed("os-login", "OS Login is off: no metadata item turns it on, and its API is not there.")
+    @assumed("os-login", "OS Login is off: no metadata item turns it on, and its API is not served.")
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``projects.get``."""
         self._check_project(call)
         return {
             "kind": "compute#project",
@@ -93,6 +96,7 @@ class Compute:
     )
     @assumed("metadata-without-fingerprint", "A request without a fingerprint is refused like one with a stale one.")
     def set_metadata(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``projects.setCommonInstanceMetadata``; workers accept the new SSH keys at once."""
         self._check_project(call)
         shapes.check_shape(call.body, _SHAPE, "metadata")
         items = {item.get("key", ""): item.get("value", "") for item in call.body.get("items") or ()}
@@ -106,6 +110,7 @@ class Compute:
         return self._done("setMetadata")
 
     def operation(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``globalOperations.get`` and ``wait``."""
         self._check_project(call)
         name = call.parts["operation"]
         if name not in self._operations:
@@ -118,10 +123,11 @@ class Compute:
         "compute.projects.setCommonInstanceMetadata), with id, name, times, selfLink, targetLink and status.",
         source="answers in public repositories",
     )
-    @assumed("compute-done", "The operation is DONE in the very answer.")
+    @assumed("compute-done", "The operation is DONE in its first answer.")
     def _done(self, kind: str) -> Mapping[str, Any]:
         now = timestamp(self._cloud.clock.now())
         target = f"{BASE}/projects/{self._cloud.project}"
+        # only the last operation is stored: clients ask for it once, right after the call
         name = f"operation-{int(self._cloud.clock.now() * 1000)}-{secrets.token_hex(7)[:13]}-{secrets.token_hex(4)}"
         self._operations = {
             name: {
@@ -172,7 +178,7 @@ def _denied(permission: str, project: str) -> ComputeRefusal:
     source="Compute Engine API, Metadata",
 )
 def check_items(items: Mapping[str, str], count: int) -> None:
-    """Raises the refusal of metadata that breaks a rule; `count` is the number of items as they were sent."""
+    """Raise for metadata that break a rule; `count` is the number of items as they were sent."""
     rules: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: all(_KEY.fullmatch(key) for key in items), "Metadata keys must match [-_a-zA-Z0-9]{1,127}."),
         (lambda: len(items) == count, "Metadata has duplicate keys."),

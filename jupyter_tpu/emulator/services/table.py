@@ -1,6 +1,6 @@
 """Google's other services on the REST port, on the same project as the TPU API.
 
-Each is a table of methods (`requests.calls.Method`); this module puts them behind the port and words their failures.
+Each is a table of methods (`requests.calls.Method`); this module routes calls to them and words their failures.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from jupyter_tpu.emulator.workers.project_metadata import ProjectMetadata
 _log = logging.getLogger(__name__)
 
 _SYSTEM = "$"
-"""Parameters such as ``$alt`` are no fields of a request."""
+"""Prefix of parameters such as ``$alt``, which are not fields of a request."""
 
 
 def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
-    """All of them; where two could own a path, the first does."""
+    """Return all of them; if two match a path, the first gets the call."""
     return (
         compute_service(cloud),
         monitoring_service(cloud, samples),
@@ -51,7 +51,7 @@ def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
 
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
-    """Routes of the side services, to be added before any that takes every path."""
+    """Add the routes of these services; call it before any route that takes every path is added."""
     samples = Samples(cloud)
     for service in side_services(cloud, samples):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
@@ -60,7 +60,7 @@ def add_to(app: web.Application, cloud: Cloud) -> None:
 
 
 def grpc_handlers(cloud: Cloud, token: CheckToken) -> Iterator[Any]:
-    """Handlers of the one side service whose clients speak gRPC by default and REST as well: Cloud Quotas."""
+    """Yield the handlers of Cloud Quotas, the only one of them whose clients use gRPC by default."""
     return quota_handlers(cloud, lambda service, permission: check_allowed(cloud, service, permission), token)
 
 
@@ -97,14 +97,14 @@ async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> M
 
 
 def without_nulls(value: Any) -> Any:
-    """A field that is null is one that is not there."""
+    """Return JSON without fields that are null, which mean missing ones."""
     if isinstance(value, dict):
         return {name: without_nulls(each) for name, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-@assumed("side-permissions", "The switch for denied permissions holds for the side services as well.")
+@assumed("side-permissions", "The switch for denied permissions applies to the side services as well.")
 def check_allowed(cloud: Cloud, service: SideService, permission: str) -> None:
-    """Raises the service's 403 for a permission that is denied."""
+    """Raise the service's 403 for a permission that is denied."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
         raise service.denial(permission, cloud.project)

@@ -1,7 +1,7 @@
 """Give plain JAX the devices of an emulated worker: JAX looks for plugins in this namespace package at its first use.
 
 As on a TPU VM the first use takes the chips, and a second process is refused. JAX calls `initialize` once, before it
-starts on any device. Devices of the CPU stand in for the chips; ``JAX_PLATFORMS=cpu`` leaves the chips alone.
+starts on any device. CPU devices stand in for the chips; ``JAX_PLATFORMS=cpu`` takes none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import emulated_tpu  # type: ignore[import-not-found]  # the worker's Python path begins in the folder above
 
 PRIORITY = 300
-"""That of JAX's own TPU backend."""
+"""The priority of JAX's own TPU backend."""
 
 
 def initialize() -> None:
@@ -46,20 +46,20 @@ def _taken(client: Any) -> Any:
 
 
 def _is_counted(config: Any) -> bool:
-    """Whether the user asked for a number of devices."""
-    said = os.environ.get("XLA_FLAGS", "")
-    return "xla_force_host_platform_device_count" in said or getattr(config.config, "jax_num_cpu_devices", -1) >= 0
+    """Return whether the user has asked for a number of devices."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return "xla_force_host_platform_device_count" in flags or getattr(config.config, "jax_num_cpu_devices", -1) >= 0
 
 
 def _count_devices(config: Any, count: int) -> None:
     try:
         config.update("jax_num_cpu_devices", count)
     except AttributeError:  # JAX before 0.4.38
-        said = os.environ.get("XLA_FLAGS", "")
-        os.environ["XLA_FLAGS"] = f"{said} --xla_force_host_platform_device_count={count}".strip()
+        flags = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_force_host_platform_device_count={count}".strip()
 
 
 def _devices(folder: Path) -> int:
-    """The worker's own: on a slice each process sees those of its worker."""
+    """Return the number of the worker's own devices; on a slice each process sees those of its worker."""
     chips = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["chips"]
     return int(chips["count"]) * int(chips["devices_per_chip"])

@@ -1,1 +1,1 @@
-"""Prices, billing account, budgets and the BigQuery export."""
+"""Prices, billing account, budgets and the BigQuery export. Start with `catalogue`."""

@@ -13,6 +13,7 @@ ACCOUNT = f"billingAccounts/{ACCOUNT_ID}"
 
 @assumed("billing-account", "The project is billed to one open account in USD, 01E5D0-7B0000-00DE30, without a parent.")
 def billing_account() -> dict[str, Any]:
+    """Return the account as Cloud Billing shows it."""
     return {
         "name": ACCOUNT,
         "open": True,
@@ -23,6 +24,6 @@ def billing_account() -> dict[str, Any]:
 
 
 def check_account(account: str, permission: str = "billing.accounts.get") -> None:
-    """Raises a 403 for any account but the emulated one."""
+    """Raise a 403 for any account but the emulated one."""
     if account != ACCOUNT_ID:
         raise foreign(permission, f"cloudbilling.googleapis.com/billingAccounts/{account}")

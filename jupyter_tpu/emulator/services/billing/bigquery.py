@@ -1,4 +1,4 @@
-"""BigQuery v2, as far as the export of the billing account takes: two questions of jobs.query, and no SQL besides."""
+"""BigQuery v2 for the export of the billing account: two fixed queries of ``jobs.query``, and no other SQL."""
 
 from __future__ import annotations
 
@@ -45,17 +45,19 @@ Row = tuple[str, ...]
 
 
 class _Refused(ComputeRefusal):
-    """BigQuery says no; its envelope names the status as well."""
+    """BigQuery refuses; its envelope has the status as well."""
 
     def __init__(self, code: int, status: str, message: str, reason: str) -> None:
         super().__init__(code, message, reason)
         self._status = status
 
     def to_json(self) -> Mapping[str, Any]:
+        """Return the body of the answer."""
         return {"error": {**super().to_json()["error"], "status": self._status}}
 
 
 def bigquery_service(cloud: Cloud) -> SideService:
+    """Return the service with its one method."""
     return SideService(
         name="bigquery",
         owns=r"bigquery/v2/.*",
@@ -73,14 +75,14 @@ def bigquery_service(cloud: Cloud) -> SideService:
     )
 
 
-@assumed("bigquery-refusals", "The wording of BigQuery's refusals follows what its users quote.")
+@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow what its users quote.")
 def _denied(permission: str, project: str) -> Exception:
     message = f"Access Denied: Project {project}: User does not have {permission} permission in project {project}."
     return _Refused(403, "PERMISSION_DENIED", message, "accessDenied")
 
 
 class BigQuery:
-    """One table, which nobody can write."""
+    """One read-only table."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -94,20 +96,23 @@ class BigQuery:
     )
     @assumed("export-dataset", "It is in the dataset billing of the emulated project, in the location US.")
     def table(self) -> str:
+        """The full name of the table."""
         return f"{self._cloud.project}.billing.gcp_billing_export_v1_{ACCOUNT_ID.replace('-', '_')}"
 
     @assumed(
         "bigquery-two-queries",
         "The emulator reads no SQL: it answers the two queries of `jupyter tpu cost --billed`, letter by letter, by "
-        "their parameters, and refuses all others. That the real service understands them is not shown by this.",
+        "their parameters, and refuses all others. This does not show that the real service understands them.",
     )
     def query(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``jobs.query``."""
         shapes.check_shape(call.body, _SHAPE, "")
         if call.parts["project"] != self._cloud.project:
             raise _denied(_RUN, call.parts["project"])
-        asked = str(call.body.get("query", ""))
-        named = _TABLE.search(asked)
-        answer = self._answers().get(asked.replace(named[1], "{table}", 1) if named else "")
+        sql = str(call.body.get("query", ""))
+        named = _TABLE.search(sql)
+        # letter by letter: a changed query of the product must fail here rather than be guessed at
+        answer = self._answers().get(sql.replace(named[1], "{table}", 1) if named else "")
         if answer is None or call.body.get("useLegacySql", True) or named is None:
             message = "The emulator understands only the queries of jupyter tpu cost --billed."
             raise _Refused(400, "INVALID_ARGUMENT", message, "invalidQuery")
@@ -127,7 +132,7 @@ class BigQuery:
             raise _Refused(404, "NOT_FOUND", f"Not found: Table {shown} was not found in location US", "notFound")
 
     def _exported(self, parameters: Mapping[str, str]) -> list[Exported]:
-        """Rows of the project that is asked about, from that day on."""
+        """Return the rows of the project in the parameters, from that day on."""
         now, switches = self._cloud.clock.now(), self._cloud.rules.project.switches
         if parameters["project"] != self._cloud.project:
             return []
@@ -175,7 +180,7 @@ def _dollars(nanos: int) -> str:
 
 
 def _parameters(body: Mapping[str, Any]) -> Mapping[str, str]:
-    """The named parameters; raises the refusal of a query that lacks one."""
+    """Return the named parameters; raise for a query that lacks one."""
     found = {
         str(each.get("name", "")): str((each.get("parameterValue") or {}).get("value", ""))
         for each in body.get("queryParameters", [])

@@ -1,4 +1,4 @@
-"""Billing Budgets v1: budgets of the emulated billing account, kept as they are written."""
+"""Billing Budgets v1: budgets of the emulated billing account, stored as they are written."""
 
 from __future__ import annotations
 
@@ -53,12 +53,13 @@ _SHAPE = {
     "etag": shapes.text,
     "ownershipScope": shapes.one_of("OWNERSHIP_SCOPE_UNSPECIFIED", "ALL_USERS", "BILLING_ACCOUNT"),
 }
-_MOST_NANOS = 999_999_999
+_MOST_NANOS = 999_999_999  # google.type.Money
 _PARENT = "v1/billingAccounts/{account}/budgets"
 _TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
 
 
 def budgets_service(cloud: Cloud) -> SideService:
+    """Return the service with its methods."""
     return SideService(
         name="billingbudgets",
         owns=r"v1/billingAccounts/[^/]+/budgets(?:/.*)?",
@@ -67,13 +68,14 @@ def budgets_service(cloud: Cloud) -> SideService:
 
 
 class Budgets:
-    """They never stop anything, here as there, and nothing is sent to anybody."""
+    """Budgets never stop anything, as in the real service, and no notification is sent."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._documents = Documents(cloud.store, "budgets")
 
     def methods(self) -> list[Method]:
+        """Return the methods."""
         name = _PARENT + "/{budget}"
         return [
             Method(verb="GET", path=_PARENT, answer=self.list, permission="billing.budgets.list"),
@@ -84,12 +86,14 @@ class Budgets:
         ]
 
     def list(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``budgets.list``."""
         check_account(call.parts["account"])
         scope = call.query.get("scope", "")
         found = [budget for budget in self._documents.all().values() if _is_of(budget, scope)]
         return page(call, "budgets", list(found))
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``budgets.get``."""
         check_account(call.parts["account"])
         name = f"billingAccounts/{call.parts['account']}/budgets/{call.parts['budget']}"
         budget = self._documents.get(name)
@@ -98,6 +102,7 @@ class Budgets:
         return budget
 
     def create(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``budgets.create``."""
         check_account(call.parts["account"])
         name = f"billingAccounts/{call.parts['account']}/budgets/{uuid.uuid4()}"
         return self._saved(name, {**call.body, "name": name})
@@ -108,6 +113,7 @@ class Budgets:
         source="Cloud Billing Budget API, Budget.etag",
     )
     def patch(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``budgets.patch``."""
         budget = self.get(call)
         shapes.check_shape(call.body, _SHAPE, "budget")
         if call.body.get("etag") and call.body["etag"] != budget["etag"]:
@@ -115,6 +121,7 @@ class Budgets:
         return self._saved(budget["name"], _changed(budget, call.body, call.mask()))
 
     def delete(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``budgets.delete``."""
         self._documents.remove(str(self.get(call)["name"]))
         return {}
 
@@ -133,7 +140,7 @@ class Budgets:
 
 
 def check_budget(body: Mapping[str, Any]) -> None:
-    """Raises the refusal of the first rule that a budget breaks."""
+    """Raise for the first rule that a budget breaks."""
     amount = body.get("amount") or {}
     if len(amount) != 1:
         raise invalid_argument("budget.amount must have specifiedAmount or lastPeriodAmount.", "budget.amount")
@@ -178,7 +185,7 @@ def _check_notifications(rule: Mapping[str, Any]) -> None:
 
 
 def _changed(budget: Mapping[str, Any], body: Mapping[str, Any], mask: tuple[str, ...]) -> dict[str, Any]:
-    """The budget with the masked fields of `body`, or all of them without a mask."""
+    """Return the budget with the masked fields of `body`, or all of them without a mask."""
     changed = dict(budget)
     for path in mask or tuple(body):
         first, *rest = path.split(".")
@@ -189,7 +196,7 @@ def _changed(budget: Mapping[str, Any], body: Mapping[str, Any], mask: tuple[str
 
 
 def _replace(target: dict[str, Any], source: Mapping[str, Any], name: str, below: list[str]) -> None:
-    """Take one field over, or one that lies below it; what the source lacks is removed."""
+    """Copy one field, or one below it; a field that the source lacks is removed."""
     if below:
         target[name] = dict(target.get(name) or {})
         _replace(target[name], source.get(name) or {}, below[0], below[1:])
@@ -229,6 +236,6 @@ def _money(amount: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_of(budget: Mapping[str, Any], scope: str) -> bool:
-    """Whether a budget counts this project; every one does when it names none."""
+    """Return whether a budget counts this project; one that names no project counts all."""
     named = budget.get("budgetFilter", {}).get("projects", [])
     return not scope or not named or scope in named

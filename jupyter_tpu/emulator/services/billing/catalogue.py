@@ -28,17 +28,19 @@ _INFO_SHAPE = {
 
 
 def billing_service(cloud: Cloud) -> SideService:
+    """Return the service with its methods."""
     return SideService(name="cloudbilling", owns=_OWNS, methods=tuple(Billing(cloud).methods()))
 
 
 class Billing:
-    """Prices for everybody; accounts and projects of the emulated owner."""
+    """Prices for every caller; accounts and projects of the emulated owner."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._documents = Documents(cloud.store, "billing")
 
     def methods(self) -> list[Method]:
+        """Return the methods."""
         accounts = "v1/billingAccounts"
         see, change = "resourcemanager.projects.get", "resourcemanager.projects.createBillingAssignment"
         return [
@@ -58,6 +60,7 @@ class Billing:
 
     @assumed("billing-services", "The emulator's catalogue has two services: Compute Engine and Cloud TPU.")
     def services(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``services.list``."""
         found = [
             {
                 "name": f"services/{service}",
@@ -71,10 +74,11 @@ class Billing:
 
     @documented(
         "sku-currency",
-        "Prices are in USD unless another currency is asked for (which the emulator refuses).",
+        "Prices are in USD unless another currency is requested (which the emulator refuses).",
         source="Cloud Billing API, services.skus.list",
     )
     def skus(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``services.skus.list``."""
         service = call.parts["service"]
         if service not in _SERVICES:
             raise missing(f"services/{service}")
@@ -83,18 +87,22 @@ class Billing:
         return page(call, "skus", list(skus_of(service)))
 
     def accounts(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``billingAccounts.list``."""
         return page(call, "billingAccounts", [billing_account()])
 
     def account(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``billingAccounts.get``."""
         check_account(call.parts["account"])
         return billing_account()
 
     def projects(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``billingAccounts.projects.list``."""
         check_account(call.parts["account"])
         info = self._info()
         return page(call, "projectBillingInfo", [info] if info["billingEnabled"] else [])
 
     def billing_info(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``projects.getBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.get")
         return self._info()
 
@@ -105,6 +113,7 @@ class Billing:
     )
     @assumed("billing-off-stops-nothing", "A project without billing keeps its nodes in the emulator.")
     def set_billing_info(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``projects.updateBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
         shapes.check_shape(call.body, _INFO_SHAPE, "project_billing_info")
         account = call.body.get("billingAccountName") or ""
@@ -114,8 +123,8 @@ class Billing:
         return self._info()
 
     def _info(self) -> dict[str, Any]:
-        kept = self._documents.get("info")
-        account = ACCOUNT if kept is None else kept["account"]
+        stored = self._documents.get("info")
+        account = ACCOUNT if stored is None else stored["account"]
         return {
             "name": f"projects/{self._cloud.project}/billingInfo",
             "projectId": self._cloud.project,

@@ -1,4 +1,4 @@
-"""The export of the billing account: what the ledger charges, by day and SKU, with the credits that are applied."""
+"""The export of the billing account: the charges of the ledger by day and SKU, with the credits that are applied."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Exported:
 @assumed(
     "export-rows",
     "The export has a row for each READY node and UTC day, without the lag of the real one; nodes of unknown price are "
-    "missing from it, and so is everything that is no TPU.",
+    "missing from it, and so is everything but TPUs.",
 )
 @assumed("export-credit", "Promotional credit pays for the oldest costs first, in whole, until it is used up.")
 def exported(bills: Iterable[Bill], now: float, credit_usd: int) -> list[Exported]:
-    """All rows until now, by day."""
+    """Return all rows until now, by day."""
     left = credit_usd * NANOS
     rows = []
     for row in sorted((row for bill in bills for span in bill.spans for row in _rows(span, now)), key=_order):
@@ -48,7 +48,10 @@ def _order(row: Exported) -> tuple[str, str, str]:
 
 
 def _rows(span: Span, now: float) -> Iterator[Exported]:
-    """What is charged until a day's end, less what was until its beginning: so days add up to the ledger's charge."""
+    """Yield the rows of a span: the charge until a day's end, less that until its beginning.
+
+    So the days add up to the ledger's charge, although each charge is rounded down.
+    """
     sku = sku_of(span.accelerator_type, span.zone, span.mode)
     end = now if span.ended is None else span.ended
     moment, before = span.started, 0

@@ -1,4 +1,4 @@
-"""SKUs of the Billing Catalog: the prices of ``catalogue.json`` in the words in which Google's catalogue lists them."""
+"""SKUs of the Billing Catalog: the prices of ``catalogue.json``, described as Google's catalogue describes them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
+# ids of Google's services; v5e and later are sold by Compute Engine (gpuhunt gcp.py)
 COMPUTE_ENGINE, CLOUD_TPU = "6F81-5844-456A", "E000-3F24-B8AA"
 _LEGACY = ("v2", "v3", "v4")
-_CHIPS_PER_DEVICE = 4
+_CHIPS_PER_DEVICE = 4  # the service Cloud TPU is priced per device of 8 cores (behaviour `sku-legacy`)
 _CITIES = {
     "us-south1": "Dallas",
     "us-east5": "Columbus",
@@ -40,7 +41,7 @@ _FORMS = {
 
 
 def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | None:
-    """The SKU by which a node is charged; None where the catalogue has none."""
+    """Return the SKU by which a node is charged; None: the catalogue has none."""
     kind = accelerators.find_accelerator(accelerator_type)
     if kind is None or mode not in _FORMS:
         return None
@@ -55,7 +56,7 @@ def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | N
 
 @functools.cache
 def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
-    """The TPU SKUs of a service by id, each with its newest price; none of a service without any."""
+    """Return the TPU SKUs of a service by id, each with its newest price."""
     newest: dict[str, Mapping[str, Any]] = {}
     prices = accelerators.catalogue()["prices"]
     for row in sorted(prices, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"])):
@@ -81,7 +82,7 @@ def _skus_of_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     "chip and hour.",
     source="live readings of the catalogue of 2026-06-14, 2026-08-07 and 2026-08-25 in public repositories",
 )
-@assumed("sku-cities", "Which city names a region was seen for some; several regions share the place Americas.")
+@assumed("sku-cities", "The cities that name regions were seen for some; several regions share the place Americas.")
 def _description(row: Mapping[str, Any]) -> str:
     version = "V" + str(row["generation"]).removeprefix("v").removeprefix("tpu")
     tpu = "TPU7x" if row["generation"] == "tpu7x" else f"Tpu{version}"

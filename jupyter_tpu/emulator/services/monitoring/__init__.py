@@ -1,1 +1,1 @@
-"""Cloud Monitoring v3, as far as dashboards of TPU workers use it."""
+"""Cloud Monitoring v3, limited to what dashboards of TPU workers use. Start with `methods`."""

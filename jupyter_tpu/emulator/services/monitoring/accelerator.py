@@ -1,4 +1,4 @@
-"""What the chips of a worker show while a process has them: the same runtime metrics that ``tpu-info`` reads."""
+"""Reads the chips of a worker while a process uses them: the same runtime metrics that ``tpu-info`` reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import grpc
 from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, is_held, read_chips
 
-PATIENCE_S = 2.0
+PATIENCE_S = 2.0  # real seconds for one metric; bounds a service that a test lets hang
 _METRICS = {
     "duty_percent": "tpu.runtime.tensorcore.dutycycle.percent",
     "idle_s": "tpu.runtime.tensorcore.idle_duration.seconds",
@@ -21,7 +21,10 @@ _METRICS = {
 
 
 def accelerator_reading(folder: Path) -> dict[str, Mapping[str, float]]:
-    """Values by device, under the names that `Sample` has for them; empty when no process has the chips. Blocks."""
+    """Return values by device, under the names that `Sample` has for them.
+
+    Empty if no process uses the chips. Blocks.
+    """
     if not is_held(folder):
         return {}
     _, port = read_chips(folder)
@@ -29,16 +32,16 @@ def accelerator_reading(folder: Path) -> dict[str, Mapping[str, float]]:
         with grpc.secure_channel(f"{LOOPBACK}:{port}", grpc.local_channel_credentials()) as channel:
             return {name: _values(channel, metric) for name, metric in _METRICS.items()}
     except grpc.RpcError:
-        return {}  # the holder has just ended, or is only just starting its service
+        return {}  # the process has just ended, or is still starting its service
 
 
 def _values(channel: grpc.Channel, metric: str) -> Mapping[str, float]:
-    ask = channel.unary_unary(
+    call = channel.unary_unary(
         f"/{SERVICE}/GetRuntimeMetric",
         request_serializer=lambda message: message.SerializeToString(),
         response_deserializer=message_class("MetricResponse").FromString,
     )
-    answer: Any = ask(message_class("MetricRequest")(metric_name=metric), timeout=PATIENCE_S)
+    answer: Any = call(message_class("MetricRequest")(metric_name=metric), timeout=PATIENCE_S)
     return {str(each.attribute.value.int_attr): _value(each.gauge) for each in answer.metric.metrics}
 
 

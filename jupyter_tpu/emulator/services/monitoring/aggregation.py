@@ -1,4 +1,4 @@
-"""Alignment and reduction of time series, as far as dashboards of TPU workers use them."""
+"""Alignment and reduction of time series, limited to what dashboards of TPU workers use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOLDS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "COUNT": len,
     "NEXT_OLDER": lambda values: values[-1],
 }
-_SHORTEST_S = 60.0
+_SHORTEST_S = 60.0  # the shortest alignment period that Cloud Monitoring accepts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class Series:
 
     @property
     def key(self) -> str:
+        """A text that tells it from all other series; pages are in this order."""
         return repr(
             (self.metric["type"], sorted(self.resource["labels"].items()), sorted(self.metric["labels"].items()))
         )
@@ -45,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
-    """What a request asks for; empty words mean: as it is."""
+    """The aggregation of a request; an empty aligner or reducer means none."""
 
     period_s: float
     aligner: str
@@ -58,7 +59,7 @@ class Aggregation:
     "Aligners and reducers MEAN, MAX, MIN, SUM and COUNT (and the aligner NEXT_OLDER) work; others are refused.",
 )
 def aggregation_of(call: SideCall) -> Aggregation:
-    """Raises the refusal of an aggregation that is broken or not supported."""
+    """Parse the aggregation of a call; raise for one that is malformed or not supported."""
     aligner = _fold_name(call, "aggregation.perSeriesAligner", "ALIGN_")
     reducer = _fold_name(call, "aggregation.crossSeriesReducer", "REDUCE_")
     period = call.query.get("aggregation.alignmentPeriod", "")
@@ -79,7 +80,7 @@ def _fold_name(call: SideCall, name: str, prefix: str) -> str:
 
 
 def aggregated(found: Iterable[Series], how: Aggregation, end: float) -> list[Series]:
-    """The series aligned to periods that end at `end` and before, then reduced by group."""
+    """Return the series aligned to periods that end at `end` and before, then reduced by group."""
     if not how.aligner:
         return list(found)
     aligned = [_aligned(series, how, end) for series in found]
@@ -137,7 +138,7 @@ def _label(series: Series, path: str) -> str:
 
 
 def _labels(series: Series, part: str, group_by: tuple[str, ...]) -> dict[str, str]:
-    """The labels that are left after a reduction; those of the resource's project always are."""
+    """Return the labels that are left after a reduction; the project of the resource always is."""
     kept = {
         path.rpartition(".")[2].strip('"'): _label(series, path) for path in group_by if path.startswith(f"{part}.")
     }

@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     r"""|(?P<word>[\w*/]+(?:[.-][\w*/]+)*(?:\."[^"]*")?))"""
 )
 _SELECTOR = re.compile(r'(metric|resource)\.(?:type|labels?\."?([\w-]+)"?)|project')
+# Our choices: they bound the work of parsing, and the recursion of the parser.
 _LONGEST = 4096
 _DEEPEST = 50
 
@@ -29,7 +30,11 @@ _DEEPEST = 50
 )
 @assumed("monitoring-filter-rest", "Selectors of groups and of metadata are refused.")
 def parse_filter(text: str) -> Test:
-    """The test that a filter is. Raises the refusal of a filter that is none."""
+    """Return the test that a filter expresses.
+
+    Raises:
+        Refusal: it is malformed or not supported.
+    """
     if len(text) > _LONGEST:
         raise _broken("it is too long")
     parser = _Parser(list(_tokens(text)))
@@ -39,7 +44,7 @@ def parse_filter(text: str) -> Test:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """(kind, text) of each token; kinds are op, mark, text and word."""
+    """Yield (kind, text) of each token; kinds are op, mark, text and word."""
     place, end = 0, len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
@@ -51,7 +56,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Parser:
-    """Descends: OR of ANDs of comparisons."""
+    """A recursive descent: OR of ANDs of comparisons."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens
@@ -59,18 +64,20 @@ class _Parser:
         self._depth = 0
 
     def end(self) -> None:
+        """Raise if tokens are left."""
         if self._peek()[0]:
             raise _broken(f"{self._peek()[1][:40]!r} is left over")
 
     def either(self) -> Test:
+        """Parse comparisons joined by OR."""
         tests = [self._all()]
-        while self._take_word("OR"):
+        while self._accept_word("OR"):
             tests.append(self._all())
         return lambda series: any(test(series) for test in tests)
 
     def _all(self) -> Test:
         tests = [self._one()]
-        while self._take_word("AND") or self._begins_another():
+        while self._accept_word("AND") or self._begins_another():
             tests.append(self._one())
         return lambda series: all(test(series) for test in tests)
 
@@ -79,10 +86,10 @@ class _Parser:
         return (kind == "word" and text != "OR") or (kind == "mark" and text in "(-")
 
     def _one(self) -> Test:
-        if self._take_word("NOT") or self._take("mark", "-"):
+        if self._accept_word("NOT") or self._accept("mark", "-"):
             test = self._below(self._one)
             return lambda series: not test(series)
-        if self._take("mark", "("):
+        if self._accept("mark", "("):
             test = self._below(self.either)
             self._demand(")")
             return test
@@ -101,7 +108,7 @@ class _Parser:
         operator = self._pop("op")
         kind, value = self._peek()
         self._next += 1
-        if kind == "word" and self._take("mark", "("):
+        if kind == "word" and self._accept("mark", "("):
             holds = _function(value, self._arguments())
         elif kind in ("word", "text"):
             holds = _equality(operator, value)
@@ -113,7 +120,7 @@ class _Parser:
 
     def _arguments(self) -> list[str]:
         found = [self._pop("text")]
-        while self._take("mark", ","):
+        while self._accept("mark", ","):
             found.append(self._pop("text"))
         self._demand(")")
         return found
@@ -121,16 +128,16 @@ class _Parser:
     def _peek(self) -> tuple[str, str]:
         return self._tokens[self._next] if self._next < len(self._tokens) else ("", "")
 
-    def _take(self, kind: str, text: str) -> bool:
+    def _accept(self, kind: str, text: str) -> bool:
         is_there = self._peek() == (kind, text)
         self._next += is_there
         return is_there
 
-    def _take_word(self, word: str) -> bool:
-        return self._take("word", word)
+    def _accept_word(self, word: str) -> bool:
+        return self._accept("word", word)
 
     def _demand(self, mark: str) -> None:
-        if not self._take("mark", mark):
+        if not self._accept("mark", mark):
             raise _broken(f"{mark!r} is missing")
 
     def _pop(self, kind: str) -> str:

@@ -23,12 +23,13 @@ _DESCRIPTORS = "v3/projects/{project}/metricDescriptors"
 
 
 def monitoring_service(cloud: Cloud, samples: Samples) -> SideService:
+    """Return the service with its methods."""
     methods = Monitoring(cloud, samples).methods()
     return SideService(name="monitoring", owns=r"v3/.*", methods=tuple(methods), unnamed=_UNNAMED)
 
 
 class Monitoring:
-    """Reads only: nobody writes time series here."""
+    """Read-only: clients cannot write time series."""
 
     def __init__(self, cloud: Cloud, samples: Samples) -> None:
         self._cloud = cloud
@@ -36,6 +37,7 @@ class Monitoring:
         self._limits = EngineLimits(cloud)
 
     def methods(self) -> list[Method]:
+        """Return the methods."""
         see = "monitoring.metricDescriptors.get"
         return [
             Method(
@@ -49,6 +51,7 @@ class Monitoring:
         ]
 
     def descriptors(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``metricDescriptors.list``."""
         project = check_project(self._cloud, call, "monitoring.metricDescriptors.list")
         text = call.query.get("filter", "")
         holds = parse_filter(text) if text else lambda _: True
@@ -56,6 +59,7 @@ class Monitoring:
         return page(call, "metricDescriptors", [each.to_json(project) for each in found])
 
     def descriptor(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``metricDescriptors.get``."""
         project = check_project(self._cloud, call, "monitoring.metricDescriptors.get")
         for each in _all_metrics():
             if each.type == call.parts["metric"]:
@@ -68,6 +72,7 @@ class Monitoring:
         source="Cloud Monitoring API v3, TimeInterval and TimeSeries.points",
     )
     async def time_series(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``timeSeries.list``, from samples taken for it."""
         check_project(self._cloud, call, "monitoring.timeSeries.list")
         is_short = call.word("view", "FULL", "HEADERS") == "HEADERS"
         _refuse_order(call)
@@ -118,7 +123,10 @@ class Monitoring:
             labels = {"resource_container": project, "location": zone, "worker_id": str(node.id + worker_id)}
         return {"type": kind, "labels": labels}
 
-    @assumed("monitoring-quota-now", "Quota has one point, of now; limits are by zone and region, usage where it is.")
+    @assumed(
+        "monitoring-quota-now",
+        "Quota has one point, of now; limits are shown in every zone and region, usage where there is some.",
+    )
     def _of_quotas(self) -> Iterator[Series]:
         usage, limit = quota_metrics()
         now = self._cloud.clock.now()
@@ -201,7 +209,7 @@ def _refuse_order(call: SideCall) -> None:
         raise invalid_argument("Field orderBy is not supported: it must be left blank.", "orderBy")
 
 
-@assumed("monitoring-interval-start", "An interval without a start is refused, as one that ends before it starts.")
+@assumed("monitoring-interval-start", "An interval without a start is refused, like one that ends before it starts.")
 def _interval(call: SideCall) -> tuple[float, float]:
     names = ("interval.startTime", "interval.endTime")
     texts = [_required(call, name) for name in names]

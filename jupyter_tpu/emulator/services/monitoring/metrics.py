@@ -14,7 +14,7 @@ TPU_WORKER, GCE_TPU_WORKER, CONSUMER_QUOTA = "tpu_worker", "tpu.googleapis.com/G
 EMULATED = "Emulated: measured on the processes of an emulated worker, not on a TPU."
 
 Values = Callable[[Sample], Mapping[str, float]]
-"""Values of a sample by the value of the metric's own label; under an empty one for a metric without."""
+"""Values of a sample by the value of the metric's own label, which is empty for a metric without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class MetricType:
         resource: the type of monitored resource that has it.
         value: ``DOUBLE`` or ``INT64``.
         unit: in UCUM, such as ``By``.
-        labels: what its series are told apart by beside the resource.
-        values: what it makes of a sample of a worker.
+        labels: what tells its series apart beside the resource.
+        values: computes them from a sample of a worker; None: it is not one of workers.
     """
 
     type: str
@@ -39,7 +39,7 @@ class MetricType:
     values: Values | None = None
 
     def to_json(self, project: str) -> dict[str, Any]:
-        """A MetricDescriptor."""
+        """Return it as a ``MetricDescriptor``."""
         return {
             "name": f"projects/{project}/metricDescriptors/{self.type}",
             "type": self.type,
@@ -81,6 +81,7 @@ def _alone(value: Callable[[Sample], float | None]) -> Values:
     "use of HBM bandwidth cannot be measured, so these metrics have no series.",
 )
 def worker_metrics() -> tuple[MetricType, ...]:
+    """Return the metrics of workers."""
     return (
         MetricType(
             type=f"{TPU}/cpu/utilization",
@@ -156,7 +157,7 @@ def _accelerator_metrics() -> tuple[MetricType, ...]:
     source="openshift/installer#3819; notes on dashboards of a public repository",
 )
 def quota_metrics() -> tuple[MetricType, MetricType]:
-    """What is used, and what is allowed."""
+    """Return the metric of usage and that of limits."""
     return (
         MetricType(
             type=f"{QUOTA}/allocation/usage",

@@ -1,4 +1,4 @@
-"""What the processes of workers use, looked at now and then, for the time series of Cloud Monitoring."""
+"""Samples what the processes of workers use, for the time series of Cloud Monitoring."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE, processes_
 _log = logging.getLogger(__name__)
 
 PERIOD_S = 10.0
-"""Real seconds between two looks while a worker is up; nothing is looked at while none is."""
+"""Real seconds between two samples of each worker that is up. Our choice; the real service samples every 60 s."""
 FRESH_S = 1.0
+"""Real seconds for which a sample is good enough for a request; bounds the load of clients that poll."""
 KEPT = 1440
+"""Most samples of a worker; four hours at one per `PERIOD_S`."""
 
 
 WorkerKey = tuple[str, int]
@@ -34,7 +36,7 @@ WorkerKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One look at one worker. Values of its chips, by accelerator, are empty while no process has them.
+    """The use of one worker at one moment; values of its chips are empty while no process uses them.
 
     Attributes:
         moment: virtual seconds since the epoch.
@@ -55,7 +57,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A worker that is up: what to look at."""
+    """A worker that is up, and where it is."""
 
     uid: str
     worker_id: int
@@ -65,11 +67,12 @@ class Watched:
 
     @property
     def key(self) -> WorkerKey:
+        """What its samples are stored under."""
         return self.uid, self.worker_id
 
 
 @dataclass(slots=True)
-class _Look:
+class _CpuTime:
     moment: float
     cpu_s: float
 
@@ -80,21 +83,22 @@ class Samples:
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._samples: dict[WorkerKey, deque[Sample]] = {}
-        self._looks: dict[WorkerKey, _Look] = {}
-        self._looked_at = -FRESH_S
+        self._cpu_times: dict[WorkerKey, _CpuTime] = {}
+        self._sampled_at = -FRESH_S
         self._one_at_a_time = asyncio.Lock()
 
     def of(self, node: NodePb, worker_id: int) -> list[Sample]:
+        """Return the samples of a worker."""
         return list(self._samples.get((str(node.id), worker_id), ()))
 
     @assumed(
         "monitoring-samples",
-        "Workers are looked at every ten real seconds and whenever somebody asks, not every minute; what a node "
-        "showed is forgotten with it, and when the emulator ends.",
+        "Workers are sampled every ten real seconds and at each request, not every minute; the samples of a node "
+        "are dropped with it, and when the emulator ends.",
     )
     async def running(self, _: web.Application) -> AsyncIterator[None]:
-        """Looks for as long as the server runs."""
-        task = asyncio.create_task(self._go_on())
+        """Sample for as long as the server runs."""
+        task = asyncio.create_task(self._sample_forever())
         try:
             yield
         finally:
@@ -103,42 +107,42 @@ class Samples:
                 await task
 
     async def take(self) -> None:
-        """Look at every worker that is up, unless that was done a moment ago."""
+        """Sample every worker that is up, unless that was done a moment ago."""
         async with self._one_at_a_time:
             watched = self._watched()
-            is_fresh = time.monotonic() - self._looked_at < FRESH_S
+            is_fresh = time.monotonic() - self._sampled_at < FRESH_S
             if not is_fresh or any(each.key not in self._samples for each in watched):
-                await self._take(watched)
-                self._looked_at = time.monotonic()
+                await self._sample_all(watched)
+                self._sampled_at = time.monotonic()
 
-    async def _go_on(self) -> None:
+    async def _sample_forever(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_S)
             try:
                 await self.take()
-            except Exception:  # noqa: BLE001 - the performing loop: one look that failed is not the last
-                _log.exception("workers could not be looked at")
+            except Exception:  # noqa: BLE001 - the performing loop: a sample that failed must not end it
+                _log.exception("workers could not be sampled")
 
-    async def _take(self, watched: list[Watched]) -> None:
-        self._forget_all_but({each.key for each in watched})
+    async def _sample_all(self, watched: list[Watched]) -> None:
+        self._drop_all_but({each.key for each in watched})
         if not watched:
             return
         now = self._cloud.clock.now()
         running = await asyncio.to_thread(processes_by_token, {each.token for each in watched})
-        looks = (asyncio.to_thread(self._sample, each, running[each.token], now) for each in watched)
-        for each, sample in zip(watched, await asyncio.gather(*looks), strict=True):
+        sampling = (asyncio.to_thread(self._sample, each, running[each.token], now) for each in watched)
+        for each, sample in zip(watched, await asyncio.gather(*sampling), strict=True):
             self._samples.setdefault(each.key, deque(maxlen=KEPT)).append(sample)
 
-    def _forget_all_but(self, keys: set[WorkerKey]) -> None:
+    def _drop_all_but(self, keys: set[WorkerKey]) -> None:
         self._samples = {key: samples for key, samples in self._samples.items() if key in keys}
-        self._looks = {key: look for key, look in self._looks.items() if key in keys}
+        self._cpu_times = {key: cpu_time for key, cpu_time in self._cpu_times.items() if key in keys}
 
     def _watched(self) -> list[Watched]:
         nodes = (node for node in self._cloud.store.nodes() if node.state == State.READY)
         return [self._worker(node, worker_id) for node in nodes for worker_id in self._worker_ids(node)]
 
     def _worker_ids(self, node: NodePb) -> range:
-        """Of the workers that are up."""
+        """Return the ids of the workers that are up."""
         return range(len(self._cloud.workers.doors(node)))
 
     def _worker(self, node: NodePb, worker_id: int) -> Watched:
@@ -147,13 +151,13 @@ class Samples:
         return Watched(str(node.id), worker_id, machine.token, machine.folder, spans[0].started if spans else None)
 
     def _sample(self, watched: Watched, processes: list[psutil.Process], now: float) -> Sample:
-        look = _Look(time.monotonic(), sum(_cpu_s(process) for process in processes))
-        before = self._looks.get(watched.key)
-        self._looks[watched.key] = look
+        cpu_time = _CpuTime(time.monotonic(), sum(_cpu_s(process) for process in processes))
+        before = self._cpu_times.get(watched.key)
+        self._cpu_times[watched.key] = cpu_time
         chips = accelerator_reading(watched.folder / "chips")
         return Sample(
             moment=now,
-            cpu_percent=_percent(before, look),
+            cpu_percent=_percent(before, cpu_time),
             memory_bytes=sum(_memory_bytes(process) for process in processes),
             uptime_s=None if watched.ready_since is None else now - watched.ready_since,
             **chips,
@@ -161,7 +165,7 @@ class Samples:
 
 
 def processes_by_token(tokens: Collection[str]) -> dict[str, list[psutil.Process]]:
-    """The processes of all workers in one look; a child that cleared its environment is where its parent is."""
+    """The processes of all workers in one cpu_time; a child that cleared its environment is where its parent is."""
     found: dict[str, list[psutil.Process]] = {token: [] for token in tokens}
     for process in processes_of(tokens):
         with contextlib.suppress(psutil.Error):
@@ -179,8 +183,8 @@ def _token_of(process: psutil.Process) -> str:
     return ""
 
 
-def _percent(before: _Look | None, after: _Look) -> float | None:
-    """None at the first look; a process that ended takes its CPU time along, so the difference may be negative."""
+def _percent(before: _CpuTime | None, after: _CpuTime) -> float | None:
+    """None at the first cpu_time; a process that ended takes its CPU time along, so the difference may be negative."""
     if before is None or after.moment <= before.moment:
         return None
     used_s = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)

@@ -19,13 +19,14 @@ _VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")
 
 
 class ConsumerQuota:
-    """Reads the engine's limits; Cloud Quotas is the way to ask for others."""
+    """Shows the engine's limits; Cloud Quotas is the API to request others."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._limits = EngineLimits(cloud)
 
     def methods(self) -> list[Method]:
+        """Return the methods."""
         parent = "v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics"
         return [
             Method(verb="GET", path=parent, answer=self.list_all, permission=_PERMISSION),
@@ -34,14 +35,17 @@ class ConsumerQuota:
         ]
 
     def list_all(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``consumerQuotaMetrics.list``."""
         parent = self._parent(call)
         metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
         return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``consumerQuotaMetrics.get``."""
         return self._metric(self._parent(call), call.parts["metric"])
 
     def limit(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``consumerQuotaMetrics.limits.get``."""
         metric = self.get(call)
         name = f"{metric['name']}/limits/{quote(call.parts['limit'], safe='')}"
         for each in metric["consumerQuotaLimits"]:
@@ -90,7 +94,7 @@ class ConsumerQuota:
         "effectiveLimit that is left out is 0, and -1 is unlimited.",
         source="scripts of two public repositories that read consumerQuotaMetrics",
     )
-    @assumed("consumer-quota-default", "defaultLimit is what the project had before anybody asked for more.")
+    @assumed("consumer-quota-default", "defaultLimit is what the project had before any request for more.")
     def _buckets(self, limits: Limits) -> list[dict[str, Any]]:
         quota = limits.quota
         own = [

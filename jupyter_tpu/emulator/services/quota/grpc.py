@@ -1,4 +1,4 @@
-"""Cloud Quotas over gRPC: the methods of its REST face, in protobuf."""
+"""Cloud Quotas over gRPC: translates each call to its REST method, and the answer to protobuf."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from jupyter_tpu.emulator.services.requests.calls import SideCall, SideService
 from jupyter_tpu.emulator.transport.grpc_requests import message_in
 
 CheckToken = Callable[[Any, str], None]
-"""Looks at a call's token: the call's context and the method's full name. Raises Refusal."""
+"""Checks a call's token, given the call's context and the method's full name. Raises Refusal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How a method is asked for over REST; `{…}` in the path is a field of the request."""
+    """The REST form of a method; `{…}` in the path is a field of the request."""
 
     verb: str
     path: str
@@ -45,7 +45,7 @@ ROUTES = {
 
 
 def quota_handlers(cloud: Cloud, check: Callable[[SideService, str], None], token: CheckToken) -> Iterator[Any]:
-    """Generic handlers of the service in both versions; `check` raises the refusal of a denied permission."""
+    """Yield generic handlers of the service in both versions; `check` raises for a denied permission."""
     service = quotas_service(cloud)
     for version in VERSIONS:
         name = f"{package(version)}.CloudQuotas"
@@ -77,12 +77,13 @@ def _handler(
 
 
 def call_of(service: SideService, version: str, route: Route, request: Any) -> tuple[Any, SideCall]:
-    """The method, and the call as it would have come over REST."""
+    """Return the method, and the call as it would have come over REST."""
     fields = json_format.MessageToDict(request)
     body = fields.pop(route.body, {}) if route.body else {}
     path = route.path.format(name=fields.get("name", body.get("name", "")), parent=fields.get("parent", ""))
     method, parts = service.find(route.verb, f"{version}/{path}")
     if "quotaConfig" in body:
+        # protobuf does not send 0, so over gRPC a missing value is one of 0 (behaviour `preferred-value-zero`)
         body["quotaConfig"].setdefault("preferredValue", "0")
     query = {name: _as_text(value) for name, value in fields.items()}
     lists = {name: list(map(_as_text, value)) for name, value in fields.items() if isinstance(value, list)}
@@ -94,5 +95,6 @@ def _as_text(value: Any) -> str:
 
 
 def as_message(version: str, name: str, answer: Mapping[str, Any]) -> Message:
+    """Return a JSON answer as the message of this name."""
     message: Message = json_format.ParseDict(dict(answer), message_class(version, name)())
     return message

@@ -19,19 +19,21 @@ _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(
 
 
 def quotas_service(cloud: Cloud) -> SideService:
+    """Return the service with its methods, those of preferences included."""
     infos, preferences = QuotaInfos(cloud), QuotaPreferences(cloud)
     methods = [method for version in VERSIONS for method in infos.methods(version) + preferences.methods(version)]
     return SideService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
 
 
 class QuotaInfos:
-    """What is allowed, place by place; what is used is not told here."""
+    """Shows limits place by place; usage is not part of this API."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._limits = EngineLimits(cloud)
 
     def methods(self, version: str) -> list[Method]:
+        """Return the methods of a version."""
         parent = f"{version}/projects/{{project}}/{GLOBAL}/services/{{service}}/quotaInfos"
         permission = "cloudquotas.quotas.get"
         return [
@@ -39,13 +41,15 @@ class QuotaInfos:
             Method(verb="GET", path=parent + "/{quota_id}", answer=self.get, permission=permission),
         ]
 
-    @assumed("quotas-of-others", "Of other services than tpu.googleapis.com, the emulated project has no quotas.")
+    @assumed("quotas-of-others", "The emulated project has no quotas of services other than tpu.googleapis.com.")
     def list(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaInfos.list``."""
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
         return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: self._shown(parent, each))
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaInfos.get``."""
         parent = self._parent(call)
         try:
             quota = parse_quota_id(call.parts["quota_id"])
@@ -59,11 +63,11 @@ class QuotaInfos:
         source="notes of a public repository, 2026-09-04 (other services' quotas)",
     )
     def _shown(self, parent: str, limits: Limits) -> dict[str, Any]:
-        is_hopeless = self._cloud.rules.project.switches.quota_requests == "deny"
-        hopeless = {"ineligibilityReason": "NOT_ENOUGH_USAGE_HISTORY"}
+        is_ineligible = self._cloud.rules.project.switches.quota_requests == "deny"
+        ineligible = {"ineligibilityReason": "NOT_ENOUGH_USAGE_HISTORY"}
         return {
             **quota_info(parent, limits),
-            "quotaIncreaseEligibility": hopeless if is_hopeless else {"isEligible": True},
+            "quotaIncreaseEligibility": ineligible if is_ineligible else {"isEligible": True},
         }
 
     def _parent(self, call: SideCall) -> str:
@@ -80,6 +84,7 @@ class QuotaInfos:
 )
 @assumed("quota-info-texts", "The titles of quotas and metrics are ours.")
 def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
+    """Return a ``QuotaInfo``."""
     quota = limits.quota
     own = [_dimensions_info([place], value, {quota.scope: place}) for place, value in sorted(limits.others.items())]
     rest = limits.places_with_default

@@ -1,6 +1,6 @@
-"""The quota engine's limits and what is used of them, as the side services show them.
+"""The quota engine's limits and their usage, as the other Google services show them.
 
-One door to the engine: what is set through it is what a create is refused by, and the other way round.
+The only way from these services to the engine: what is set here is what a create is refused by, and the reverse.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ UNLIMITED = -1
     "On-demand metrics lack -preemptible; those of v2 and v3 are tpu-v2s and tpu-v3s, with -pod for larger slices.",
 )
 def metric_of(quota: QuotaId) -> str:
+    """Return the quota metric of a quota."""
     families = {"v2": "v2s", "v3": "v3s", "v4": "v4s", "v5e": "v5s"}
     buckets = {"Litepod": "-litepod", "LitepodServing": "-litepod-serving", "Pod": "-pod"}
     bucket = "" if quota.generation == "v4" else buckets.get(quota.bucket, "")
@@ -39,14 +40,17 @@ def metric_of(quota: QuotaId) -> str:
 
 
 def metric_title(quota: QuotaId) -> str:
-    """``Preemptible TPU v5e Litepod chips``."""
+    """Return a title such as ``Preemptible TPU v5e Litepod chips``."""
     words = ["Preemptible" if quota.is_preemptible else "", "TPU", quota.generation, quota.bucket]
     return " ".join([word for word in words if word] + ["chips" if quota.counts_chips else "TensorCores"])
 
 
 @functools.cache
 def places(scope: str) -> tuple[str, ...]:
-    """All zones that offer TPUs, or their regions; quotas are limited in all of them, offered there or not."""
+    """Return all zones that offer TPUs, or their regions.
+
+    Each quota is limited in all of them, offered there or not.
+    """
     zones = accelerators.zones()
     return zones if scope == "zone" else tuple(sorted({accelerators.region_of(zone) for zone in zones}))
 
@@ -56,7 +60,7 @@ class Limits:
     """One quota in all its places.
 
     Attributes:
-        default: the limit of most places, in chips or TensorCores; -1 means unlimited.
+        default: the limit of most places, in chips or TensorCores; -1: unlimited.
         others: the places with another limit, and that limit.
     """
 
@@ -66,6 +70,7 @@ class Limits:
 
     @property
     def places_with_default(self) -> list[str]:
+        """The places without a limit of their own."""
         return [place for place in places(self.quota.scope) if place not in self.others]
 
 
@@ -76,10 +81,11 @@ class EngineLimits:
         self._cloud = cloud
 
     def all(self) -> list[Limits]:
-        """Every quota of nodes, by id."""
+        """Return every quota of nodes, by id."""
         return [self.of(quota) for quota in sorted(all_quota_ids(), key=str)]
 
     def of(self, quota: QuotaId) -> Limits:
+        """Return one quota in all its places."""
         here = places(quota.scope)
         defaults = Counter(self._cloud.rules.quotas.default_limit(quota, place) for place in here)
         default = defaults.most_common(1)[0][0]
@@ -89,15 +95,18 @@ class EngineLimits:
         )
 
     def limit(self, quota: QuotaId, place: str) -> int:
+        """Return the limit in one place."""
         return self._cloud.rules.quotas.limit(quota, place)
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
+        """Return the limit of the project's profile in one place."""
         return self._cloud.rules.quotas.default_limit(quota, place)
 
     def set_limit(self, quota: QuotaId, place: str, value: int) -> None:
+        """Set the limit in one place."""
         with self._cloud.store.transaction():
             self._cloud.rules.quotas.set_limit(str(quota), place, value)
 
     def used(self) -> Counter[tuple[QuotaId, str]]:
-        """Chips or TensorCores by quota and place, husks included."""
+        """Return chips or TensorCores by quota and place, leftovers included."""
         return usage([*self._cloud.store.held_nodes(), *self._cloud.store.held_by_queue()])

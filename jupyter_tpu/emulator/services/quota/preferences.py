@@ -50,6 +50,7 @@ class QuotaPreferences:
         self._documents = Documents(cloud.store, "quota_preferences")
 
     def methods(self, version: str) -> list[Method]:
+        """Return the methods of a version."""
         parent = f"{version}/projects/{{project}}/{GLOBAL}/quotaPreferences"
         name = parent + "/{preference}"
         read, write = "cloudquotas.quotas.get", "cloudquotas.quotas.update"
@@ -61,6 +62,7 @@ class QuotaPreferences:
         ]
 
     def list_all(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaPreferences.list``."""
         parent = self._parent(call)
         wanted = call.query.get("filter", "")
         found = (self._shown(parent, each) for each in self._documents.all())
@@ -68,16 +70,18 @@ class QuotaPreferences:
         return page(call, "quotaPreferences", _in_order(chosen, call.query.get("orderBy", "")))
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaPreferences.get``."""
         return self._shown(self._parent(call), call.parts["preference"])
 
     def create(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaPreferences.create``."""
         parent = self._parent(call)
-        wished = call.query.get("quotaPreferenceId") or f"auto-{secrets.token_hex(8)}"
-        if not _ID.fullmatch(wished):
-            raise invalid_argument(f"quotaPreferenceId {wished[:80]!r} is not valid.", "quotaPreferenceId")
-        if self._documents.get(wished) is not None:
-            raise taken(f"{parent}/quotaPreferences/{wished}")
-        return self._make(parent, wished, call)
+        preference_id = call.query.get("quotaPreferenceId") or f"auto-{secrets.token_hex(8)}"
+        if not _ID.fullmatch(preference_id):
+            raise invalid_argument(f"quotaPreferenceId {preference_id[:80]!r} is not valid.", "quotaPreferenceId")
+        if self._documents.get(preference_id) is not None:
+            raise taken(f"{parent}/quotaPreferences/{preference_id}")
+        return self._make(parent, preference_id, call)
 
     @documented(
         "preference-etag",
@@ -88,6 +92,7 @@ class QuotaPreferences:
         "preference-fixed", "Quota, service and dimensions of a preference do not change.", source="Cloud Quotas API"
     )
     def patch(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``quotaPreferences.patch``."""
         parent, preference = self._parent(call), call.parts["preference"]
         shapes.check_shape(call.body, _SHAPE, "quota_preference")
         old = self._documents.get(preference)
@@ -135,7 +140,7 @@ class QuotaPreferences:
 
     @assumed(
         "preference-verdict",
-        "A request for less, or for what is there already, is granted at once. A request for more is granted, denied "
+        "A request for less, or for the present limit, is granted at once. A request for more is granted, denied "
         "(reconciling false, the old value granted) or held (reconciling true) as the switch quota_requests says; a "
         "held one is decided when it is next read after the switch was changed.",
     )
@@ -166,19 +171,19 @@ class QuotaPreferences:
         return self._cloud.rules.project.switches.quota_requests
 
     def _settle(self, parent: str) -> None:
-        """Decide what was held, if the switch says so now."""
+        """Decide the requests that were held, if the switch allows it now."""
         if self._verdict != "hold":
             for preference, document in self._documents.all().items():
                 if document["reconciling"]:
                     self._decided(parent, preference, document, is_trial=False)
 
     def _places(self, quota: QuotaId, document: Mapping[str, Any], preference: str) -> list[str]:
-        """Where a preference counts."""
+        """Return where a preference applies."""
         dimensions = document["dimensions"]
         return [dimensions[quota.scope]] if dimensions else self._places_left(quota, preference)
 
     def _places_left(self, quota: QuotaId, preference: str) -> list[str]:
-        """All places of a quota but those that another preference is about."""
+        """Return all places of a quota but those of other preferences."""
         others = {
             document["dimensions"].get(quota.scope)
             for name, document in self._documents.all().items()
@@ -204,7 +209,7 @@ class QuotaPreferences:
 
 
 def _changes(call: SideCall) -> dict[str, Any]:
-    """Fields that a patch replaces: those of its mask, or all that it has."""
+    """Return the fields that a patch replaces: those of its mask, or all that it has."""
     mask = call.mask() or tuple(name for name in _CHANGEABLE if name in call.body)
     for path in mask:
         if path.partition(".")[0] not in _CHANGEABLE:
@@ -213,8 +218,8 @@ def _changes(call: SideCall) -> dict[str, Any]:
 
 
 def _annotations(document: Mapping[str, Any]) -> dict[str, Any]:
-    kept = document["quotaConfig"].get("annotations")
-    return {"annotations": kept} if kept else {}
+    annotations = document["quotaConfig"].get("annotations")
+    return {"annotations": annotations} if annotations else {}
 
 
 def _outcome(verdict: str, wanted: int, current: int) -> dict[str, str]:
@@ -225,17 +230,17 @@ def _outcome(verdict: str, wanted: int, current: int) -> dict[str, str]:
 
 
 def _size(value: int) -> float:
-    """For comparing limits: -1 is more than any."""
+    """Return a limit for comparison: -1 is more than any."""
     return float("inf") if value < 0 else value
 
 
-@documented("preferred-value", "A preference must say the value it prefers.", source="google-cloud-quotas, QuotaConfig")
-@assumed("preferred-value-zero", "Over gRPC, which cannot tell it from none at all, a value of 0 is one that was said.")
+@documented("preferred-value", "A preference must have a preferredValue.", source="google-cloud-quotas, QuotaConfig")
+@assumed("preferred-value-zero", "Over gRPC, which cannot tell it from a missing one, a value of 0 counts as given.")
 def _preferred_value(document: Mapping[str, Any]) -> int:
-    said = (document.get("quotaConfig") or {}).get("preferredValue")
-    if said is None:
+    given = (document.get("quotaConfig") or {}).get("preferredValue")
+    if given is None:
         raise invalid_argument("quotaConfig.preferredValue must be set.", "quotaPreference.quotaConfig.preferredValue")
-    value = int(said)
+    value = int(given)
     if value < -1:
         raise invalid_argument("quotaConfig.preferredValue must be at least -1.", "quotaPreference.quotaConfig")
     return value
@@ -248,7 +253,7 @@ def _ignored_checks(call: SideCall) -> list[str]:
 
 @documented(
     "preference-order",
-    "Lists of preferences are ordered by create time, or as orderBy says: fields with commas between.",
+    "Lists of preferences are ordered by create time, or by the fields of orderBy, with commas between.",
     source="google-cloud-quotas, ListQuotaPreferencesRequest.order_by",
 )
 @assumed("preference-order-fields", "They can be ordered by service, quotaId, createTime and updateTime, also desc.")
@@ -274,7 +279,7 @@ def _quota_of(body: Mapping[str, Any]) -> QuotaId:
 
 
 def _dimensions_of(body: Mapping[str, Any], quota: QuotaId) -> dict[str, str]:
-    """Empty (every place), or the one zone or region that the quota is limited in."""
+    """Return the one zone or region of a preference; empty: every place."""
     dimensions, here = dict(body.get("dimensions") or {}), places(quota.scope)
     if not set(dimensions) <= {quota.scope} or dimensions.get(quota.scope, here[0]) not in here:
         raise invalid_argument(
@@ -283,7 +288,9 @@ def _dimensions_of(body: Mapping[str, Any], quota: QuotaId) -> dict[str, str]:
     return dimensions
 
 
-@assumed("preference-filter", "Lists of preferences understand filters such as quotaId=ID, joined by AND, no others.")
+@assumed(
+    "preference-filter", "Lists of preferences understand filters such as quotaId=ID, joined by AND, and no others."
+)
 def _is_wanted(preference: Mapping[str, Any], expression: str) -> bool:
     return all(_matches(preference, part) for part in re.split(r"\bAND\b", expression) if part.strip())
 

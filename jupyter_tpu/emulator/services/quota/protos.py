@@ -1,6 +1,6 @@
-"""The messages of Cloud Quotas over gRPC, built here because no package of ours may need google-cloud-quotas to run.
+"""The messages of Cloud Quotas over gRPC, built here so that google-cloud-quotas is not required at run time.
 
-Names, numbers and types are those of google-cloud-quotas 0.6.3, the same in v1 and v1beta. They live in a pool of their
+Names, numbers and types are those of google-cloud-quotas 0.6.3, the same in v1 and v1beta. They are in a pool of their
 own, so that a program may load Google's beside them.
 """
 
@@ -84,10 +84,12 @@ _MESSAGES = {
 
 
 def package(version: str) -> str:
+    """Return the proto package of a version."""
     return f"google.api.cloudquotas.{version}"
 
 
 def message_class(version: str, name: str) -> Any:
+    """Return the class of a message."""
     return message_factory.GetMessageClass(_pool(version).FindMessageTypeByName(f"{package(version)}.{name}"))
 
 
@@ -129,7 +131,7 @@ def _set_type(field: Any, kind: str, scope: str) -> None:
 
 
 def _add_entry(message: Any, name: str) -> str:
-    """What a map is on the wire: a list of pairs."""
+    """Add the entry of a map, which is a list of pairs on the wire; return its name."""
     entry = message.nested_type.add(name=f"{name.title().replace('_', '')}Entry")
     entry.options.map_entry = True
     for number, part in enumerate(("key", "value"), 1):

@@ -33,6 +33,7 @@ _STATE = re.compile(r'\s*state\s*[:=]\s*"?(ENABLED|DISABLED)"?\s*')
 
 
 def service_usage_services(cloud: Cloud) -> tuple[SideService, ...]:
+    """Return the service in both versions."""
     switches, quota = ServiceSwitches(cloud), ConsumerQuota(cloud)
     return tuple(
         SideService(
@@ -53,6 +54,7 @@ class ServiceSwitches:
         self._operations: dict[str, dict[str, Any]] = {}
 
     def methods(self, version: str) -> list[Method]:
+        """Return the methods of a version."""
         parent = f"{version}/projects/{{project}}/services"
         name = parent + "/{service}"
         see = "serviceusage.services.get"
@@ -66,16 +68,19 @@ class ServiceSwitches:
 
     @assumed("service-filter", "The list of services understands the filters state:ENABLED and state:DISABLED.")
     def list(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``services.list``."""
         project = check_project(self._cloud, call, "serviceusage.services.list")
         wanted = _wanted_state(call.query.get("filter", ""))
         found = [self._shown(project, name) for name in sorted(SERVICES)]
         return page(call, "services", [each for each in found if wanted in ("", each["state"])])
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``services.get``."""
         project = check_project(self._cloud, call, "serviceusage.services.get")
         return self._shown(project, _known(call.parts["service"]))
 
     def operation(self, call: SideCall) -> Mapping[str, Any]:
+        """Answer ``operations.get``."""
         name = f"operations/{call.parts['operation']}"
         if name not in self._operations:
             raise missing(name)

@@ -1,4 +1,4 @@
-"""How a side service is called: its methods by verb and path, and the names of those that it does not serve."""
+"""Calls of the other Google services: their methods by verb and path, and the names of those that are not served."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ class SideCall:
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def whole(self, name: str) -> int:
-        """A parameter that is a whole number; 0 without it."""
+        """Return a parameter that is a whole number; 0 if it is missing."""
         value = self.query.get(name, "") or "0"
         if not re.fullmatch(r"-?[0-9]{1,9}", value):
             raise invalid_argument(f"Invalid value at '{name}' (TYPE_INT32), {value[:40]!r}", name)
         return int(value)
 
     def flag(self, name: str) -> bool:
-        """A parameter that is true or false; False without it."""
+        """Return a parameter that is true or false; False if it is missing."""
         value = self.query.get(name, "false")
         if value not in _TRUE + _FALSE:
             raise invalid_argument(f"Invalid value at '{name}' (TYPE_BOOL), {value[:40]!r}", name)
         return value in _TRUE
 
     def word(self, name: str, *words: str) -> str:
-        """A parameter that is an enum, by name or number; its first word without it."""
+        """Return a parameter that is an enum, given by name or number; the first of `words` if it is missing."""
         value = self.query.get(name, "") or words[0]
         return enum_word(value, words, name)
 
     def mask(self, name: str = "updateMask") -> tuple[str, ...]:
-        """Paths of a field mask in camelCase."""
+        """Return the paths of a field mask in camelCase."""
         paths = self.query.get(name, "").split(",")
         return tuple(_camel_case(path.strip()) for path in paths if path.strip())
 
 
 def enum_word(value: str, words: Sequence[str], name: str) -> str:
-    """The word of an enum that a text names, or has the number of; raises the refusal of any other."""
+    """Return the name of an enum's value, given by name or number; raise for any other text."""
     by_number = {str(number): word for number, word in enumerate(words)}
     if value not in words and value not in by_number:
         raise invalid_value(name, "TYPE_ENUM", value)
@@ -71,7 +71,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A served method: ``GET v1/services/{service}/skus``, and the IAM permission that it takes (empty: none).
+    """A served method: ``GET v1/services/{service}/skus``, and the IAM permission it requires (empty: none).
 
     A variable is one part of the path; ``{metric...}`` is all of the rest.
     """
@@ -82,7 +82,7 @@ class Method:
     permission: str = ""
 
     def parts_of(self, verb: str, raw_path: str) -> Mapping[str, str] | None:
-        """The path's variables when the call is one of this method; None when it is another's."""
+        """Return the path's variables if the call is one of this method; None if it is not."""
         match = _pattern_of(self.path).fullmatch(raw_path) if verb == self.verb else None
         return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
@@ -92,13 +92,13 @@ class SideService:
     """One API.
 
     Attributes:
-        name: the first word of its method ids, such as ``cloudbilling``.
-        owns: regular expression of the paths that are its own, without the leading slash.
+        name: the first part of its method ids, such as ``cloudbilling``.
+        owns: regular expression of its paths, without the leading slash.
         methods: those that are served.
         unnamed: leading parts of a path (without the version) that its method ids leave out.
-        makes: what it calls a POST to a collection.
+        makes: its verb for a POST to a collection.
         has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
-        denial: what it says when a permission (the first argument) on a project (the second) is missing.
+        denial: returns the error for a missing permission (the first argument) on a project (the second).
     """
 
     name: str
@@ -110,7 +110,7 @@ class SideService:
     denial: Callable[[str, str], Exception] = denied_on_project
 
     def find(self, verb: str, raw_path: str) -> tuple[Method, Mapping[str, str]]:
-        """The method of a call and its path's variables.
+        """Return the method of a call and its path's variables.
 
         Raises:
             Refusal: 501, by the name that the method has in the API's discovery document.
@@ -122,7 +122,7 @@ class SideService:
         raise unimplemented(self.method_id(verb, raw_path))
 
     def method_id(self, verb: str, raw_path: str) -> str:
-        """``GET v3/projects/p/alertPolicies/a`` → ``monitoring.projects.alertPolicies.get``."""
+        """Return ``monitoring.projects.alertPolicies.get`` for ``GET v3/projects/p/alertPolicies/a``."""
         above, slash, last = raw_path.rpartition("/")
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
@@ -138,14 +138,17 @@ class SideService:
 
 
 def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
-    """``instances/{instance}/start``, ``disks/bulkInsert`` and ``backendServices/listUsable``."""
+    """Return whether a path is like ``instances/{instance}/start``, ``disks/bulkInsert`` or ``…/listUsable``."""
     is_read = segments[-1].startswith(("get", "list"))
     return len(segments) == 3 or (len(segments) == 2 and (verb == "POST" or is_read))
 
 
 @functools.cache
 def _pattern_of(path: str) -> re.Pattern[str]:
-    """Only the last part of a path may have a ``:verb``, so only its variable must not hold a colon."""
+    """Return the regular expression of a path.
+
+    Only the last part of a path may have a ``:verb``, so only its variable must not hold a colon.
+    """
     *above, last = path.split("/")
     head = "".join(_as_regex(part, "[^/]+") + "/" for part in above)
     return re.compile(head + _as_regex(last, "[^/:]+"))
@@ -178,7 +181,7 @@ def page(
     key: Callable[[Item], str] = _name,
     show: Callable[[Item], Mapping[str, Any]] = _same,
 ) -> dict[str, Any]:
-    """One page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
+    """Return one page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
     size, after = _page_size(call), _name_before(call)
     keys = [key(item) for item in items]
     if after and after not in keys:

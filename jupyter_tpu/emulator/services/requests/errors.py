@@ -1,4 +1,4 @@
-"""What the side services refuse, in Google's error envelope and, where they were recorded, in Google's words.
+"""The refusals of the other Google services, in Google's envelope and, where they were recorded, Google's words.
 
 Knows nothing of routes or of the project's state.
 """
@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 
 
 class ComputeRefusal(Exception):
-    """Compute Engine says no; it has HTTP codes and an envelope of its own."""
+    """Compute Engine refuses; it has HTTP codes and an envelope of its own."""
 
     def __init__(self, code: int, message: str, reason: str, **places: str) -> None:
         super().__init__(message)
@@ -23,6 +23,7 @@ class ComputeRefusal(Exception):
         self._entry = {"message": message, "domain": "global", "reason": reason, **places}
 
     def to_json(self) -> Mapping[str, Any]:
+        """Return the body of the answer."""
         return {"error": {"code": self.code, "message": self._entry["message"], "errors": [self._entry]}}
 
 
@@ -32,6 +33,7 @@ class ComputeRefusal(Exception):
     source="error bodies of Google APIs in many public issues",
 )
 def unknown_name(name: str, place: str) -> Refusal:
+    """Return the refusal of a field that the API does not know."""
     where = f" at '{place}'" if place else ""
     message = f'Invalid JSON payload received. Unknown name "{name[:80]}"{where}: Cannot find field.'
     return invalid_argument(message, place or name)
@@ -43,11 +45,12 @@ def unknown_name(name: str, place: str) -> Refusal:
     source="error bodies of Google APIs in many public issues",
 )
 def invalid_value(place: str, kind: str, value: object) -> Refusal:
+    """Return the refusal of a value of another kind."""
     return invalid_argument(f"Invalid value at '{place}' ({kind}), {str(value)[:80]!r}", place)
 
 
 def invalid_argument(message: str, field: str = "") -> Refusal:
-    """400 INVALID_ARGUMENT, with a BadRequest that names the field."""
+    """Return 400 INVALID_ARGUMENT, with a BadRequest that names the field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=message)
     details = [error_details_pb2.BadRequest(field_violations=[violation])] if field else []
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))
@@ -55,22 +58,26 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
 
 @assumed("side-missing", "What a side service does not find is a 404 NOT_FOUND; the wording is ours.")
 def missing(name: str) -> Refusal:
+    """Return the 404 of an entity that does not exist."""
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
 
 
 @assumed("side-exists", "What exists already is a 409 ALREADY_EXISTS; the wording is ours.")
 def taken(name: str) -> Refusal:
+    """Return the 409 of a name that is taken."""
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Requested entity '{name[:200]}' already exists."))
 
 
 @assumed("stale-etag", "An etag that is not the current one is refused with 409 ABORTED; the wording is ours.")
 def stale_etag(name: str) -> Refusal:
+    """Return the 409 of an etag that is not the current one."""
     message = f"The etag of '{name[:200]}' does not match: it was changed in the meantime. Read it again."
     return Refusal(status_of(code_pb2.ABORTED, message))
 
 
 @assumed("side-foreign", "Any project or billing account but the emulator's own may not be read; the wording is ours.")
 def foreign(permission: str, resource: str) -> Refusal:
+    """Return the 403 for a resource of another owner."""
     info = error_details_pb2.ErrorInfo(
         reason="IAM_PERMISSION_DENIED",
         domain="iam.googleapis.com",
@@ -82,16 +89,18 @@ def foreign(permission: str, resource: str) -> Refusal:
 
 @assumed(
     "quota-decrease-below-usage",
-    "A limit below what is in use, not asked for with ignoreSafetyChecks=QUOTA_DECREASE_BELOW_USAGE, is refused with "
+    "A limit below what is in use, requested without ignoreSafetyChecks=QUOTA_DECREASE_BELOW_USAGE, is refused with "
     "FAILED_PRECONDITION; the wording is ours.",
 )
 def below_usage(quota: str, place: str, wanted: int, used: int) -> Refusal:
+    """Return the refusal of a limit below its usage."""
     message = (
         f"The limit {wanted} of {quota} in {place} would be below its usage, {used}. "
-        "To decrease it all the same, ignore the safety check QUOTA_DECREASE_BELOW_USAGE."
+        "To decrease it anyway, ignore the safety check QUOTA_DECREASE_BELOW_USAGE."
     )
     return Refusal(status_of(code_pb2.FAILED_PRECONDITION, message))
 
 
 def denied_on_project(permission: str, project: str) -> Refusal:
+    """Return the 403 for a permission on a project."""
     return foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{project}")

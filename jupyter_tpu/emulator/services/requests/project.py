@@ -1,4 +1,4 @@
-"""Whose project it is that a side service is asked about."""
+"""Checks that a call of another Google service concerns the emulated project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GLOBAL = "locations/{location}"
 
 
 def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
-    """The project as the call names it (id or number).
+    """Return the project as the call names it (id or number).
 
     Raises:
         Refusal: 403, for any project but the emulator's own.
@@ -22,5 +22,6 @@ def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
 
 
 def check_global(call: SideCall) -> None:
+    """Raise for a location other than global."""
     if call.parts["location"] != "global":
         raise invalid_argument(f"Location {call.parts['location'][:40]!r} must be global.", "parent")

@@ -1,4 +1,4 @@
-"""Bodies of requests, checked against the fields that the API knows before anything is done with them.
+"""Checks request bodies against the fields that the API knows, before anything is done with them.
 
 A shape is a mapping from field names to kinds; a kind is one of the checks below, another shape, or a list of one.
 """
@@ -20,7 +20,7 @@ _INT64 = re.compile(r"-?[0-9]{1,19}")
 
 
 def check_shape(body: object, shape: Kind, place: str = "") -> None:
-    """Raises the refusal of the first field that is unknown or of another kind."""
+    """Raise for the first field that is unknown or of another kind."""
     if isinstance(shape, Mapping):
         _check_object(body, shape, place)
     elif isinstance(shape, list):
@@ -47,7 +47,7 @@ def _check_items(body: object, kind: Kind, place: str) -> None:
 
 
 def _below(place: str, name: str) -> str:
-    """The field's path in snake_case, as Google's refusals write it."""
+    """Return the field's path in snake_case, as Google's refusals write it."""
     last = _CAMEL.sub(lambda match: f"_{match[1].lower()}", name)
     return f"{place}.{last}" if place else last
 
@@ -56,29 +56,32 @@ def _below(place: str, name: str) -> str:
 
 
 def text(value: object, place: str) -> None:
+    """Check a text."""
     if not isinstance(value, str):
         raise invalid_value(place, "TYPE_STRING", value)
 
 
 def boolean(value: object, place: str) -> None:
+    """Check a boolean."""
     if not isinstance(value, bool):
         raise invalid_value(place, "TYPE_BOOL", value)
 
 
 def int64(value: object, place: str) -> None:
-    """A whole number, or one written as text (as 64-bit numbers are in Google's JSON)."""
+    """Check a whole number, or one written as text (as 64-bit numbers are in Google's JSON)."""
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
         raise invalid_value(place, "TYPE_INT64", value)
 
 
 def number(value: object, place: str) -> None:
+    """Check a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
         raise invalid_value(place, "TYPE_DOUBLE", value)
 
 
 def texts_by_name(value: object, place: str) -> None:
-    """A map from text to text."""
+    """Check a map from text to text."""
     if not isinstance(value, Mapping):
         raise invalid_value(place, "TYPE_MESSAGE", value)
     for name, each in value.items():
@@ -86,11 +89,11 @@ def texts_by_name(value: object, place: str) -> None:
 
 
 def anything(value: object, place: str) -> None:
-    """A field that the API fills in itself and ignores in requests."""
+    """Accept a field that the API sets itself and ignores in requests."""
 
 
 def one_of(*names: str) -> Check:
-    """An enum, by name or number."""
+    """Return the check of an enum, given by name or number."""
 
     def check(value: object, place: str) -> None:
         by_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
