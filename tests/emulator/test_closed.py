@@ -147,7 +147,7 @@ async def test_where_users_are_not_told_apart_only_who_knows_the_token_is_served
         await cloud.aclose()
 
     monkeypatch.delenv("JUPYTER_TPU_EMULATOR_TOKEN_FILE")
-    with pytest.raises(ControlRefused, match="asks for the token"):
+    with pytest.raises(ControlRefused, match="requires the token"):
         EmulatorControl(asking.rest).info()
     stranger = await connect_cloud(asking.settings)
     try:

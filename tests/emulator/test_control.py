@@ -98,7 +98,7 @@ async def test_a_name_that_two_zones_have_must_be_said_in_full(cloud: Any) -> No
     node = tpu_v2.Node(accelerator_type="v5litepod-8", runtime_version=cloud.emulator.runtime_version)
     await cloud.client.create_node(parent=other, node_id="n1", node=node)
 
-    with pytest.raises(ControlRefused, match=rf"2 nodes are called 'n1'; say which one: .*, {other}/nodes/n1"):
+    with pytest.raises(ControlRefused, match=rf"2 nodes are called 'n1'; give the full name: .*, {other}/nodes/n1"):
         cloud.control.preempt("n1")
 
 
@@ -225,11 +225,11 @@ NONSENSE = [
     ("preempt", {"node": 7}, "node: 7 is not a text"),
     ("preempt", {"node": "\ud800"}, "surrogates not allowed"),
     ("maintenance", {"node": "n1", "in_s": -1}, "in_s: -1 is not a number, at least 0"),
-    ("reservations", {}, "is missing or not known"),
+    ("reservations", {}, "is missing or unknown"),
     ("reservations", {"reservation_id": "a", "zone": ZONE, "family": "v9", "chips": 1}, "has no chips of 'v9'"),
     ("workers", {"node": "n1", "action": "explode"}, "is none of close_ssh, open_ssh, change_host_key"),
     ("workers", {"node": "n1", "action": "close_ssh", "worker_id": -1}, "worker_id: -1 is not a whole number"),
-    ("links", {}, "node is missing or not known"),
+    ("links", {}, "node is missing or unknown"),
 ]
 
 

@@ -76,17 +76,17 @@ async def test_the_ledger_is_a_table_or_json(ready: Any, run: Run) -> None:
     header, row, total = run("ledger").out.splitlines()
     assert header.split() == ["NODE", "ZONE", "TYPE", "MODE", "READY", "PRICE", "COST", "BILLED"]
     assert row.split() == ["n1", "us-central1-a", "v5litepod-8", "spot", "1:00:00", "$4.8000/h", "$4.800000000", "now"]
-    assert total == "Ledger: $4.800000000 (emulated: nobody pays it); 1 billed now, $4.8000/h"
+    assert total == "Ledger: $4.800000000 (emulated: no charge); 1 billed now, $4.8000/h"
     assert run("ledger", "--json").json["nodes"][0]["nano_usd"] == 4_800_000_000
     assert "3600 s, $4.800000000" in run("ledger", "n1", "--spans").out
-    assert "There is no bill of a node 'other'; nodes: n1." in run("ledger", "other").err
+    assert "There is no bill for a node 'other'; nodes: n1." in run("ledger", "other").err
 
 
 async def test_a_node_is_preempted_by_its_name(ready: Any, run: Run) -> None:
     ran = run("preempt", "n1")
 
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out == "n1 is preempted: it is billed no more, and can only be deleted.\n"
+    assert ran.out == "n1 is preempted: it is no longer billed, and can only be deleted.\n"
     assert (await ready.get()).state == State.PREEMPTED
 
 
@@ -115,7 +115,7 @@ def test_a_stock_out_is_made_and_ended(emulator: Any, run: Run) -> None:
 
 
 def test_capacity_is_set_to_a_number_a_script_or_a_seed(emulator: Any, run: Run) -> None:
-    assert run("capacity").out == "Every zone has as many chips as anybody asks for.\n"
+    assert run("capacity").out == "Capacity is unlimited in every zone.\n"
     assert run("capacity", "us-central1-a", "v5e", "16").out == "v5e in us-central1-a: 16 chips, 0 used\n"
     run("capacity", "us-central1-a", "v5e", "--script", "0:8,10m:0,1h:unlimited")
     (pool,) = emulator.control.capacity()
@@ -126,7 +126,7 @@ def test_capacity_is_set_to_a_number_a_script_or_a_seed(emulator: Any, run: Run)
 
 
 def test_a_quota_is_limited(emulator: Any, run: Run) -> None:
-    assert run("quota").out == "No quota is limited by hand, and none is used.\n"
+    assert run("quota").out == "No quota is limited or used.\n"
     assert run("quota", QUOTA, "us-central1-a", "4").out == f"{QUOTA} in us-central1-a: 0 of 4 chips used\n"
     assert run("quota", QUOTA, "us-central1-a", "unlimited", "--json").json["quotas"][0]["limit"] == -1
 
@@ -160,7 +160,7 @@ async def test_maintenance_is_announced(ready: Any, run: Run) -> None:
     assert run("maintenance", "n1", "--in", "60").out.startswith("n1: SCHEDULED, begins ")
     ready.control.advance(60)
     assert (await ready.get()).state == State.REPAIRING
-    assert "going on" in run("maintenance").out
+    assert "under way" in run("maintenance").out
 
 
 async def test_faults_of_calls_are_set_listed_and_cleared(ready: Any, run: Run) -> None:
@@ -189,7 +189,7 @@ async def test_the_state_names_what_there_is(ready: Any, run: Run) -> None:
 
 async def test_a_reset_must_be_meant(ready: Any, run: Run) -> None:
     refused = run("reset")
-    assert (refused.status, "say --yes" in refused.err) == (1, True)
+    assert (refused.status, "confirm with --yes" in refused.err) == (1, True)
     assert (await ready.get()).name
 
     assert (
@@ -205,16 +205,16 @@ REFUSED = [
     (("stockout", "us-central1-a", "v9"), "has no chips of 'v9'"),
     (("stockout", "us-central1-a", "--chips", "-1"), "chips: -1 is not a whole number"),
     (("stockout", "us-central1-a", "--chips", "1000000000"), "chips: it is too large: it must be less than 1000000000"),
-    (("stockout", "us-central1-a", "--end", "--chips", "3"), "--end takes the stock-out away: it goes without --chips"),
-    (("stockout", "us-central1-a", "--end", "--for", "3m"), "--end takes the stock-out away: it goes without --chips"),
-    (("ledger", "ghost"), "There is no bill of a node 'ghost'; nothing was READY yet."),
+    (("stockout", "us-central1-a", "--end", "--chips", "3"), "--end cannot be combined with --chips or --for"),
+    (("stockout", "us-central1-a", "--end", "--for", "3m"), "--end cannot be combined with --chips or --for"),
+    (("ledger", "ghost"), "There is no bill for a node 'ghost'; no node was READY yet."),
     (("clock", "--advance", "1e9"), "advance_s: it is too large: it must be less than 1000000000"),
-    (("capacity", "us-central1-a"), "Say the zone, the family and the chips"),
-    (("capacity", "us-central1-a", "v5e"), "Say the zone, the family and the chips"),
+    (("capacity", "us-central1-a"), "Give the zone, the family and the chips"),
+    (("capacity", "us-central1-a", "v5e"), "Give the zone, the family and the chips"),
     (("quota", "CPUS", "us-central1-a", "1"), "'CPUS' is not the id of a quota"),
-    (("quota", QUOTA), "Say the quota, the place and the limit"),
+    (("quota", QUOTA), "Give the quota, the place and the limit"),
     (("quota", QUOTA, "mars", "1"), "'mars' is not a zone with TPUs"),
-    (("reserve", "mine"), "Say the name, the zone, the family and the chips"),
+    (("reserve", "mine"), "Give the name, the zone, the family and the chips"),
     (("project", "api_enabled"), "'api_enabled' is not of the form SWITCH=VALUE"),
     (("project", "moon=full"), "moon"),
     (("project", "api_enabled=7"), "7 is neither true nor false"),
@@ -287,7 +287,7 @@ def test_no_emulator_is_asked_for_when_none_is_known(emulator: Any) -> None:
     )
 
     assert (unknown.returncode, known.returncode) == (1, 0)
-    assert "Give --emulator URL, or set JUPYTER_TPU_EMULATOR" in unknown.stderr
+    assert "Pass --emulator URL, or set JUPYTER_TPU_EMULATOR" in unknown.stderr
     assert known.stdout.startswith("Project demo-project, ")
 
 

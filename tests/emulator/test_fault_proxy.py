@@ -514,7 +514,7 @@ async def test_the_command_takes_faults_on_its_standard_input(start_command: Sta
 
     command.send_signal(signal.SIGTERM)
     assert await command.wait() == 0
-    assert b"no fault: no json" in await command.stderr.read()
+    assert b"not a valid fault: no json" in await command.stderr.read()
     server.close()
 
 

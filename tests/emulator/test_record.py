@@ -195,8 +195,8 @@ def test_a_page_in_a_browser_cannot_use_a_recorder(emulator: Any, record: Callab
         (["--upstream", "http://tpu.googleapis.com"], "is not encrypted"),
         (["--upstream", "ftp://127.0.0.1"], "is not an address"),
         (["--upstream", "https://me:secret@tpu.googleapis.com"], "is not an address"),
-        (["--upstream", "https://tpu.googleapis.com/v2"], "name the host only"),
-        (["--port", "70000"], "no port 70000"),
+        (["--upstream", "https://tpu.googleapis.com/v2"], "give the host only"),
+        (["--port", "70000"], "--port 70000 is not a port"),
     ],
 )
 def test_what_cannot_be_recorded_is_refused(tmp_path: Path, capsys: Any, arguments: list[str], words: str) -> None:
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_case_is_named(tmp_path: Path, capsys: Any, content: s
     status = main(["replay-check", str(tmp_path), "--emulator", "http://127.0.0.1:9"])
 
     assert status == 1
-    assert "0001-bad.json is no recorded case" in capsys.readouterr().err
+    assert "0001-bad.json is not a recorded case" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ async def test_a_program_that_knows_nothing_of_it_has_the_chips_to_its_end(make_
 
     assert (await holder.wait()).exit_status == 5
     await worker.until_nobody_serves()
-    assert (await worker.connection.run("emulated-tpu who")).stdout == "nobody\n"
+    assert (await worker.connection.run("emulated-tpu who")).stdout == "free\n"
     assert (await worker.connection.run("emulated-tpu run no-such-program")).exit_status == 127
 
 
@@ -275,7 +275,7 @@ async def test_holder_and_metrics_go_down_with_their_worker(make_worker: Any, cl
 async def test_chips_stay_held_when_the_emulator_is_killed(make_worker: Any, cloud: Any, login: Any) -> None:
     worker = await make_worker()
     start = "setsid emulated-tpu run sleep 1000 </dev/null >/dev/null 2>&1"
-    wait = "until emulated-tpu who | grep -v nobody; do :; done"
+    wait = "until emulated-tpu who | grep -v free; do :; done"
     pid = await worker.connection.run(f"{start} & {wait}", check=True)
     cloud.emulator.kill()
     cloud.emulator.start()

@@ -226,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _hold(_: Any) -> int:
     with take():
-        sys.stdout.write(f"using the chips as process {os.getpid()}\n")
+        sys.stdout.write(f"holding the TPU as process {os.getpid()}\n")
         sys.stdout.flush()
         with suppress(KeyboardInterrupt):
             sys.stdin.read()
