@@ -110,7 +110,7 @@ class Effects:
             node.state, node.health = State.READY, Health.HEALTHY
             self._store.save_node(node)
             self._ledger.node_ready(node, self._clock.now())
-            self._note_end(node)
+            self._schedule_end(node)
             self.node_changed(node)
             self._finish(operation, node)
 
@@ -119,7 +119,7 @@ class Effects:
         "A preemptible node is preempted 24 hours after it became READY at the latest; a spot node has no such end.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
-    def _note_end(self, node: NodePb) -> None:
+    def _schedule_end(self, node: NodePb) -> None:
         if node.scheduling_config.preemptible:
             ends = self._clock.now() + PREEMPTIBLE_S
             # the expiry is when the notice is given, so that the node ends after 24 h and not later

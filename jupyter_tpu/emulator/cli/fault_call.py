@@ -65,7 +65,7 @@ def _list(control: EmulatorControl, _: argparse.Namespace) -> Any:
     return {"faults": control.faults()}
 
 
-def _words(answer: Mapping[str, Any]) -> Iterator[str]:
+def _format(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from map(fault_words, answer["faults"])
     if not answer["faults"]:
         yield "No fault waits for a call."
@@ -82,15 +82,15 @@ COMMANDS = (
         summary="Make API calls fail: refused, slow, unanswered, or answered with nonsense.",
         arguments=_call_arguments,
         ask=_call,
-        words=_words,
+        words=_format,
         notes=_kinds_listed(),
     ),
-    Command(name="fault list", summary="Show the faults that wait for their calls.", ask=_list, words=_words),
+    Command(name="fault list", summary="Show the faults that wait for their calls.", ask=_list, words=_format),
     Command(
         name="fault clear",
         summary="Remove the faults that wait for their calls, all or one.",
         arguments=_clear_arguments,
         ask=_clear,
-        words=_words,
+        words=_format,
     ),
 )

@@ -30,7 +30,7 @@ def _preempt(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return {"node": options.node, "notice_s": options.notice}
 
 
-def _preempt_words(done: Mapping[str, Any]) -> Iterator[str]:
+def _format_preempt(done: Mapping[str, Any]) -> Iterator[str]:
     if done["notice_s"]:
         yield f"{done['node']} will be preempted in {done['notice_s']:g} virtual seconds."
     else:
@@ -62,7 +62,7 @@ def _maintenance(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return {"maintenance": control.maintenance()}
 
 
-def _maintenance_words(answer: Mapping[str, Any]) -> Iterator[str]:
+def _format_maintenance(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from map(maintenance_words, answer["maintenance"])
     if not answer["maintenance"]:
         yield "No maintenance is planned."
@@ -93,7 +93,7 @@ def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return control.lay_down_metrics(options.node, options.worker, **given)
 
 
-def _metrics_words(done: Mapping[str, Any]) -> Iterator[str]:
+def _format_metrics(done: Mapping[str, Any]) -> Iterator[str]:
     workers = ", ".join(map(str, done["workers"]))
     what = "these metrics while a process uses them" if done["laid_down"] else "measured values"
     yield f"The chips of {done['node']}, worker {workers}, report {what}."
@@ -129,7 +129,7 @@ def _clock(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return control.clock()
 
 
-def _clock_words(clock: Mapping[str, Any]) -> Iterator[str]:
+def _format_clock(clock: Mapping[str, Any]) -> Iterator[str]:
     yield f"{clock_words(clock)}."
 
 
@@ -144,7 +144,7 @@ def _reset(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return control.info()
 
 
-def _reset_words(info: Mapping[str, Any]) -> Iterator[str]:
+def _format_reset(info: Mapping[str, Any]) -> Iterator[str]:
     yield f"Project {info['project']} is empty: no nodes, no faults, no limits, nothing billed."
 
 
@@ -154,21 +154,21 @@ COMMANDS = (
         summary="Preempt a node, as Google preempts spot nodes: it becomes PREEMPTED, and its workers die.",
         arguments=_preempt_arguments,
         ask=_preempt,
-        words=_preempt_words,
+        words=_format_preempt,
     ),
     Command(
         name="maintenance",
         summary="Announce or begin maintenance of a node's host, or show what is planned.",
         arguments=_maintenance_arguments,
         ask=_maintenance,
-        words=_maintenance_words,
+        words=_format_maintenance,
     ),
     Command(
         name="metrics",
         summary="Set the metrics that the chips of a node report; without any metric, measure again.",
         arguments=_metrics_arguments,
         ask=_metrics,
-        words=_metrics_words,
+        words=_format_metrics,
         notes="They are reported while a process uses the chips: otherwise there are no metrics.",
     ),
     Command(
@@ -176,7 +176,7 @@ COMMANDS = (
         summary="Show or set virtual time: how fast it runs, a pause, a jump ahead.",
         arguments=_clock_arguments,
         ask=_clock,
-        words=_clock_words,
+        words=_format_clock,
         notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; in a jump, each thing "
         "happens at its own moment. The scale and a pause survive a restart of the emulator.",
     ),
@@ -185,6 +185,6 @@ COMMANDS = (
         summary="Empty the emulated project: nodes, queued resources, faults, limits, switches and the ledger.",
         arguments=_reset_arguments,
         ask=_reset,
-        words=_reset_words,
+        words=_format_reset,
     ),
 )

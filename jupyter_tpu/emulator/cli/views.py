@@ -29,11 +29,11 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
 def state_words(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of ``state``."""
     yield f"Project {state['project']}, {clock_words(state['clock'])}"
-    yield from _listed(counted(state["node_count"], "node"), map(_node_words, state["nodes"]))
+    yield from _listed(counted(state["node_count"], "node"), map(_format_node, state["nodes"]))
     queued = state["queued_resources"]
-    yield from _listed(counted(len(queued), "queued resource"), map(_queued_words, queued))
+    yield from _listed(counted(len(queued), "queued resource"), map(_format_queued, queued))
     yield from _listed("Faults of calls", map(fault_words, state["faults"]))
-    yield from _listed("Faults of links", map(_link_words, filter(_is_faulty, state["links"])))
+    yield from _listed("Faults of links", map(_format_link, filter(_is_faulty, state["links"])))
     yield from _listed("Capacity that was set", map(capacity_words, state["capacity"]))
     yield from _listed("Quotas that are set or used", map(quota_words, state["quotas"]))
     yield from _listed("Reservations", map(reservation_words, state["reservations"]))
@@ -58,7 +58,7 @@ def clock_words(clock: Mapping[str, Any]) -> str:
     return f"{moment_words(clock['now'])} in virtual time, {pace}"
 
 
-def _node_words(node: Mapping[str, Any]) -> str:
+def _format_node(node: Mapping[str, Any]) -> str:
     spot = ", spot" if node["spot"] else ""
     return f"{last_part(node['name'])} in {_zone(node['name'])}: {node['state']} ({node['accelerator_type']}{spot})"
 
@@ -67,7 +67,7 @@ def _zone(name: str) -> str:
     return name.split("/")[3]
 
 
-def _queued_words(queued: Mapping[str, Any]) -> str:
+def _format_queued(queued: Mapping[str, Any]) -> str:
     nodes = ", ".join(map(last_part, queued["nodes"])) or "no nodes"
     return f"{last_part(queued['name'])} in {_zone(queued['name'])}: {queued['state']} ({nodes})"
 
@@ -90,7 +90,7 @@ def _is_faulty(link: Mapping[str, Any]) -> bool:
     return bool(link["faults"])
 
 
-def _link_words(link: Mapping[str, Any]) -> str:
+def _format_link(link: Mapping[str, Any]) -> str:
     verbs = ", ".join(str(fault["verb"]) for fault in link["faults"])
     return f"{last_part(link['node'])} worker {link['worker_id']}: {verbs}"
 
@@ -150,11 +150,11 @@ def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
     return {**ledger, "nodes": bills, "show_spans": options.spans} if options.spans else {**ledger, "nodes": bills}
 
 
-def _ledger_words(ledger: Mapping[str, Any]) -> Iterator[str]:
+def _format_ledger(ledger: Mapping[str, Any]) -> Iterator[str]:
     header = ("NODE", "ZONE", "TYPE", "MODE", "READY", "PRICE", "COST", "BILLED")
     yield from table(header, [_bill_row(bill) for bill in ledger["nodes"]])
     if ledger.get("show_spans"):
-        yield from (_span_words(bill, span) for bill in ledger["nodes"] for span in bill["spans"])
+        yield from (_format_span(bill, span) for bill in ledger["nodes"] for span in bill["spans"])
     yield total_words(ledger)
 
 
@@ -171,7 +171,7 @@ def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _span_words(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
+def _format_span(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
     end = "now" if span["ended"] is None else moment_words(span["ended"])
     waived = ", waived: preempted in its first minute" if span["waived"] else ""
     return (
@@ -192,7 +192,7 @@ COMMANDS = (
         summary="Show what the emulated nodes would have cost: READY seconds at list price, to the nano-dollar.",
         arguments=_ledger_arguments,
         ask=_ledger,
-        words=_ledger_words,
+        words=_format_ledger,
         notes="A node that is recreated under the same name has a bill of its own. Nothing is ever charged.",
     ),
 )

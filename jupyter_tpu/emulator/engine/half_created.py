@@ -27,8 +27,8 @@ class HalfCreated:
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
         self._clock = clock
-        self._kept = Kept(store, "half_created")
-        kept = self._kept.read() or {}
+        self._setting = Kept(store, "half_created")
+        kept = self._setting.read() or {}
         self._delays: dict[str, float] = kept.get("delays", {})
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
@@ -61,7 +61,7 @@ class HalfCreated:
         """Forget all, as a reset does."""
         self._delays.clear()
         self._leftovers.clear()
-        self._kept.forget()
+        self._setting.forget()
 
     async def _roll_back(self, name: str) -> None:
         """Remove the node, unless it is being deleted or was recreated in the meantime."""
@@ -74,4 +74,4 @@ class HalfCreated:
 
     def _save(self) -> None:
         leftovers = {name: (each.uid, each.moment) for name, each in self._leftovers.items()}
-        self._kept.write({"delays": self._delays, "leftovers": leftovers})
+        self._setting.write({"delays": self._delays, "leftovers": leftovers})

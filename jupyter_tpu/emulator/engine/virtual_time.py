@@ -26,7 +26,7 @@ def kept_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
     """Return the clock as the last run left it; `scale` is the one asked for in this run, if any."""
-    kept = _kept(facts).read() or {}
+    kept = _setting(facts).read() or {}
     return VirtualClock(
         start=start,
         scale=scale or kept.get("scale", DEFAULT_SCALE),
@@ -35,7 +35,7 @@ def kept_clock(
     )
 
 
-def _kept(facts: Facts) -> Kept:
+def _setting(facts: Facts) -> Kept:
     return Kept(facts, "clock")
 
 
@@ -43,7 +43,7 @@ class VirtualTime:
     """Changes the clock and re-arms the timeline."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
-        self._kept = _kept(facts)
+        self._setting = _setting(facts)
         self._clock = clock
         self._timeline = timeline
         self._first_scale = clock.scale
@@ -55,7 +55,7 @@ class VirtualTime:
             self._clock.set_scale(scale)
         if is_paused is not None:
             self._clock.pause() if is_paused else self._clock.resume()
-        self._kept.write({"scale": self._clock.scale, "paused": self._clock.is_paused})
+        self._setting.write({"scale": self._clock.scale, "paused": self._clock.is_paused})
         self._timeline.arm()
 
     @assumed(
@@ -95,7 +95,7 @@ class VirtualTime:
         """Return to the scale of the start, not paused."""
         self._clock.set_scale(self._first_scale)
         self._clock.resume()
-        self._kept.forget()
+        self._setting.forget()
 
     def to_json(self) -> dict[str, Any]:
         """Return the clock as the control API shows it."""

@@ -30,8 +30,8 @@ class Capacity:
 
     def __init__(self, facts: Facts, now: Callable[[], float]) -> None:
         self._now = now
-        self._kept = Kept(facts, "project:capacity")
-        self._pools = {key: pool_from_json(data) for key, data in (self._kept.read() or {}).items()}
+        self._setting = Kept(facts, "project:capacity")
+        self._pools = {key: pool_from_json(data) for key, data in (self._setting.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
         """Return whether new nodes of one zone fit, all of them at once.
@@ -77,7 +77,7 @@ class Capacity:
     def clear(self) -> None:
         """Make everything unlimited again."""
         self._pools.clear()
-        self._kept.forget()
+        self._setting.forget()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
         """Return each pool that was set, as the control API shows it; `held` as for `has_room`."""
@@ -111,7 +111,7 @@ class Capacity:
         if family not in families_in(zone):
             raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
         self._pools[f"{zone}{_SEPARATOR}{family}"] = pool
-        self._kept.write({key: each.to_json() for key, each in self._pools.items()})
+        self._setting.write({key: each.to_json() for key, each in self._pools.items()})
 
 
 def change(capacity: Capacity, settings: dict[str, Any]) -> None:

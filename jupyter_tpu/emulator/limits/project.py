@@ -157,8 +157,8 @@ class Project:
         source="marin-community/marin#6198 (tpu.googleapis.com/qps/create)",
     )
     def __init__(self, facts: Facts) -> None:
-        self._kept = Kept(facts, "project:switches")
-        self._switches = changed(Switches(), self._kept.read() or {})
+        self._setting = Kept(facts, "project:switches")
+        self._switches = changed(Switches(), self._setting.read() or {})
 
     @property
     def switches(self) -> Switches:
@@ -168,10 +168,10 @@ class Project:
     def change(self, settings: Mapping[str, Any]) -> Switches:
         """Change the switches that are named. Raises ValueError, and changes nothing then."""
         self._switches = changed(self._switches, settings)
-        self._kept.write(self._switches.to_json())
+        self._setting.write(self._switches.to_json())
         return self._switches
 
     def clear(self) -> None:
         """Return to the switches of a new emulator."""
         self._switches = Switches()
-        self._kept.forget()
+        self._setting.forget()

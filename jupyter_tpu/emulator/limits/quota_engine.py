@@ -76,8 +76,8 @@ class QuotaEngine:
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project
-        self._kept = Kept(facts, "project:quota_limits")
-        rows = self._kept.read() or []
+        self._setting = Kept(facts, "project:quota_limits")
+        rows = self._setting.read() or []
         self._set: dict[tuple[QuotaId, str], int] = {
             (parse_quota_id(name), place): limit for name, place, limit in rows
         }
@@ -99,7 +99,7 @@ class QuotaEngine:
     def clear(self) -> None:
         """Return to the limits of the profile."""
         self._set.clear()
-        self._kept.forget()
+        self._setting.forget()
 
     def uses(self, held: Iterable[Held]) -> list[QuotaUse]:
         """Return every quota that has a limit set or that something counts against."""
@@ -123,7 +123,7 @@ class QuotaEngine:
         return QuotaUse(quota=quota, place=place, limit=self.limit(quota, place), used=used)
 
     def _save(self) -> None:
-        self._kept.write([[str(quota), place, limit] for (quota, place), limit in self._set.items()])
+        self._setting.write([[str(quota), place, limit] for (quota, place), limit in self._set.items()])
 
 
 def _limit_of(use: QuotaUse) -> errors.QuotaLimit:

@@ -56,8 +56,8 @@ class Reservations:
     """The reservations of the project; none until the control API creates one."""
 
     def __init__(self, facts: Facts) -> None:
-        self._kept = Kept(facts, "project:reservations")
-        rows = self._kept.read() or []
+        self._setting = Kept(facts, "project:reservations")
+        rows = self._setting.read() or []
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
     def set(self, reservation: Reservation) -> None:
@@ -65,12 +65,12 @@ class Reservations:
         self._by_id[reservation.reservation_id] = reservation
         if not reservation.chips:
             del self._by_id[reservation.reservation_id]
-        self._kept.write(self.to_json())
+        self._setting.write(self.to_json())
 
     def clear(self) -> None:
         """Remove all."""
         self._by_id.clear()
-        self._kept.forget()
+        self._setting.forget()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return all of them as they are stored."""

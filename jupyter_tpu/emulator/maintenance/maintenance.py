@@ -58,8 +58,8 @@ class Maintenance:
         self._workers = workers
         self._node_changed = node_changed
         self._notice_changed = notice_changed
-        self._kept = Kept(store, "project:maintenance")
-        self._events = {row["node"]: event_from_json(row) for row in self._kept.read() or []}
+        self._setting = Kept(store, "project:maintenance")
+        self._events = {row["node"]: event_from_json(row) for row in self._setting.read() or []}
 
     def announce(self, node: NodePb, kind: str, in_s: float | None = None) -> MaintenanceEvent:
         """Plan maintenance of a node; without `in_s`, in seven days, or at once if it is UNSCHEDULED.
@@ -94,7 +94,7 @@ class Maintenance:
     def clear(self) -> None:
         """Forget all, as a reset does."""
         self._events.clear()
-        self._kept.forget()
+        self._setting.forget()
 
     # -- the agenda
 
@@ -190,7 +190,7 @@ class Maintenance:
         self._write(event)
 
     def _write(self, event: MaintenanceEvent) -> None:
-        self._kept.write([each.to_json() for each in self._events.values()])
+        self._setting.write([each.to_json() for each in self._events.values()])
         self._notice_changed(event.node)
 
     def _node_of(self, event: MaintenanceEvent) -> NodePb | None:

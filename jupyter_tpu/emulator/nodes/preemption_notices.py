@@ -32,7 +32,7 @@ class PreemptionNotices:
         self._clock = clock
         self._preempt = preempt
         self._tell_change = tell_change
-        self._kept = Kept(store, "project:preempting")
+        self._setting = Kept(store, "project:preempting")
 
     @documented(
         "preemption-notice",
@@ -50,7 +50,7 @@ class PreemptionNotices:
             raise errors.wrong_state("preempt", state_name(node))
         with self._store.transaction():
             # the uid tells this node from a later one of the same name
-            self._kept.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
+            self._setting.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
         self._tell_change(node.name)
 
     def is_given(self, node: NodePb) -> bool:
@@ -67,12 +67,12 @@ class PreemptionNotices:
 
     def _given(self) -> dict[str, tuple[float, str]]:
         """Return the virtual moment and the uid of each announced preemption, by node name."""
-        return self._kept.read() or {}
+        return self._setting.read() or {}
 
     async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
         is_due = node is not None and node.state == State.READY and self.is_given(node)
         with self._store.transaction():
-            self._kept.write({other: given for other, given in self._given().items() if other != name})
+            self._setting.write({other: given for other, given in self._given().items() if other != name})
         if is_due:
             await self._preempt(node)

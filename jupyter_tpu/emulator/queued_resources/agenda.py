@@ -84,7 +84,7 @@ class Queue:
             if self._request(name).is_served(has_room)
         ]
         change = self._placement.next_change(self._clock.now())
-        return fitting if change is None else [*fitting, Due(change, _CAPACITY, _look_again)]
+        return fitting if change is None else [*fitting, Due(change, _CAPACITY, _recheck)]
 
     def _forget_requests_but(self, waiting: set[str]) -> None:
         for name in self._requests.keys() - waiting:
@@ -290,7 +290,7 @@ class Queue:
             self._store.save_queued(in_state(queued, QueuedState.SUSPENDED, initiator=initiator))
 
 
-async def _look_again() -> None:
+async def _recheck() -> None:
     """Do nothing: after each act the timeline asks again what is waiting, and so whether there is room."""
 
 

@@ -18,11 +18,11 @@ class Documents:
 
     def __init__(self, store: Store, kind: str) -> None:
         self._store = store
-        self._kept = Kept(store, f"project:{kind}")
+        self._setting = Kept(store, f"project:{kind}")
 
     def all(self) -> dict[str, dict[str, Any]]:
         """Return all documents by name."""
-        return dict(self._kept.read() or {})
+        return dict(self._setting.read() or {})
 
     def get(self, name: str) -> dict[str, Any] | None:
         """Return one document; None: there is none."""
@@ -38,7 +38,7 @@ class Documents:
 
     def _write(self, documents: Mapping[str, Any]) -> None:
         with self._store.transaction():
-            self._kept.write(documents)
+            self._setting.write(documents)
 
 
 def etag_of(document: Mapping[str, Any]) -> str:

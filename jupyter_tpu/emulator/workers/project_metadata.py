@@ -16,12 +16,12 @@ class ProjectMetadata:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._kept = Kept(store, "project:metadata")
+        self._setting = Kept(store, "project:metadata")
 
     @property
     def items(self) -> dict[str, str]:
         """The items by key."""
-        return dict(self._kept.read() or {})
+        return dict(self._setting.read() or {})
 
     @property
     def fingerprint(self) -> str:
@@ -31,7 +31,7 @@ class ProjectMetadata:
     def replace(self, items: Mapping[str, str]) -> None:
         """Store other items in place of all."""
         with self._store.transaction():
-            self._kept.write(dict(items))
+            self._setting.write(dict(items))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as Compute Engine's API shows it."""
