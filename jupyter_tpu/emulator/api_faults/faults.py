@@ -43,7 +43,7 @@ _TEXTS = {
 
 
 @assumed("words-of-codes", "A refusal by the servers themselves has the text that other Google APIs use for its code.")
-def words_of(code: int) -> str:
+def default_text(code: int) -> str:
     """Return Google's usual text for a code."""
     return _TEXTS.get(code) or str(code_pb2.Code.Name(code)).replace("_", " ").capitalize()
 
@@ -83,7 +83,7 @@ class Fault:
     @property
     def words(self) -> str:
         """The text of its refusal."""
-        return self.message or words_of(self.code)
+        return self.message or default_text(self.code)
 
     def can_hit(self, method: str) -> bool:
         """Return whether it can hit calls of a method."""

@@ -26,7 +26,7 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
     return control.state()
 
 
-def state_words(state: Mapping[str, Any]) -> Iterator[str]:
+def format_state(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of ``state``."""
     yield f"Project {state['project']}, {clock_words(state['clock'])}"
     yield from _listed(counted(state["node_count"], "node"), map(_format_node, state["nodes"]))
@@ -39,7 +39,7 @@ def state_words(state: Mapping[str, Any]) -> Iterator[str]:
     yield from _listed("Reservations", map(reservation_words, state["reservations"]))
     yield from _listed("Maintenance", map(maintenance_words, state["maintenance"]))
     yield from _listed("Switches", (switch_words(name, value) for name, value in state["switches"].items()))
-    yield total_words(state["ledger"])
+    yield format_totals(state["ledger"])
 
 
 def _listed(title: str, lines: Any) -> Iterator[str]:
@@ -125,7 +125,7 @@ def switch_words(name: str, value: object) -> str:
     return f"{name}={shown}"
 
 
-def total_words(totals: Mapping[str, Any]) -> str:
+def format_totals(totals: Mapping[str, Any]) -> str:
     """Return the totals of the ledger in a line."""
     unpriced = f", without {totals['unpriced']} of unknown price" if totals["unpriced"] else ""
     return (
@@ -155,7 +155,7 @@ def _format_ledger(ledger: Mapping[str, Any]) -> Iterator[str]:
     yield from table(header, [_bill_row(bill) for bill in ledger["nodes"]])
     if ledger.get("show_spans"):
         yield from (_format_span(bill, span) for bill in ledger["nodes"] for span in bill["spans"])
-    yield total_words(ledger)
+    yield format_totals(ledger)
 
 
 def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ COMMANDS = (
         name="state",
         summary="Show all of a running emulator: nodes, queued resources, faults, limits, switches, clock and costs.",
         ask=_state,
-        words=state_words,
+        words=format_state,
     ),
     Command(
         name="ledger",

@@ -18,13 +18,13 @@ def node_called(store: Store, name: str) -> NodePb:
     Raises:
         Refusal: there is none, or there are several; names those that exist.
     """
-    found = nodes_called(store, name)
+    found = nodes_named(store, name)
     if len(found) == 1:
         return found[0]
     raise _several(name, found) if found else _none(name, store)
 
 
-def nodes_called(store: Store, name: str) -> list[NodePb]:
+def nodes_named(store: Store, name: str) -> list[NodePb]:
     """Return the node of a full name, or all whose id it is."""
     in_full = store.node(name)
     return [in_full] if in_full else [node for node in store.nodes() if last_part(node.name) == name]

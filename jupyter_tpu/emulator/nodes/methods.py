@@ -168,7 +168,7 @@ class Nodes:
         node = self._required(request.name)
         shown = [
             _attributes(request.query_path, self._guests.guest_items(node, worker_id))
-            for worker_id in asked_workers(request.worker_ids, len(node.network_endpoints))
+            for worker_id in requested_workers(request.worker_ids, len(node.network_endpoints))
         ]
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
@@ -255,7 +255,7 @@ def replace_field(node: NodePb, source: NodePb, path: str) -> None:
     node.MergeFrom(part)
 
 
-def asked_workers(worker_ids: list[str], count: int) -> list[int]:
+def requested_workers(worker_ids: list[str], count: int) -> list[int]:
     """Return the indices of the workers that a getGuestAttributes request names."""
     # gcloud sends [""] when it means all workers
     if not [word for word in worker_ids if word]:

@@ -26,12 +26,12 @@ class PreemptionNotices:
         store: Store,
         clock: VirtualClock,
         preempt: Callable[[NodePb], Awaitable[Any]],
-        tell_change: Callable[[str], None],
+        notify_change: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._preempt = preempt
-        self._tell_change = tell_change
+        self._notify_change = notify_change
         self._setting = Kept(store, "project:preempting")
 
     @documented(
@@ -51,7 +51,7 @@ class PreemptionNotices:
         with self._store.transaction():
             # the uid tells this node from a later one of the same name
             self._setting.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
-        self._tell_change(node.name)
+        self._notify_change(node.name)
 
     def is_given(self, node: NodePb) -> bool:
         """Return whether this node has a notice; an earlier node of the same name does not count."""

@@ -37,7 +37,7 @@ _SYSTEM = "$"
 """Prefix of parameters such as ``$alt``, which are not fields of a request."""
 
 
-def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
+def google_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
     """Return all of them; if two match a path, the first gets the call."""
     return (
         compute_service(cloud),
@@ -53,7 +53,7 @@ def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
 def add_to(app: web.Application, cloud: Cloud) -> None:
     """Add the routes of these services; call it before any route that takes every path is added."""
     samples = Samples(cloud)
-    for service in side_services(cloud, samples):
+    for service in google_services(cloud, samples):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
     app.cleanup_ctx.append(samples.running)
     cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)

@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.workers.machine import Door, Machine
 from jupyter_tpu.emulator.workers.workers import OpenDoor
 
 
-class ProxiedDoor:
+class ProxiedSshServer:
     """Implements `machine.Door`; `link` takes the faults."""
 
     def __init__(self, inner: Door, link: FaultProxy) -> None:
@@ -56,14 +56,14 @@ def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
     return [
         WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
         for worker_id, door in enumerate(doors)
-        if isinstance(door, ProxiedDoor)
+        if isinstance(door, ProxiedSshServer)
     ]
 
 
 def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
     """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
 
-    async def open_proxied(machine: Machine, port: int) -> ProxiedDoor:
+    async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
         inner = await open_door(machine, 0)
         link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
         try:
@@ -71,7 +71,7 @@ def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
         except OSError:
             await inner.close()
             raise
-        return ProxiedDoor(inner, link)
+        return ProxiedSshServer(inner, link)
 
     return open_proxied
 

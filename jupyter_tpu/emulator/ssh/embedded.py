@@ -19,7 +19,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 WINDOW_BYTES = 32 * 1024 * 1024  # asyncssh's 2 MiB would limit a transfer with a long round trip
 
 
-class EmbeddedDoor:
+class EmbeddedSshServer:
     """An asyncssh listener; implements `machine.Door`."""
 
     def __init__(self, acceptor: asyncssh.SSHAcceptor, connections: set[asyncssh.SSHServerConnection]) -> None:
@@ -44,7 +44,7 @@ class EmbeddedDoor:
         await asyncio.gather(*(connection.wait_closed() for connection in connections))
 
 
-async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
+async def open_embedded_door(machine: Machine, port: int) -> EmbeddedSshServer:
     """Listen on loopback. Raises OSError if the port is taken."""
     connections: set[asyncssh.SSHServerConnection] = set()
     acceptor = await asyncssh.listen(
@@ -59,7 +59,7 @@ async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
         keepalive_interval=30,
         login_timeout=60,
     )
-    return EmbeddedDoor(acceptor, connections)
+    return EmbeddedSshServer(acceptor, connections)
 
 
 class WorkerServer(asyncssh.SSHServer):

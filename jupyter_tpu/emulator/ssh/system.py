@@ -73,16 +73,16 @@ def find_sshd() -> Path:
 def system_door(sshd: Path) -> OpenDoor:
     """Return a function that starts SSH servers with this sshd."""
 
-    async def open_door(machine: Machine, port: int) -> SystemDoor:
+    async def open_door(machine: Machine, port: int) -> SystemSshServer:
         _make_privilege_separation_folder()
-        door = SystemDoor(machine, sshd)
+        door = SystemSshServer(machine, sshd)
         door.listen(port)
         return door
 
     return open_door
 
 
-class SystemDoor:
+class SystemSshServer:
     """Accepts connections of one machine; implements `machine.Door`."""
 
     def __init__(self, machine: Machine, sshd: Path) -> None:

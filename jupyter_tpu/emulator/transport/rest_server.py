@@ -69,7 +69,7 @@ class RestServer:
 
     async def _answer(self, request: web.Request, found: Match) -> web.StreamResponse:
         printer = self._printer(request, found.rule)
-        asked = await asked_in(request, found)
+        asked = await api_request_of(request, found)
         fields = request.query.get("fields", "")
         if fields and not asked.method.startswith(READING):
             # before anything is changed; the answer will be an operation
@@ -105,7 +105,7 @@ def _match(request: web.Request) -> Match:
     return found
 
 
-async def asked_in(request: web.Request, found: Match) -> ApiRequest:
+async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
     """Parse the call that a request makes.
 
     Raises:
