@@ -84,6 +84,7 @@ class Cloud:
         self.operations = Operations(self.store, self.clock, lambda operation: self._dispatcher.roll_back(operation))
         self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
         self._queue_nodes = QueueNodes(self.store, self.clock, self.ledger, self.operations)
+        # shared: single nodes and the queue compete for the same chips
         placement = Placement(self.store, self.rules)
         self.queue = Queue(
             store=self.store,
@@ -163,6 +164,7 @@ class Cloud:
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
+            # one transaction: a reset that is killed has happened or has not
             self.store.clear()
             self.rules.clear()
             self.maintenance.clear()
@@ -200,6 +202,7 @@ class Cloud:
             Refusal: the call is refused.
             WireFault: a scripted fault; the transport sends something else than the answer.
         """
+        # the store knows names by the project's id only
         asked = with_project_id(asked, self.project, PROJECT_NUMBER)
         return await self.scripted.call(asked.method, asked.request, lambda plan: self._guarded_answer(asked, plan))
 

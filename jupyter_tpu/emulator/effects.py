@@ -132,7 +132,9 @@ class Effects:
             await self._bring_back(operation)
             return
         with self._store.transaction():
+            # only now, with all workers down: a client that sees STOPPED finds nothing running
             node.state = State.STOPPED
+            # only nodes that run have a health
             node.ClearField("health")
             self._store.save_node(node)
             self._store.set_expiry(node.name, None)
@@ -140,6 +142,7 @@ class Effects:
             self._finish(operation, node)
 
     async def _make_gone(self, node: NodePb, operation: OperationRecord) -> None:
+        # before the row goes: a node that is gone from the list must have no process
         await self._workers.remove(node)
         if not self._is_in_flight(operation):
             await self._bring_back(operation)
@@ -175,6 +178,7 @@ class Effects:
         node.state = State.PREEMPTED
         with self._store.transaction():
             self._store.save_node(node)
+            # the bill ends with the state, before the workers take real time to stop
             self._ledger.node_preempted(node, self._clock.now())
             self._store.set_expiry(node.name, None)
             self.node_changed(node)
@@ -187,6 +191,7 @@ class Effects:
     def roll_back(self, operation: OperationRecord) -> bool:
         """Undo what the request of an operation did. False: it cannot be undone and continues."""
         node = self._store.node(operation.target)
+        # nothing to undo: the node is gone, or the effect has happened
         if node is None or operation.due is None:
             return True
         if operation.verb == "create" and node.state == State.CREATING:

@@ -147,6 +147,7 @@ def _complain(text: str, status: int) -> int:
 
 async def _serve(options: argparse.Namespace) -> None:
     stopping = told_to_stop()
+    # the lock is held to the very end, after the workers are down
     with held_state_dir(options.state_dir) as state_dir:
         workers = Workers(
             state_dir / "w",
@@ -191,12 +192,14 @@ async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: b
     Stop everything at the end, workers included.
     """
 
+    # a function, because the control API can switch it while the emulator runs
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
     # outermost first: google_errors words the errors of all others
     middlewares = [google_errors, refuse_browsers, caller_check(known), google_front]
     middlewares.append(token_check(cloud, asks_for_token))
+    # the order of the routes matters as well: `RestServer` takes every path that is left
     app = web.Application(middlewares=middlewares)
     ControlRoutes(cloud).add_to(app)
     Batches().add_to(app)

@@ -1,7 +1,7 @@
 """Finds the owner of a connection: workers run as the user of the emulator, so other users must not reach it.
 
 A client of the API can give a node a startup script or a key. On a computer with several users that would be a login as
-somebody else.
+another user.
 """
 
 from __future__ import annotations
@@ -52,18 +52,22 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
     """Ask the kernel for this one socket, as ``ss`` does; its tables take milliseconds to read. Raises OSError."""
+    # a new socket for each question: answers of several on one would have to be told apart
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+        # all states of a connection are asked for; one that is closing has an owner too
         question = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF)
         question += _ID.pack(peer[1], ours[1], socket.inet_aton(peer[0]), socket.inet_aton(ours[0]), _NO_COOKIE)
         header = _HEADER.pack(_HEADER.size + len(question), _DIAG_BY_FAMILY, _REQUEST, 1, 0)
         kernel.sendto(header + question, (0, 0))
         answer = kernel.recv(4096)
+    # the error is a negative errno; no such socket is ENOENT
     if _HEADER.unpack_from(answer)[1] == _ERROR:
         number = -struct.unpack_from("=i", answer, _HEADER.size)[0]
         raise OSError(number, os.strerror(number))
     if len(answer) < _OWNER_AT + _OWNER.size:
         raise OSError(errno.EPROTO, "the answer of the kernel is too short")
     user, inode = _OWNER.unpack_from(answer, _OWNER_AT)
+    # closed by its process: the kernel then shows root, whoever it was
     return user if inode else None
 
 
@@ -78,6 +82,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
     A socket that its process has closed has no inode, and is shown as root's, whosever it was.
     """
+    # from the peer's side: it is the owner of that end that counts
     wanted = (_in_table(peer), _in_table(ours))
     for line in lines:
         words = line.split()

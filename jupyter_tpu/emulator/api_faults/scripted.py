@@ -67,16 +67,19 @@ class ScriptedFaults:
         """
         # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)
+        # nearly every call: no fault costs nothing
         if not self.table.waiting:
             return perform(Plan())
         met = self.table.take(self._call_of(method, request))
         if Sort.SKEW in met:
             _skew_s.set(met[Sort.SKEW].seconds)
         slow = met.get(Sort.LATENCY)
+        # late before the call is done: a client that gives up must find nothing done
         if slow is not None and not slow.applied:
             await asyncio.sleep(slow.seconds)
         try:
             return self._answer(method, request, perform, met)
+        # late after it is done: a client that gives up has an effect that it does not know of
         finally:
             if slow is not None and slow.applied:
                 await asyncio.sleep(slow.seconds)
@@ -108,6 +111,7 @@ class ScriptedFaults:
             raise error
         # done, and then possibly refused: the caller cannot know which
         answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
+        # truncated and unknown_enum spoil the real answer, so they need it
         if isinstance(error, errors.WireFault):
             error.answer = answer
         if error is not None:
@@ -141,6 +145,7 @@ class ScriptedFaults:
         """Return the refusal that a fault asks for, in the words of the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
+        # functions, so that only the refusal that is needed gets an error id
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
             "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
             "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),

@@ -46,6 +46,7 @@ def _created(node: NodePb) -> float:
 def _with_removed(request: Any, perform: Callable[[], Any], store: Store, since: float) -> Any:
     if "parent" in request.DESCRIPTOR.fields_by_name:
         answer = perform()
+        # removed nodes are in a table of their own, so pages must be merged by name
         gone = [node for node in store.removed_nodes(since) if _is_of_page(node, request, answer)]
         nodes = sorted([*answer.nodes, *gone], key=lambda node: str(node.name))
         del answer.nodes[:]

@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
         "link", help="the SSH connections to a node's workers", parents=[link_parser()], epilog=link_parser().epilog
     )
     for name, command in CALLS.items():
+        # for the list in --help only: `main` hands these to their own parsers
         kinds.add_parser(name, help=command.summary, add_help=False)
     return options
 

@@ -121,6 +121,7 @@ async def _serve(options: argparse.Namespace) -> None:
     stopping = told_to_stop()
     proxy = FaultProxy(options.to, seed=options.seed or 0)
     proxy.listen(options.listen)
+    # before it is announced: no connection must slip through without them
     for fault in options.fault:
         proxy.apply(fault)
     _announce(options, proxy)
@@ -128,6 +129,7 @@ async def _serve(options: argparse.Namespace) -> None:
     await stopping.wait()
     for task in tasks:
         task.cancel()
+    # the players must be gone before the proxy whose faults they change
     await asyncio.gather(*tasks, return_exceptions=True)
     await proxy.close()
 
@@ -143,6 +145,7 @@ def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Tas
 async def _read_input(proxy: FaultProxy) -> None:
     """Apply faults from standard input, unless that is a file or closed."""
     kind = os.fstat(0).st_mode
+    # asyncio can wait for pipes, sockets and terminals only
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):
         return
     reader = asyncio.StreamReader()

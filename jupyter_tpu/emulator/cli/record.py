@@ -68,6 +68,7 @@ def main(argv: Sequence[str]) -> int:
         return _complain(f"The recorder listens on {LOOPBACK} only, because it checks no caller.", 2)
     recording = Recording(options.out, _report_case, _report)
     try:
+        # all are checked before the folder is created: a typo leaves nothing behind
         upstreams = [checked_upstream(each) for each in dict.fromkeys(options.upstream)]
         recording.begin()
         asyncio.run(_serve(upstreams, recording, options))
@@ -75,6 +76,7 @@ def main(argv: Sequence[str]) -> int:
         return _complain(f"Cannot record: {error}.", 2)
     except OSError as error:
         return _complain(f"The recorder cannot start: {error}", 1)
+    # what Python raises for a port above 65535
     except OverflowError:
         return _complain(f"--port {options.port} is not a port.", 2)
     return 0
@@ -99,6 +101,7 @@ async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterat
     app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
     app.router.add_route("*", "/{path:.*}", proxy.handle)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    # one session for all requests, so that connections to Google are reused
     await proxy.open()
     try:
         await runner.setup()

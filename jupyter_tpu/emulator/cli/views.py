@@ -33,6 +33,7 @@ def format_state(state: Mapping[str, Any]) -> Iterator[str]:
     queued = state["queued_resources"]
     yield from _listed(counted(len(queued), "queued resource"), map(_format_queued, queued))
     yield from _listed("Faults of calls", map(fault_words, state["faults"]))
+    # links without faults are left out: there is one for every worker
     yield from _listed("Faults of links", map(_format_link, filter(_is_faulty, state["links"])))
     yield from _listed("Capacity that was set", map(capacity_words, state["capacity"]))
     yield from _listed("Quotas that are set or used", map(quota_words, state["quotas"]))
@@ -142,6 +143,7 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
     ledger = control.ledger()
     bills = [bill for bill in ledger["nodes"] if options.node in ("", bill["name"], last_part(bill["name"]))]
+    # an empty table would look like a node that cost nothing
     if options.node and not bills:
         names = ", ".join(dict.fromkeys(last_part(bill["name"]) for bill in ledger["nodes"][-_MOST:]))
         raise BadValue(

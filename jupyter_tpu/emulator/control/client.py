@@ -131,6 +131,7 @@ class EmulatorControl:
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
         """Limit a quota in a zone or region, as the quota counts; None: no limit."""
+        # the id itself says what it counts by
         scope = "region" if "PerRegion" in quota_id else "zone"
         self._request("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
 
@@ -230,4 +231,5 @@ class EmulatorControl:
                 return dict(json.load(answer))
         except urllib.error.HTTPError as error:
             with error:
+                # from None: the HTTP error would only repeat it
                 raise ControlRefused(error.read().decode(errors="replace")) from None

@@ -77,6 +77,7 @@ class ControlRoutes:
             ("POST", "links", self.fault_link),
             ("POST", "reset", self.reset),
         ):
+            # every route answers with the same envelope of errors
             app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
 
     async def info(self, _: web.Request) -> Any:
@@ -142,9 +143,11 @@ class ControlRoutes:
             "open_ssh": workers.reopen_door,
             "change_host_key": workers.change_host_key,
         }
+        # a table, so that the refusal can name what exists
         act = actions.get(settings["action"])
         if act is None:
             raise ValueError(f"action: {settings['action'][:40]!r} is none of {', '.join(actions)}")
+        # worker 0 is the only one of most nodes
         await act(node_called(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
         return {}
 
@@ -201,6 +204,7 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             return refused(refusal.status)
         except DiskFull as error:
             return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and try again."))
+        # raised by the parsers of values; its argument is the name of the field
         except KeyError as error:
             return _bad_request(f"{error.args[0]} is missing or unknown")
         except (TypeError, ValueError) as error:

@@ -67,6 +67,7 @@ class Operations:
         try:
             yield
         finally:
+            # a plan must not leak to the next call
             self._plan, self._version = Plan(), V2
 
     @property
@@ -107,6 +108,7 @@ class Operations:
             target,
             # first due when the chips are looked for, then again at `ready_at` for its effect
             due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
+            # the moment of its effect, kept while it is due for the chips first
             ready_at=done_at if is_looking else None,
             state_before=state_before,
             verdict=self._plan.verdict or verdict,
@@ -120,6 +122,7 @@ class Operations:
         if self._plan.due_after_s is not None:
             return self._plan.due_after_s
         if self._plan.verdict is not None:
+            # an operation that a fault lets fail does so after half a minute, like a stock-out
             return STOCKOUT_AFTER_S
         return (QUEUED_DURATION_S if is_queued_name(target) else DURATION_S)[verb]
 
@@ -168,6 +171,7 @@ class Operations:
         request_id = request_id_of(asked)
         if not request_id:
             return None
+        # before the look-up: a malformed id is refused even if nothing is stored for it
         check_request_id(request_id)
         known = self._store.operation_of_request(request_id, asked.method, target_of(asked.request))
         return None if known is None else rendered(known)
@@ -175,6 +179,7 @@ class Operations:
     def remember(self, asked: ApiRequest, answer: Message) -> None:
         """Store which operation this request started, if it has a request id."""
         request_id = request_id_of(asked)
+        # a refused call is not stored: the same request may succeed later
         if request_id and isinstance(answer, operations_pb2.Operation):
             self._store.remember_request(request_id, asked.method, target_of(asked.request), answer.name)
 
@@ -250,6 +255,7 @@ def _metadata(operation: OperationRecord) -> Any:
         cancel_requested=operation.is_cancel_requested,
         api_version=operation.version,
     )
+    # virtual time, like every timestamp of the API
     metadata.create_time.FromNanoseconds(int(operation.created * 1e9))
     if operation.ended is not None:
         metadata.end_time.FromNanoseconds(int(operation.ended * 1e9))

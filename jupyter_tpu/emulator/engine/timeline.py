@@ -69,10 +69,12 @@ class Timeline:
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
+        # their transactions must be over before the store is closed
         await asyncio.gather(*tasks, return_exceptions=True)
         self._broken.clear()
 
     def _waiting(self) -> list[Due]:
+        # an act that runs is still listed by its agenda until it has changed that
         busy = self._running.keys() | self._broken
         return [due for agenda in self._agendas for due in agenda.waiting() if due.key not in busy]
 
@@ -84,6 +86,7 @@ class Timeline:
         """Start what is due now; return whether anything was started."""
         now = self._clock.now()
         begun = False
+        # in order of time across all agendas, so that a jump replays what would have happened
         for due in sorted(self._waiting(), key=_moment_of):
             # an earlier act of this loop may have the same key
             if due.moment <= now and due.key not in self._running:

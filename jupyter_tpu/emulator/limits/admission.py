@@ -77,6 +77,7 @@ class Admission:
 
     def _check_location(self, target: str) -> None:
         zone = "".join(target.split("/")[3:4])
+        # a policy may name the zone or its whole region
         if {zone, accelerators.region_of(zone)} & {*self._project.switches.denied_locations} - {""}:
             raise errors.zone_unknown(zone, self._project_id)
 

@@ -71,6 +71,7 @@ class Capacity:
         Without a family, in all families of the zone.
         """
         until = FOR_EVER if for_s is None else self._now() + for_s
+        # the rest of a pool stays, so that it is back when the stock-out ends
         for each in [family] if family else families_in(zone):
             self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
 
@@ -110,6 +111,7 @@ class Capacity:
     def _save(self, zone: str, family: str, pool: Pool) -> None:
         if family not in families_in(zone):
             raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
+        # in memory as well: each call asks for room, and parsing JSON each time would be slow
         self._pools[f"{zone}{_SEPARATOR}{family}"] = pool
         self._setting.write({key: each.to_json() for key, each in self._pools.items()})
 

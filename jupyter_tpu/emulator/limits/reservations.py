@@ -140,6 +140,7 @@ def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held
     shown.standard.size = reservation.chips
     shown.standard.capacity_units = _CHIPS
     shown.standard.resource_type = resource_type(reservation.family)
+    # a reservation may be cut below what its nodes use; they stay
     shown.standard.usage.total = min(
         reservation.chips, _reserved_in_use(reservation.zone, reservation.family, occupied)
     )

@@ -116,6 +116,7 @@ class Maintenance:
         if node is not None and node.state == State.READY:
             with self._store.transaction():
                 event = self._repairing(node, event)
+        # the node is stopped, preempted or gone: its maintenance is void
         if node is None or not event.is_ongoing:
             self._drop(event)
             return
@@ -168,11 +169,13 @@ class Maintenance:
     def _finish_operation(self, event: MaintenanceEvent, node: NodePb | None) -> None:
         """Finish the operation, with the last maintenance that belongs to it."""
         operation = self._store.operation(event.operation) if event.operation else None
+        # a call on a queued resource begins one maintenance per node
         others = [each for each in self._events.values() if each.operation == event.operation]
         if operation is None or operation.is_done or others:
             return
         queued = self._store.queued(operation.target)
         result = node if queued is None else queued.body
+        # nothing to show: the node was deleted meanwhile
         error = operation.verdict or (errors.cancelled() if result is None else None)
         self._operations.finish(operation, error=error, result=result)
 

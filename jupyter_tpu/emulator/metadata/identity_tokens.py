@@ -31,6 +31,7 @@ def identity_token(facts: WorkerFacts, audience: str, *, is_full: bool) -> str:
     claims: dict[str, Any] = {
         "iss": ISSUER,
         "aud": audience,
+        # the claims of Compute Engine's tokens: subject and party are the VM
         "azp": str(facts.instance_id),
         "sub": str(facts.instance_id),
         "email": facts.email,
@@ -57,6 +58,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
 
 @functools.cache
 def _signer() -> Any:
+    # 2048 bits, as Google's keys have; made once per process, because it takes a moment
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()

@@ -41,6 +41,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
     is_recursive = query.get("recursive", "").lower() == "true"
     if found is None or isinstance(found, OnDemand):
         return not_found(path)
+    # the real server redirects too
     if is_directory(found) and path and not path.endswith("/") and not is_recursive:
         return Reply(status=301, location=f"/computeMetadata/v1/{path}/")
     text, content_type = _written(found, is_recursive, query.get("alt", ""))

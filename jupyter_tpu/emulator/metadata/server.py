@@ -93,6 +93,7 @@ class MetadataServer:
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        # the caller is checked before anything of the request is read
         reply = refusal(request, is_own=_is_own(request)) or await self._reply(request)
         return _response(reply)
 
@@ -101,6 +102,7 @@ class MetadataServer:
         if not path.startswith(ROOT):
             return _above(path)
         path = path.removeprefix(ROOT)
+        # guest attributes are the only part that can be written
         if request.method in ("PUT", "DELETE") and path.startswith("instance/guest-attributes/"):
             return await self._change_guest_attribute(request, path)
         if request.method not in ("GET", "HEAD"):
@@ -141,9 +143,11 @@ class MetadataServer:
         except ValueError:
             return error_page(400, "Bad Request", "timeout_sec must be a number.")
         reply = await self._reply_now(path, query)
+        # without last_etag, the next change after this moment counts
         known = query.get("last_etag", reply.etag)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
+                # every change of the node wakes all who wait; the ETag shows whether it is theirs
                 while reply.etag == known:
                     await self._changes.wait()
                     reply = await self._reply_now(path, query)

@@ -57,6 +57,7 @@ def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
 
 def _instance(facts: WorkerFacts) -> dict[str, Any]:
     return {
+        # the user's own metadata win over Cloud TPU's
         "attributes": Named({**tpu_attributes(facts), **facts.node.metadata}),
         "description": str(facts.node.description),
         "guest-attributes": Named({space: Named(items) for space, items in facts.guest_attributes.items()}),
@@ -68,6 +69,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
         "network-interfaces": Numbered({"0": _network_interface(facts)}),
         "preempted": _word(facts.is_preempted),
         "scheduling": _scheduling(facts),
+        # the same account twice, as on Compute Engine: by its alias and by its address
         "service-accounts": Named({"default": _service_account(facts), facts.email: _service_account(facts)}),
         "tags": list(facts.node.tags),
         "upcoming-maintenance": _upcoming_maintenance(facts),

@@ -40,6 +40,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     """Return the lines of the attribute of this name, sorted."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
+    # the shape of a slice is given as the bounds of one VM and the number of VMs in each direction
     per_host = _HOST_BOUNDS[kind.chips_per_worker]
     shape = _three(kind.topology)
     hosts = [max(1, length // own) for length, own in zip(shape, per_host, strict=True)]
@@ -57,6 +58,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
         "RUNTIME_VERSION": str(facts.node.runtime_version),
         "SERVICE_NAME": "tpu.googleapis.com",
         "TOPOLOGY": kind.topology,
+        # the recorded lines have these two values under two names each
         "TPU_CHIPS_PER_PROCESS_BOUNDS": _joined(per_host),
         "TPU_PROCESS_BOUNDS": _joined(hosts),
         "TPU_RUNTIME_METRICS_PORTS": str(facts.metrics_port),

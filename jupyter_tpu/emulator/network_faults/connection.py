@@ -58,6 +58,7 @@ class Connection:
         """Replace the lasting faults."""
         for direction, pipe in self._pipes.items():
             pipe.change(conditions(lasting, direction))
+        # a handshake needs both directions
         if any(pipe.conditions.blocked for pipe in self._pipes.values()):
             self._unblocked.clear()
         else:
@@ -159,6 +160,7 @@ class Connection:
         if pipe.sink is not None and not pipe.sink.is_closing():
             with suppress(OSError):  # reset by its peer; connection_lost follows
                 pipe.sink.write_eof()
+        # each direction ends alone: a client may close its side and still read
         self._directions_to_end -= 1
         if not self._directions_to_end:
             for transport in self._transports:

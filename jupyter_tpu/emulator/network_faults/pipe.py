@@ -93,6 +93,7 @@ class Pipe:
         self.conditions = conditions
         waiting, self._line = self._line, deque()
         self._held_bytes, self._bottleneck_free_at, self._last_due = 0, 0.0, 0.0
+        # what is on the way meets the new conditions too, as on a path that changes
         for _, payload in waiting:
             self._put(payload)
         self._pump()
@@ -176,6 +177,7 @@ class Pipe:
         if size >= len(payload):
             self._line.append((self._due(len(payload)), payload))
             return
+        # pieces are views: a slow link must not copy what waits
         view = memoryview(payload)
         for start in range(0, len(view), size):
             piece = view[start : start + size]
@@ -208,7 +210,9 @@ class Pipe:
         while self._line and self._is_open() and self._line[0][0] <= now:
             self._deliver_first()
         if self._line and self._is_open():
+            # one timer for the first chunk; the rest of the line is never due earlier
             self._timer = self._loop.call_at(self._line[0][0], self._pump)
+        # idle: the next chunk may take the fast way through `_pass_on`
         elif not self._line and self._bottleneck_free_at <= now:
             self._bottleneck_free_at = 0.0
         self._read_or_not()

@@ -135,6 +135,7 @@ class FaultProxy:
         refuses = any(fault.verb == "refuse" for fault in self._lasting)
         if refuses and self._listens:
             self._stop_listening()
+            # so no other process can take the port meanwhile
             self._socket, _ = _bound(self.address)
         elif not refuses and not self._listens:
             self._start_listening()
@@ -159,6 +160,7 @@ class FaultProxy:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
+            # out of descriptors: a listener that stays readable would spin
             self._accept_later(self._socket)
         else:
             self._admit_or_not(accepted)
@@ -176,7 +178,9 @@ class FaultProxy:
         if not self._admit(accepted):
             accepted.close()
             return
+        # inherited from the listener on some systems only
         accepted.setblocking(False)
+        # faults are set before it opens: a blocked path must hold back even the handshake
         connection = Connection(self._target, self._rng, self._forget)
         self._connections.add(connection)
         self._accepted += 1

@@ -98,7 +98,7 @@ class Nodes:
 
     @documented(
         "delete-stops-billing",
-        "A node is billed until its deletion is asked for.",
+        "A node is billed until its deletion is requested.",
         source="cloud.google.com/tpu/pricing (charges accrue while a node is READY)",
     )
     @assumed("delete-while-creating", "A node can be deleted while it is made; its create operation ends with code 1.")
@@ -228,7 +228,7 @@ def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
 def check_can_start(node: NodePb) -> None:
     """Raise for a spot or preemptible node."""
     if is_preemptible(node):
-        raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node anew")
+        raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node again")
 
 
 def check_mask(paths: list[str]) -> None:

@@ -8,7 +8,7 @@
     emulated-tpu who                    # the process that uses them
 
 On a real node libtpu takes the chips when JAX or PyTorch start. Here no libtpu is loaded: for JAX
-`jax_plugins/emulated_chips.py` takes them, other programs must do so themselves. While a process has the chips, the
+`jax_plugins/emulated_chips.py` takes them, other programs must do so themselves. While a process uses the chips, the
 worker's runtime metrics are served, as libtpu serves them.
 """
 
@@ -50,6 +50,7 @@ class Taken:
     def release(self) -> None:
         """Release the chips; harmless if that was done, or in a fork of the process that took them."""
         global _taken
+        # a fork inherits this object; the chips belong to the process that took them
         if self.pid != os.getpid() or not self._descriptors:
             return
         if self._service is not None:
@@ -88,6 +89,7 @@ def take() -> Taken:
         return _taken
     folder = _folder()
     lock = _lock(folder)
+    # kept open: the owner of the chips is found by its open device files
     devices = [os.open(path, os.O_RDWR) for path in device_files(folder)]
     _taken = Taken(lock, devices, _Service.start(folder))
     atexit.register(_taken.release)
@@ -149,7 +151,7 @@ def _target(link: Path) -> str:
 
 
 class _Service:
-    """The process that serves the runtime metrics; it ends with the process that has the chips."""
+    """The process that serves the runtime metrics; it ends with the process that uses the chips."""
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -158,6 +160,7 @@ class _Service:
     def start(folder: Path) -> _Service | None:
         """Start it; None: it could not start, and its log says why. The chips are taken in any case."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
+        # the worker's PYTHONPATH must not reach the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}
         ours, theirs = os.pipe()
         with (folder / "runtime_metrics.log").open("w") as log:
@@ -191,6 +194,7 @@ class _Service:
 def _says_ready(process: subprocess.Popen[bytes]) -> bool:
     assert process.stdout is not None, "it was started with a pipe"
     with process.stdout as output:
+        # the program must not hang if the service does
         readable, _, _ = select.select([output], [], [], SERVICE_PATIENCE_S)
         return bool(readable) and output.readline() == b"ready\n"
 
@@ -238,6 +242,7 @@ def _run(options: Any) -> int:
     if not argv:
         sys.stderr.write("emulated-tpu run: name a program\n")
         return 2
+    # the lock survives the exec: the program runs as this process
     take().pass_on()
     try:
         os.execvp(argv[0], argv)

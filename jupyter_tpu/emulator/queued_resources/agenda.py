@@ -138,6 +138,7 @@ class Queue:
 
     def _wait_for_resources(self, queued: QueuedRecord) -> None:
         now = self._clock.now()
+        # its interval may have ended while it was ACCEPTED
         if queued.valid_until is not None and queued.valid_until <= now:
             self._expire(queued)
             return
@@ -146,6 +147,7 @@ class Queue:
                 queued,
                 QueuedState.WAITING_FOR_RESOURCES,
                 wake=queued.valid_until,
+                # from here on `valid_from` is when it may be provisioned at the earliest
                 valid_from=now + WAITING_S,
             )
         )
@@ -184,6 +186,7 @@ class Queue:
         has_addresses = self._placement.addresses_left(nodes, location.zone)
         # the nodes are made even without addresses: the real service fails such a request only minutes later
         self._save_provisioning(queued, has_addresses)
+        # all nodes at once: a slice or multislice starts whole or not at all
         for node, each in zip(nodes, wanted, strict=True):
             node.queued_resource, node.multislice_node = queued.name, each.is_multislice
             self._store.save_node(node, queued_resource=queued.name, is_flex=is_flex(extras))
@@ -251,6 +254,7 @@ class Queue:
             self._activate(queued)
 
     def _activate(self, queued: QueuedRecord) -> None:
+        # set already if a deletion of its nodes was cancelled: that must not prolong its run
         ends = queued.wake or run_end(self._store.extras(queued.name), self._clock.now())
         self._store.save_queued(in_state(queued, QueuedState.ACTIVE, wake=ends))
         if ends is None:

@@ -98,6 +98,7 @@ class QueuedResources:
         wanted = wanted_nodes(queued.body, request.queued_resource_id, extras)
         check_node_ids(each.node_id for each in wanted)
         nodes = [self._build_node(each, location, asked.version) for each in wanted]
+        # the nodes are built only to be checked and counted; the real ones come when there is room
         self._check(queued, nodes, location, extras)
         # stored by kind, so that quotas can be counted without reading each request
         kinds = [(kind_of(node, is_flex=is_flex(extras)), 1) for node in nodes]
@@ -147,6 +148,7 @@ class QueuedResources:
         body.CopyFrom(asked.request.queued_resource)
         check_queued_resource(body, location, now)
         body.name = f"{location}/queuedResources/{asked.request.queued_resource_id}"
+        # what the service fills in, as a recorded answer shows it
         for spec in body.tpu.node_spec:
             spec.parent = str(location)
             spec.node.accelerator_type = accelerator_of(spec.node, location.zone).type

@@ -126,9 +126,11 @@ class RecordingProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Forward a request, record the exchange, and return the answer."""
         began = time.monotonic()
+        # read whole, because it is both sent and recorded
         body = await request.read()
         try:
             status, headers, answer = await self._forward(request, body)
+        # nothing is recorded: a failure of the network is no answer of Google
         except (aiohttp.ClientError, TimeoutError) as error:
             return refused(status_of(code_pb2.UNAVAILABLE, f"{self._upstream} gave no answer: {error!r:.300}"))
         exchange = Exchange(

@@ -100,6 +100,7 @@ def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple
     played_s = 0.0
     try:
         for case in cases:
+            # requests that overlapped are numbered as they ended, so a case may have begun before the last one
             if case.after_s > played_s:
                 control.advance((case.after_s - played_s) * pace)
                 played_s = case.after_s
@@ -118,6 +119,7 @@ def _differences(case: Case, place: Place, bound: Bindings) -> Iterator[str]:
 
 def _answer_to(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
+    # stored decoded, for people to read
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
     headers = {"Content-Type": "application/json", **authorization(place.token_file)}
     request = urllib.request.Request(place.url.rstrip("/") + path, data=body, headers=headers, method=case.verb)
@@ -158,6 +160,7 @@ def _emulator(url: str) -> Iterator[Place]:
         return
     with tempfile.TemporaryDirectory(prefix="jt-replay-") as folder:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", folder]
+        # a process, as a user runs it: its port and its workers go with it
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:

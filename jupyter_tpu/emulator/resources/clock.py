@@ -85,5 +85,6 @@ class VirtualClock:
         return 0.0 if self._is_paused or self._is_held else self._scale
 
     def _restart_at(self, moment: float) -> None:
+        # each change starts a new straight line, so that no virtual time is lost or gained
         self._start = moment
         self._real_start = self._real_time()

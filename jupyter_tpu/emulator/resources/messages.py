@@ -113,11 +113,13 @@ def rest_types(version: str) -> RestTypes:
     """Return the messages of a version."""
     pool = descriptor_pool.DescriptorPool()
     original = PACKAGES[version].Node.pb().DESCRIPTOR.file
+    # a pool of its own needs its own copy of everything that the file imports
     for dependency in original.dependencies:
         _copy(dependency, pool)
     file = _proto_of(original)
     for message, fields in added_fields()[version].items():
         _extend(file, message, fields)
+    # after the fields: a pool cannot change a file that it has
     pool.Add(file)
     return RestTypes(version, pool)
 

@@ -35,6 +35,7 @@ def name_before(token: str) -> str:
         plain = base64.urlsafe_b64decode(token.encode())
     except (binascii.Error, ValueError):
         plain = b""
+    # the mark tells our tokens from any base64
     if not plain.startswith(_MARK):
         raise bad_field("page_token", "page_token is not valid")
     return plain.removeprefix(_MARK).decode(errors="replace")
@@ -50,4 +51,5 @@ def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token:
 def cut(rest: Sequence[Item], key: Callable[[Item], str], size: int) -> tuple[list[Item], str]:
     """Return the first `size` of the rest, and the token of the page after them or an empty one."""
     head = list(rest[:size])
+    # by name, not by number: items that come or go between two pages shift nothing
     return head, token_after(key(head[-1])) if len(rest) > size else ""

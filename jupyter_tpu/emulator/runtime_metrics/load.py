@@ -40,6 +40,7 @@ class Load:
 
     def read(self) -> Reading:
         """Return the load since the last call, or over `WINDOW_S` if that is long ago."""
+        # gRPC calls from several threads; two samples at once would halve each other's window
         with self._lock:
             sample = self._new_sample()
         return Reading(

@@ -82,6 +82,7 @@ def message_class(name: str) -> Any:
 @functools.cache
 def _pool() -> Any:
     pool = descriptor_pool.DescriptorPool()
+    # the pool is empty: even protobuf's own types must be added
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(_file("tpu_telemetry.proto", TELEMETRY, _TELEMETRY_MESSAGES, []))
     needed = ["google/protobuf/timestamp.proto", "tpu_telemetry.proto"]
@@ -103,6 +104,7 @@ def _field(line: str, package: str) -> Any:
     number, name, kind = line.split()
     label = _Field.LABEL_REPEATED if kind.endswith("*") else _Field.LABEL_OPTIONAL
     field = _Field(number=int(number), name=name, label=label)
+    # every message here has at most one oneof
     if kind.endswith("?"):
         field.oneof_index = 0
     kind = kind.rstrip("*?")

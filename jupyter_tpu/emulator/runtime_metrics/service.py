@@ -36,6 +36,7 @@ def main(arguments: list[str]) -> int:
     """Serve until the holder ends; return the exit status. `arguments`: folder of the chips, pid of the holder."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
+    # forked before gRPC has threads
     if os.fork():
         return 0  # the holder waits for this process, and never sees the service as its child
     chips, port = read_chips(folder)
@@ -67,6 +68,7 @@ def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Met
         if request.metric_name not in readings.supported(chips):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
         script = laid_down(folder)
+        # until the client gives up or the test lifts it
         while script is not None and script.lie == "hang" and context.is_active():
             time.sleep(LOOK_FOR_SCRIPT_S)
             script = laid_down(folder)

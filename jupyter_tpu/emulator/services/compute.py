@@ -101,10 +101,12 @@ class Compute:
         shapes.check_shape(call.body, _SHAPE, "metadata")
         items = {item.get("key", ""): item.get("value", "") for item in call.body.get("items") or ()}
         check_items(items, len(call.body.get("items") or ()))
+        # last: a malformed request is refused as such, even with a stale fingerprint
         if call.body.get("fingerprint") != self._metadata.fingerprint:
             message = "Supplied fingerprint does not match current metadata fingerprint."
             raise ComputeRefusal(412, message, "conditionNotMet", location="If-Match", locationType="header")
         self._metadata.replace(items)
+        # every worker accepts the project's keys, so all of them read again
         for node in self._cloud.store.nodes():
             self._cloud.workers.update_keys(node)
         return self._done("setMetadata")

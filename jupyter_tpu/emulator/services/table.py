@@ -84,6 +84,7 @@ def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awai
 
 async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> Mapping[str, Any]:
     method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
+    # before the body is read: a caller without permission learns nothing else
     check_allowed(cloud, service, method.permission)
     fields = [name for name in request.query if not name.startswith(_SYSTEM)]
     call = SideCall(
@@ -93,6 +94,7 @@ async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> M
         body=without_nulls(await json_object(request)),
     )
     answer = method.answer(call)
+    # only Monitoring has to wait, for its samples
     return await answer if isinstance(answer, Awaitable) else answer
 
 

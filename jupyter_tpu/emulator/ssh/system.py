@@ -138,6 +138,7 @@ class SystemSshServer:
     async def _serve(self, connection: socket.socket) -> None:
         """Run one sshd for one connection; it ends with the connection."""
         with connection:
+            # sshd expects a blocking descriptor
             connection.setblocking(True)
             server = await asyncio.create_subprocess_exec(
                 str(self._sshd),
@@ -161,6 +162,7 @@ class SystemSshServer:
     def _write_files(self) -> None:
         folder = self._machine.folder
         login = folder / "login"
+        # a script, because ForceCommand takes one line and the environment is long
         login.write_text(self._login_script(), encoding="utf-8")
         login.chmod(0o700)
         config = _CONFIG.format(

@@ -108,9 +108,11 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def _fill_new_columns(self) -> None:
         """Fill the columns of nodes that an older emulator has stored, from their bodies."""
+        # the column is empty only in rows that were there before it
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:
             node = self.node(str(name))
+            # saved again below: an update keeps the columns that are set at creation only
             self._db.execute("delete from nodes where name = ?", (name,))
             self.save_node(node)
 

@@ -38,6 +38,7 @@ class Documents:
 
     def _write(self, documents: Mapping[str, Any]) -> None:
         with self._store.transaction():
+            # all of a kind in one value: there are few, and a reset drops them with the project's facts
             self._setting.write(documents)
 
 

@@ -58,6 +58,7 @@ class Bill:
             "accelerator_type": last.accelerator_type,
             "spot": last.spot,
             "mode": last.mode,
+            # each span is rounded up alone, so the sum of seconds fits the sum of charges
             "ready_seconds": sum(billed_seconds(span, self.now) for span in self.spans),
             "nano_usd": self.nano_usd,
             "usd": _dollars(self.nano_usd),
@@ -106,6 +107,7 @@ class Ledger:
             accelerator_type=node.accelerator_type,
             zone=zone,
             spot=mode == SPOT,
+            # the price of this moment is stored: a later catalogue must not change old bills
             nanos_per_hour=nanos_per_hour(node.accelerator_type, zone, mode),
             started=now,
             mode=mode,

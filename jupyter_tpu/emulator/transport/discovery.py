@@ -151,6 +151,7 @@ def _schema(schemas: dict[str, Any], kind: Descriptor | None) -> str:
         return "Empty"
     name = str(kind.name)
     if name not in schemas:
+        # entered before its fields: messages may refer to themselves
         schemas[name] = {"id": name, "type": "object", "properties": {}}
         schemas[name]["properties"] = {field.json_name: _property(schemas, field) for field in kind.fields}
     return name

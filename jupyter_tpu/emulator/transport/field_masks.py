@@ -58,6 +58,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
     """Read ``a``, ``a/b`` or ``a(b,c)``; raise IndexError for anything else."""
     if words[at] in "(),/":
         raise IndexError
+    # a(b),a(c) selects both
     below: Mask = into.setdefault(words[at], {})
     at += 1
     if at < len(words) and words[at] == "/":
@@ -77,6 +78,7 @@ def masked(value: Any, mask: Mask) -> Any:
         return value
     if isinstance(value, list):
         return [masked(each, mask) for each in value]
+    # a mask below a plain value selects the value
     if not isinstance(value, Mapping):
         return value
     return {
@@ -92,6 +94,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
     """Raise if the mask names a field that messages of this kind lack."""
+    # their fields are not known before there is an answer
     if kind.full_name in _OPEN_KINDS:
         return
     fields = {field.json_name: field for field in kind.fields}

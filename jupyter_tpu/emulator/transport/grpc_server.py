@@ -84,6 +84,7 @@ class GrpcServer:
         )
 
     def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
+        # once per method: it knows nothing of a single call
         view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
         kind = request_class(version, name)
 
@@ -96,6 +97,7 @@ class GrpcServer:
                 await self._send_date(context)
                 return await _abort(context, refusal)
             except WireFault as fault:
+                # without a date: a broken wire sends nothing
                 return await grpc_answer(fault, context, view.shown)
             await self._send_date(context)
             return shown

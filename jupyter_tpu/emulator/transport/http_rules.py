@@ -127,6 +127,7 @@ def _rule(version: str, method: str, verb: str, uri: str, body: str) -> Rule:
     variable = _VARIABLE.search(uri)
     if variable is None:
         raise ValueError(f"an HTTP rule without a variable: {uri}")
+    # no colon: it begins the verb of a custom method
     inner = variable[2].replace("*", "[^/:]+")
     path = f"{re.escape(uri[: variable.start()])}({inner}){re.escape(uri[variable.end() :])}"
     return Rule(version, method, verb, re.compile(path), variable[1], body)

@@ -82,7 +82,7 @@ class Printer:
 
 @recorded(
     "pretty-print",
-    "Answers are printed with two spaces of indentation, unless prettyPrint=false is asked for.",
+    "Answers are printed with two spaces of indentation, unless prettyPrint=false is set.",
     source="answers of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
 )
 def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 200) -> web.Response:

@@ -60,6 +60,7 @@ async def limited_content(request: web.Request) -> bytes:
     """Return the bytes of the body; never more than the limit is held in memory."""
     received = bytearray()
     try:
+        # a body that announces its size is refused without being read
         if (request.content_length or 0) <= LIMIT_BYTES:
             async for chunk in request.content.iter_chunked(65_536):
                 received += chunk
@@ -144,6 +145,7 @@ def _sentence(error: json.JSONDecodeError, text: str) -> str:
 
 def _sentence_of(error: json.JSONDecodeError, text: str) -> str:
     if error.msg == "Expecting ',' delimiter":
+        # an approximation: Python's parser does not say in what it was
         inside_object = text.rfind("{", 0, error.pos) > text.rfind("[", 0, error.pos)
         return "Expected , or } after key:value pair." if inside_object else "Expected , or ] after array value."
     if error.msg == "Expecting value" and text[error.pos : error.pos + 1].isalpha():

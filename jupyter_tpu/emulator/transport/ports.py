@@ -1,4 +1,4 @@
-"""Chooses the ports of the endpoints: those asked for, else those of the last run on the same state, else free ones.
+"""Chooses the ports of the endpoints: the requested ones, else those of the last run on the same state, else free ones.
 
 Clients store an endpoint under the name of a cloud, so it should survive a restart.
 """
@@ -15,7 +15,7 @@ _GRPC, _REST = "grpc_port", "rest_port"
 
 
 class PortUnusable(Exception):
-    """A port that was asked for cannot be listened on."""
+    """A requested port cannot be listened on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def chosen_ports(asked: Ports, saved: Ports) -> Ports:
     """Return the ports to listen on.
 
     Raises:
-        PortUnusable: a port that was asked for is taken.
+        PortUnusable: a requested port is taken.
     """
     for port in (asked.grpc, asked.rest):
         _try(port)

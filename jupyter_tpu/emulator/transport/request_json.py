@@ -125,6 +125,7 @@ class Reading:
             return None
         if not _is_leaf(found):
             return self._nested(found.message_type, value, at)
+        # Google's parser words this by the field's parent, unlike a wrong scalar
         if isinstance(value, dict | list):
             self.invalid_value(at.rpartition(".")[0], proto_name(found), "Starting an object on a scalar field")
             return None
@@ -163,6 +164,7 @@ class Reading:
             return False
         if dot:
             return self._bind(rest, texts, found.message_type, read.setdefault(found.json_name, {}))
+        # a query cannot say whether a parameter is a list
         value = texts if found.is_repeated else texts[-1]
         self._read(found, name, value, "", read)
         return True
@@ -237,6 +239,7 @@ def _boolean(value: Any) -> bool:
 def _integer(found: FieldDescriptor, value: Any) -> int:
     _, least, most = _INTEGERS[found.type]
     is_text = isinstance(value, str) and re.fullmatch(r"[+-]?[0-9]{1,20}", value) is not None
+    # 1.0 is a whole number in JSON
     is_whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
     if not (is_text or is_whole) or not least <= int(value) <= most:
         raise _Wrong(quoted(value))
@@ -247,6 +250,7 @@ def _enum(found: FieldDescriptor, value: Any) -> int:
     """The number of an enum's value, given by name in any case or by number."""
     numbers = {each.name: each.number for each in found.enum_type.values}
     if isinstance(value, str):
+        # protobuf's parser accepts names in any case, with hyphens
         name = value.upper().replace("-", "_")
         if name in numbers:
             return int(numbers[name])

@@ -92,6 +92,7 @@ class RestServer:
         fields = printer.fields(answer)
         if rule.version == V1:
             _without_configurations(fields)
+        # on the printed JSON, because no message has these fields
         QueuedResourceQuirks(self._cloud.switches, self._cloud.project, PROJECT_NUMBER).show(fields)
         return fields
 
@@ -125,6 +126,7 @@ async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
     fields = canonical(fields, version, rule.method)
     if mask is not None:
         fields["updateMask"] = mask_paths(mask)
+    # last: the path wins over a name in the body
     _set(fields, rule.variable, found.value)
     return versions.asked_in_json(version, rule.method, fields)
 
@@ -194,6 +196,7 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse web pages, across origins as well as by a host name that points to loopback (DNS rebinding)."""
+    # a page can resolve its own name to 127.0.0.1, but cannot forge the Host header
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
     if is_of_page or host not in ("127.0.0.1", "localhost"):
@@ -236,6 +239,7 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # even where none is required, a token of a worker is checked: an expired one must fail as on the real API
         header, method = request.headers.get("Authorization", ""), _full_method(request)
         try:
             if is_asked() and not _needs_none(request):

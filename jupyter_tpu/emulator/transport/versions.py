@@ -60,6 +60,7 @@ def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
     `updateMask` is a list.
     """
     paths = fields.pop("updateMask", None)
+    # first: the core knows v2's names only
     _old_names(fields)
     version_of_class = V2 if _is_of_v2(method) else V2ALPHA1
     request = request_class(version_of_class, method)()
@@ -67,6 +68,7 @@ def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
     json_format.ParseDict(known, request)
     if paths is not None:
         request.update_mask.CopyFrom(field_mask_pb2.FieldMask(paths=paths))
+    # only what belongs to the resource is stored; the request's own extras are read here
     of_resource = extras.get(RESOURCES.get(method, ""), {})
     request_id = fields.get("requestId", "")
     return ApiRequest(method=method, request=request, version=version, extras=of_resource, request_id=request_id)
@@ -137,6 +139,7 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
     if not all(isinstance(each, dict) for each in value):
         return value, None
     parts = [split(each, found.message_type) for each in value]
+    # aligned with the list, empty where an item has none, so that they can be merged by index
     rest = [extra for _, extra in parts]
     return [mine for mine, _ in parts], rest if any(rest) else None
 

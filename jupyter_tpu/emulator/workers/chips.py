@@ -67,6 +67,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
         first_chip=worker_id * kind.chips_per_worker,
         count=kind.chips_per_worker,
         devices_per_chip=kind.jax_devices // kind.chips,
+        # the catalogue has the memory of all chips; v2 and v3 split a chip between two devices
         hbm_bytes_per_device=kind.hbm_gib_total * GIB // kind.jax_devices,
     )
 
@@ -120,7 +121,9 @@ def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     for name in names:
         path = folder / "dev" / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        # an existing file stays: a process may have it open
         path.touch(mode=0o600)
+    # one file for all processes of the worker: `emulated_tpu` runs without this package
     described = {"chips": asdict(chips), "port": port, "device_files": names, "service": _service()}
     (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
     return {
@@ -206,6 +209,7 @@ def is_held(folder: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
+        # tests without taking it, so a process that starts now is not refused
         os.lockf(lock, os.F_TEST, 0)
     except OSError:
         return True

@@ -56,6 +56,7 @@ class Machine:
         """Return the environment of a clean login."""
         user = user or getpass.getuser()
         return {
+            # first, so that nothing of the emulator's own environment overrides the worker's
             **passed_on_settings(),
             "HOME": str(self.home),
             "USER": user,
@@ -68,6 +69,7 @@ class Machine:
             "TPU_WORKER_ID": str(self.worker_id),
             "JUPYTER_TPU_EMULATED": "1",
             **self.variables,
+            # last: no setting may hide the mark by which processes are found
             TOKEN_VARIABLE: self.token,
         }
 
@@ -95,6 +97,7 @@ class Door(Protocol):
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
     """Return the machine in this folder; create it if it is new."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
+    # also if it existed: other users must not read what notebooks write
     (folder / "home").chmod(0o700)
     return Machine(
         folder=folder,
@@ -114,6 +117,7 @@ def places_below(folder: Path) -> Iterator[Path]:
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:
+            # keeps os.walk out of the home
             folders.clear()
             yield Path(place)
 

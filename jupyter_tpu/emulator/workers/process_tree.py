@@ -43,6 +43,7 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
             raise TimeoutError(f"still alive after SIGKILL: {[process.pid for process in victims]}")
         for process in victims:
             _kill(process)
+        # real seconds; SIGKILL takes effect within milliseconds
         time.sleep(0.01)
 
 

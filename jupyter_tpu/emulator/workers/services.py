@@ -68,6 +68,7 @@ class WorkerServices:
         folder = chips_folder(self._machine.folder)
         described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
         self._metrics_port = chips.keep_port(folder, self._surroundings.metrics_port)
+        # before any login, since a process gets its environment once
         self._machine.variables.update(chips.lay_out(folder, described, self._metrics_port.number))
         try:
             address = f"{LOOPBACK}:{await self._start_metadata()}"
@@ -108,6 +109,7 @@ class WorkerServices:
         """Return what the metadata server shows, as it is now."""
         cloud = self._surroundings.cloud
         name = self.node_name
+        # as it is now; the node at the start serves if it was deleted meanwhile
         node = (cloud.store.node(name) if cloud is not None else None) or self._node
         return WorkerFacts(
             node=node,

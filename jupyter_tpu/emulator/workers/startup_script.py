@@ -28,6 +28,7 @@ async def run_startup_script(machine: Machine, script: str) -> None:
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
     path.chmod(0o700)
+    # appended: the output of earlier boots stays
     with (machine.home / LOG).open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             *(SHELL, "-c", str(path)),

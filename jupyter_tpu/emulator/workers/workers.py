@@ -172,6 +172,7 @@ class Workers:
         if node.state != State.READY or worker_id >= len(workers):
             return []
         worker = workers[worker_id]
+        # 0 while a fault has closed it
         port = worker.door.port if worker.door else 0
         return [
             ("hostkeys", "ssh-ed25519", worker.published_key),
@@ -242,6 +243,7 @@ class Workers:
             await _shut_down(worker)
             raise
         _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.door.port)
+        # when logins are possible, as on a real VM; the node does not wait for it
         self._run_startup_script(machine, node.metadata.get("startup-script", ""))
         return worker
 

@@ -60,6 +60,7 @@ def bigquery_service(cloud: Cloud) -> SideService:
     """Return the service with its one method."""
     return SideService(
         name="bigquery",
+        # all of BigQuery, so that what is not served is refused in its own words
         owns=r"bigquery/v2/.*",
         methods=(
             Method(
@@ -110,6 +111,7 @@ class BigQuery:
         if call.parts["project"] != self._cloud.project:
             raise _denied(_RUN, call.parts["project"])
         sql = str(call.body.get("query", ""))
+        # the queries are compared with the table's name taken out, since it is the user's
         named = _TABLE.search(sql)
         # letter by letter: a changed query of the product must fail here rather than be guessed at
         answer = self._answers().get(sql.replace(named[1], "{table}", 1) if named else "")
@@ -134,6 +136,7 @@ class BigQuery:
     def _exported(self, parameters: Mapping[str, str]) -> list[Exported]:
         """Return the rows of the project in the parameters, from that day on."""
         now, switches = self._cloud.clock.now(), self._cloud.rules.project.switches
+        # an export holds all projects of a billing account; the others have no rows here
         if parameters["project"] != self._cloud.project:
             return []
         rows = exported(self._cloud.ledger.bills(now), now, switches.promotional_credit_usd)
@@ -145,6 +148,7 @@ class BigQuery:
             key = (row.day, row.service, row.sku, "USD")
             cost, credit = sums.get(key, (0, 0))
             sums[key] = (cost + row.cost, credit + row.credit)
+        # the column `exported`: until when the rows are complete
         until = datetime.fromtimestamp(self._cloud.clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return _COST_COLUMNS, [(*key, _dollars(sums[key][0]), _dollars(sums[key][1]), until) for key in sorted(sums)]
 

@@ -134,6 +134,7 @@ class Budgets:
         shapes.check_shape(body, _SHAPE, "budget")
         check_budget(body)
         budget = _filled_in({key: value for key, value in body.items() if value is not None}, self._cloud.project)
+        # after the defaults: a client that sends back what it got must match
         budget["etag"] = etag_of(budget)
         self._documents.save(name, budget)
         return budget
@@ -142,6 +143,7 @@ class Budgets:
 def check_budget(body: Mapping[str, Any]) -> None:
     """Raise for the first rule that a budget breaks."""
     amount = body.get("amount") or {}
+    # a oneof in the proto: exactly one kind of amount
     if len(amount) != 1:
         raise invalid_argument("budget.amount must have specifiedAmount or lastPeriodAmount.", "budget.amount")
     if (amount.get("specifiedAmount") or {}).get("currencyCode", "USD") != "USD":
@@ -215,6 +217,7 @@ def _filled_in(budget: Mapping[str, Any], project: str) -> dict[str, Any]:
     filters.setdefault("creditTypesTreatment", "INCLUDE_ALL_CREDITS")
     own = (f"projects/{project}", f"projects/{PROJECT_NUMBER}")
     if "projects" in filters:
+        # Google writes projects by number, however they were given
         filters["projects"] = [own[1] if name in own else name for name in filters["projects"]]
     rules = [{"spendBasis": "CURRENT_SPEND", **rule} for rule in budget.get("thresholdRules") or ()]
     return {

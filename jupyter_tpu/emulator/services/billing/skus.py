@@ -59,6 +59,7 @@ def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
     """Return the TPU SKUs of a service by id, each with its newest price."""
     newest: dict[str, Mapping[str, Any]] = {}
     prices = accelerators.catalogue()["prices"]
+    # by date, so that the newest row of a SKU is the last; equal dates by price, to be repeatable
     for row in sorted(prices, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"])):
         for sku in _skus_of_row(row):
             newest[f"{sku['description']} {sku['serviceRegions']}"] = sku
@@ -108,6 +109,7 @@ def _legacy_description(row: Mapping[str, Any]) -> str:
 def _sku(row: Mapping[str, Any], service: str, description: str, regions: list[str]) -> Mapping[str, Any]:
     is_legacy = service == CLOUD_TPU
     price = Decimal(str(row["usd_per_chip_hour"])) * (_CHIPS_PER_DEVICE if is_legacy else 1)
+    # an id that was seen on the real service is used
     sku_id = row.get("sku") or _made_up_id(description, regions)
     usage_type = "OnDemand" if is_legacy else _USAGE_TYPES.get(row["mode"], "OnDemand")
     return {
@@ -140,6 +142,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
                     "unitPrice": {
                         "currencyCode": "USD",
                         "units": str(units),
+                        # Decimal, because nanos of a binary fraction would be off by one
                         "nanos": int((price - units) * 10**9),
                     },
                 }
@@ -150,6 +153,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
             "baseUnitConversionFactor": 3600,
         },
         "currencyConversionRate": 1,
+        # a row that is dated by month or not at all gets a plausible day
         "effectiveTime": f"{as_of[:10] if as_of[4:5] == '-' else '2025-01-01'}T00:00:00Z",
     }
 

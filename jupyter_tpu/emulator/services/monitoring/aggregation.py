@@ -90,6 +90,7 @@ def aggregated(found: Iterable[Series], how: Aggregation, end: float) -> list[Se
 def _aligned(series: Series, how: Aggregation, end: float) -> Series:
     periods: dict[int, list[float]] = {}
     for moment, value in series.points:
+        # counted back from the end of the interval, as Cloud Monitoring aligns
         periods.setdefault(int((end - moment) // how.period_s), []).append(value)
     fold = _FOLDS[how.aligner]
     points = tuple((end - number * how.period_s, fold(values)) for number, values in periods.items())
@@ -114,6 +115,7 @@ def _one_of(members: list[Series], how: Aggregation) -> Series:
     values: dict[float, list[float]] = {}
     for series in members:
         for moment, value in series.points:
+            # aligned series share their moments, so values of one moment are reduced together
             values.setdefault(moment, []).append(value)
     first, fold = members[0], _FOLDS[how.reducer]
     return Series(

@@ -114,6 +114,7 @@ class _Parser:
             holds = _equality(operator, value)
         else:
             raise _broken("a comparison lacks its value")
+        # last, so that a malformed filter is refused as malformed
         if operator not in ("=", "!=", ":"):
             raise _broken(f"the operator {operator} is not supported")
         return (lambda series: not holds(read(series))) if operator == "!=" else (lambda series: holds(read(series)))
@@ -174,6 +175,7 @@ def _function(name: str, arguments: list[str]) -> Callable[[str], bool]:
         "has_substring": lambda value: first in value,
         "one_of": lambda value: value in arguments,
     }
+    # compiled once, and refused here if it is no expression
     if name == "monitoring.regex.full_match":
         pattern = _regex(first)
         return lambda value: pattern.fullmatch(value) is not None

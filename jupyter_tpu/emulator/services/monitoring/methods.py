@@ -79,8 +79,10 @@ class Monitoring:
         holds = parse_filter(_required(call, "filter"))
         start, end = _interval(call)
         how = aggregation_of(call)
+        # a request sees the present, not what was true ten seconds ago
         await self._samples.take()
         found = [_within(each, start, end) for each in self._all_series() if holds(_parts(each))]
+        # series without points in the interval do not exist for a reader
         shown = aggregated((each for each in found if each.points), how, end)
         return page(
             call,
@@ -102,6 +104,7 @@ class Monitoring:
             for metric in worker_metrics():
                 points: dict[str, list[tuple[float, float]]] = {}
                 for sample in samples:
+                    # one series per chip: the sample has a value for each
                     for label, value in (metric.values(sample) if metric.values else {}).items():
                         points.setdefault(label, []).append((sample.moment, value))
                 for label, found in points.items():

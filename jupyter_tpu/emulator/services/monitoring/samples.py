@@ -111,6 +111,7 @@ class Samples:
         async with self._one_at_a_time:
             watched = self._watched()
             is_fresh = time.monotonic() - self._sampled_at < FRESH_S
+            # a worker that has just come up has no sample yet, however fresh the others are
             if not is_fresh or any(each.key not in self._samples for each in watched):
                 await self._sample_all(watched)
                 self._sampled_at = time.monotonic()
@@ -128,6 +129,7 @@ class Samples:
         if not watched:
             return
         now = self._cloud.clock.now()
+        # one walk over all processes for all workers: it is the expensive part
         running = await asyncio.to_thread(processes_by_token, {each.token for each in watched})
         sampling = (asyncio.to_thread(self._sample, each, running[each.token], now) for each in watched)
         for each, sample in zip(watched, await asyncio.gather(*sampling), strict=True):
@@ -153,6 +155,7 @@ class Samples:
     def _sample(self, watched: Watched, processes: list[psutil.Process], now: float) -> Sample:
         cpu_time = _CpuTime(time.monotonic(), sum(_cpu_s(process) for process in processes))
         before = self._cpu_times.get(watched.key)
+        # CPU time is a counter: the percentage needs the sample before
         self._cpu_times[watched.key] = cpu_time
         chips = accelerator_reading(watched.folder / "chips")
         return Sample(

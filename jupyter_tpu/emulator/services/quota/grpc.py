@@ -62,6 +62,7 @@ def _handler(
         try:
             token(context, f"{package(version)}.CloudQuotas.{name}")
             request = message_in(sent, kind)
+            # through the REST form, so that both transports have one implementation
             method, call = call_of(service, version, ROUTES[name], request)
             check(service, method.permission)
             return as_message(version, ROUTES[name].answer, method.answer(call))

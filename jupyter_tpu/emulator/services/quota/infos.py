@@ -87,6 +87,7 @@ def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
     """Return a ``QuotaInfo``."""
     quota = limits.quota
     own = [_dimensions_info([place], value, {quota.scope: place}) for place, value in sorted(limits.others.items())]
+    # the entry without dimensions comes last and stands for all other places
     rest = limits.places_with_default
     return {
         "name": f"{parent}/quotaInfos/{quota}",

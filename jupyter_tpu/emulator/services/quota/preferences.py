@@ -96,6 +96,7 @@ class QuotaPreferences:
         parent, preference = self._parent(call), call.parts["preference"]
         shapes.check_shape(call.body, _SHAPE, "quota_preference")
         old = self._documents.get(preference)
+        # then a patch creates, as the proto documents
         if old is None and call.flag("allowMissing"):
             return self._make(parent, preference, call)
         current = self._shown(parent, preference)
@@ -110,6 +111,7 @@ class QuotaPreferences:
         quota = _quota_of(call.body)
         dimensions = _dimensions_of(call.body, quota)
         for name, other in self._documents.all().items():
+            # two preferences for one place would contradict each other
             if (other["quotaId"], other["dimensions"]) == (str(quota), dimensions):
                 raise taken(f"{parent}/quotaPreferences/{name}")
         document = {
@@ -148,6 +150,7 @@ class QuotaPreferences:
         quota, wanted = parse_quota_id(document["quotaId"]), _preferred_value(document)
         here = self._places(quota, document, preference)
         current = min((self._limits.limit(quota, place) for place in here), key=_size, default=0)
+        # a request for less needs no review
         verdict = "grant" if _size(wanted) <= _size(current) else self._verdict
         decided = {
             **document,
@@ -159,6 +162,7 @@ class QuotaPreferences:
             "reconciling": verdict == "hold",
             "updateTime": timestamp(self._cloud.clock.now()),
         }
+        # validateOnly answers what would happen, and stores nothing
         if not is_trial:
             self._documents.save(preference, decided)
             for place in here if verdict == "grant" else ():

@@ -97,6 +97,7 @@ def message_class(version: str, name: str) -> Any:
 def _pool(version: str) -> Any:
     pool = descriptor_pool.DescriptorPool()
     file = descriptor_pb2.FileDescriptorProto(name="cloudquotas.proto", package=package(version), syntax="proto3")
+    # the pool is empty: even protobuf's own types must be added
     for known in (timestamp_pb2, wrappers_pb2, field_mask_pb2):
         pool.AddSerializedFile(known.DESCRIPTOR.serialized_pb)
         file.dependency.append(known.DESCRIPTOR.name)

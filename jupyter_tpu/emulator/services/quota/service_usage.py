@@ -91,10 +91,12 @@ class ServiceSwitches:
         def answer(call: SideCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))
             service = _known(call.parts["service"])
+            # the same switch by which the core refuses calls (E9)
             if service == SERVICE:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
                 self._cloud.timeline.arm()
+            # the emulator would have to stop serving it
             elif not is_on:
                 raise invalid_argument(f"The emulator cannot turn {service} off.", "name")
             return self._done(is_on, self._shown(project, service))
@@ -105,6 +107,7 @@ class ServiceSwitches:
         api = "google.api.serviceusage.v1"
         kind = "EnableServiceResponse" if is_on else "DisableServiceResponse"
         name = f"operations/{'acat' if is_on else 'acds'}.p2-{PROJECT_NUMBER}-{secrets.token_hex(16)}"
+        # only the last one is stored: clients read it right after the call
         self._operations = {
             name: {
                 "name": name,

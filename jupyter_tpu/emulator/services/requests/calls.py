@@ -184,6 +184,7 @@ def page(
     """Return one page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
     size, after = _page_size(call), _name_before(call)
     keys = [key(item) for item in items]
+    # an item that is gone cannot be continued from
     if after and after not in keys:
         raise invalid_argument("The page token is not valid.", "pageToken")
     start = keys.index(after) + 1 if after else 0
