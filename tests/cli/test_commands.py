@@ -215,7 +215,7 @@ def test_stopping_a_node_says_when_it_cannot_be_started_again(terminal: Terminal
         question, _, done = said.partition("[y/N]")
         assert truth in question
         assert f"brief is stopped. {truth}" in done
-        assert "create the node anew" in terminal.tpu("start", "brief").stderr
+        assert "create the node again" in terminal.tpu("start", "brief").stderr
     finally:
         terminal.tpu("delete", "brief", "--yes", *HERE)
 

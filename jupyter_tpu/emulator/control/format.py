@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-NANOS = 10**9
+NANOS = 10**9  # nano-dollars per dollar
 
 
 def last_part(name: str) -> str:

@@ -15,6 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 PACKAGE = "tpu.monitoring.runtime"
 SERVICE = f"{PACKAGE}.RuntimeMetricService"
 TELEMETRY = "tpu_telemetry"
+# values of the enums in tpu_telemetry.proto
 TENSOR_CORE = 1
 TENSOR_CORE_SEQUENCER = 1
 

@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 GIB = 2**30
 # generations whose device files are /dev/accel* (tpu-info, see `device_files`)
 _WITHOUT_VFIO = ("v2", "v3", "v4")
-_PACKAGE_ROOT = Path(__file__).parents[3]
+_PACKAGE_ROOT = Path(__file__).parents[3]  # the folder that `import jupyter_tpu` needs on the path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
