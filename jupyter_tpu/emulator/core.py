@@ -220,12 +220,14 @@ class Cloud:
         # the order of the refusals is assumed (behaviour `refusal-order`)
         handler = self._handlers.get(asked.method)
         if handler is None:
+            # a method of the real API that the emulator lacks: it has a rule, but no handler
             raise errors.unimplemented(asked.method)
         self._check_zone(asked.method, asked.request)
         self.rules.admission.check_call(asked.method, target_of(asked.request))
         # one transaction: a refusal half-way leaves nothing behind
         with self.store.transaction(), self.operations.planned(plan, asked.version):
             answer = self._answer_once(handler, asked)
+        # a read changes nothing that is due
         if not asked.method.startswith(READING):
             self.timeline.arm()
         return answer
@@ -283,6 +285,7 @@ class Cloud:
             "DeleteOperation": self.operations.delete_operation,
         }
         return {
+            # the simple handlers need nothing but the request; the others also its version and extras
             **{method: of_request(handler) for method, handler in handlers.items()},
             "CreateNode": nodes.create_node,
             "UpdateNode": nodes.update_node,

@@ -74,7 +74,9 @@ class Effects:
         if node is None:
             await self._make_nothing(operation)
         elif operation.verdict is not None:
+            # a scripted fault, or flex-start where it is not offered
             self._fail(operation, operation.verdict)
+        # due for the first time: the chips are looked for
         elif operation.ready_at is not None:
             self._place(node, operation)
         else:

@@ -62,6 +62,7 @@ class AccessTokens:
             Refusal: it is forged or expired (401), or lacks the scope (403).
         """
         token = bearer(authorization)
+        # any other bearer token is accepted (behaviour `foreign-tokens`)
         if not is_of_worker(token):
             return
         claims = self._claims(token.removeprefix(_PREFIX))
@@ -130,6 +131,7 @@ def _info(reason: str, method: str) -> error_details_pb2.ErrorInfo:
 
 
 def _text(data: bytes) -> str:
+    # without padding, so that a token has no character that a header must quote
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
@@ -137,4 +139,5 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except binascii.Error:
+        # not ours; its signature is wrong anyway
         return b"{}"

@@ -93,7 +93,9 @@ class ScriptedFaults:
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
+        # for a create the name of the new resource, so that a fault can target it before it exists
         target = made_by(method, request)
+        # a call on an operation can also be targeted by the node that it works on
         operation = self._store.operation(target)
         return Call(
             method=method,

@@ -22,6 +22,7 @@ UNKNOWN_ENUM = 99
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
     """Return the answer to ListNodes or GetNode as a reader sees it who is `fault.seconds` behind."""
+    # the reader sees the list of nodes as it was at this moment
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":
         return _without_young(perform(), since)
@@ -86,6 +87,7 @@ def moved_in_time(answer: Message, seconds: float) -> Message:
 def _move(message: Any, nanos: int) -> None:
     if isinstance(message, timestamp_pb2.Timestamp):
         message.FromNanoseconds(message.ToNanoseconds() + nanos)
+    # operations carry the resource packed: its timestamps must move too
     elif isinstance(message, any_pb2.Any):
         inner = _unpacked(message)
         if inner is not None:
@@ -126,6 +128,7 @@ def with_unknown_states(answer: Message) -> Message:
 def _set_unknown_states(message: Any) -> None:
     state = message.DESCRIPTOR.fields_by_name.get("state")
     if state is not None and state.enum_type is not None:
+        # proto3 keeps numbers that an enum lacks, as a newer server would send them
         message.state = UNKNOWN_ENUM
     for part in _parts(message):
         _set_unknown_states(part)

@@ -37,13 +37,16 @@ CONTROLS = frozenset(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a tool, or else the emulator; return the exit status."""
+    # a process whose standard streams are closed would fail at its first line of output
     open_missing_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # imported only here: the emulator itself needs gRPC, the commands that steer it do not
     if arguments and arguments[0] in CONTROLS:
         from jupyter_tpu.emulator.cli import table
 
         return table.main(arguments)
     tool = TOOLS.get(arguments[0]) if arguments else None
+    # without a known word, the options are those of the emulator itself
     module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")
     status: int = module.main(arguments[1:] if tool else arguments)
     return status

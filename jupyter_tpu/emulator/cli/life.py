@@ -89,6 +89,7 @@ def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
         "idle_s": options.idle,
         "lie": options.lie,
     }
+    # options that were not given stay out of the request: without any, the control API measures again
     given = {name: value for name, value in metrics.items() if value is not None}
     return control.lay_down_metrics(options.node, options.worker, **given)
 
@@ -120,6 +121,7 @@ def duration(text: str) -> float:
 
 
 def _clock(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    # before a jump: --pause --advance must not let time run in between
     if options.pause or options.resume:
         control.pause() if options.pause else control.resume()
     if options.scale is not None:
@@ -138,6 +140,7 @@ def _reset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _reset(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    # scripts must confirm too: a reset cannot be undone
     if not options.yes:
         raise BadValue("A reset deletes all emulated nodes, their workers and their files; confirm with --yes.")
     control.reset()

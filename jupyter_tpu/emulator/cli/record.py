@@ -85,6 +85,7 @@ def main(argv: Sequence[str]) -> int:
 async def _serve(upstreams: Sequence[str], recording: Recording, options: argparse.Namespace) -> None:
     stopping = told_to_stop()
     async with contextlib.AsyncExitStack() as stack:
+        # consecutive ports, so that one number names them all
         ports = [options.port + index if options.port else 0 for index in range(len(upstreams))]
         served = {
             upstream: await stack.enter_async_context(serving(upstream, recording, port))

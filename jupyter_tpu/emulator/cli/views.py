@@ -75,6 +75,7 @@ def _format_queued(queued: Mapping[str, Any]) -> str:
 
 def fault_words(fault: Mapping[str, Any]) -> str:
     """Return a fault such as ``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1 of 1 call``."""
+    # `times` is None for kinds that last
     left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
     target = f" for {fault['target']}" if fault["target"] else ""
     seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""

@@ -123,6 +123,7 @@ class ControlRoutes:
     async def set_clock(self, request: web.Request) -> Any:
         """Change how time runs, and jump ahead."""
         settings = fields.checked(await json_object(request), _CLOCK)
+        # the pace first, so that a jump in the same request follows it
         self._cloud.time.run(scale=settings.get("scale"), is_paused=settings.get("paused"))
         if "advance_s" in settings:
             await self._cloud.time.jump(settings["advance_s"])
@@ -170,6 +171,7 @@ class ControlRoutes:
         settings = await json_object(request)
         node, worker_id = fields.text(settings.pop("node")), settings.pop("worker_id", None)
         fault = link_fault_from_json(settings)
+        # by number or all; a worker that does not exist leaves none, which is refused below
         links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
             raise self._no_link(node, worker_id)

@@ -77,6 +77,7 @@ class ControlRules:
     async def set_quota(self, request: web.Request) -> Any:
         """Limit a quota in a zone or region, as it counts; null for no limit."""
         settings = fields.checked(await json_object(request), _QUOTA, required=("quota_id", "limit"))
+        # JSON has no infinity, and the engine writes -1 as Service Usage does
         limit = UNLIMITED if settings["limit"] is None else settings["limit"]
         with self._cloud.store.transaction():
             self._cloud.rules.quotas.set_limit(settings["quota_id"], _place(settings), limit)
@@ -108,6 +109,7 @@ class ControlRules:
     def _stock_out(self, settings: Mapping[str, Any]) -> None:
         pools, zone, family = self._cloud.rules.capacity, settings["zone"], settings.get("family", "")
         chips, for_s = settings.get("chips", 0), settings.get("for_s")
+        # a stock-out leaves the pool as it was; so many chips replace it, for a while or for good
         if not chips:
             pools.stock_out(zone, family, for_s)
             return
@@ -119,6 +121,7 @@ class ControlRules:
         settings = fields.checked(await json_object(request), _PREEMPT, required=("node",))
         node = node_called(self._cloud.store, settings["node"])
         if settings.get("notice_s"):
+            # the workers learn it from their metadata servers
             self._cloud.notices.give(node, settings["notice_s"])
         else:
             await self._cloud.effects.preempt(node)

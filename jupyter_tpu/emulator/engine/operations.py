@@ -128,6 +128,7 @@ class Operations:
 
     def _add(self, verb: str, target: str, **fields: Any) -> Message:
         now = self._clock.now()
+        # an operation lives beside its target
         location = location_of(target)
         operation = OperationRecord(
             name=new_operation_name(location, now),

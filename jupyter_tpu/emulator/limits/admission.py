@@ -42,11 +42,13 @@ class Admission:
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
+        # after the API: a project without it has no permissions to miss
         permission = permission_of(method)
         if is_denied(permission, switches.denied_permissions):
             raise errors.permission_denied(permission, target)
         self._check_location(target)
         if method == "CreateNode":
+            # last: a refused call must not use up the rate
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:

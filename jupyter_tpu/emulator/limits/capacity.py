@@ -93,6 +93,7 @@ class Capacity:
             "zone": zone,
             "family": family,
             "chips": pool.chips(self._now()),
+            # reserved nodes are not counted: their chips are those of reservations
             "used": _chips_in_use(zone, family, occupied),
             "stocked_out": self._now() < until,
             "next_change": pool.next_change(self._now()),

@@ -158,6 +158,7 @@ class Project:
     )
     def __init__(self, facts: Facts) -> None:
         self._setting = Kept(facts, "project:switches")
+        # checked again: a switch of a newer emulator must not come in unnoticed
         self._switches = changed(Switches(), self._setting.read() or {})
 
     @property

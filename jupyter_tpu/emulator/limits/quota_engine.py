@@ -78,6 +78,7 @@ class QuotaEngine:
         self._project = project
         self._setting = Kept(facts, "project:quota_limits")
         rows = self._setting.read() or []
+        # only what was set; the profile gives the rest, so that changing the profile changes it
         self._set: dict[tuple[QuotaId, str], int] = {
             (parse_quota_id(name), place): limit for name, place, limit in rows
         }

@@ -81,6 +81,7 @@ class WorkerFacts:
     @property
     def instance_id(self) -> int:
         """Id of the VM: each worker has its own."""
+        # the API gives a node one number; its VMs need different ones
         return int(self.node.id) + self.worker_id
 
     @property

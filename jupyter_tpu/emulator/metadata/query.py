@@ -76,6 +76,7 @@ def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
 
 def as_json(value: Any) -> Any:
     """Return a value for JSON, without what is made on demand."""
+    # numbered directories are lists in JSON, as the real server shows them
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]
     if isinstance(value, dict):

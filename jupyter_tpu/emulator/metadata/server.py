@@ -162,6 +162,7 @@ class MetadataServer:
     @assumed("guest-attributes-always", "Guest attributes are on, whatever enable-guest-attributes says.")
     async def _change_guest_attribute(self, request: web.BaseRequest, path: str) -> Reply:
         names = path.removeprefix("instance/guest-attributes/").split("/")
+        # a namespace alone cannot be written
         if len(names) != 2 or not all(names):
             return error_page(404, "Not Found", "A guest attribute is NAMESPACE/KEY.")
         value = None if request.method == "DELETE" else (await request.read()).decode(errors="replace")

@@ -62,6 +62,7 @@ def _instance(facts: WorkerFacts) -> dict[str, Any]:
         "description": str(facts.node.description),
         "guest-attributes": Named({space: Named(items) for space, items in facts.guest_attributes.items()}),
         "hostname": f"{facts.hostname}.{facts.zone}.c.{facts.project}.internal",
+        # each worker has an id of its own, although the API shows one for the node
         "id": facts.instance_id,
         "machine-type": f"projects/{facts.project_number}/machineTypes/{_machine_type(facts)}",
         "maintenance-event": _maintenance_event(facts),
@@ -89,6 +90,7 @@ def _service_account(facts: WorkerFacts) -> dict[str, Any]:
 
 def _network_interface(facts: WorkerFacts) -> dict[str, Any]:
     endpoints = facts.node.network_endpoints
+    # a node that is not READY yet has no endpoints
     mine = endpoints[facts.worker_id] if facts.worker_id < len(endpoints) else None
     external = str(mine.access_config.external_ip) if mine is not None else ""
     access = {"0": {"external-ip": external, "type": "ONE_TO_ONE_NAT"}} if external else {}

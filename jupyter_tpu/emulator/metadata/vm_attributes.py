@@ -26,6 +26,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
         "accelerator-type": str(facts.node.accelerator_type),
         "agent-node-name": facts.node_id,
         "agent-worker-number": str(facts.worker_id),
+        # the id of the node, unlike Compute Engine's id of the VM in the tree
         "instance-id": facts.node_id,
         "tpu-env": "".join(f"{name}: '{value}'\n" for name, value in tpu_env(facts).items()),
         "worker-network-endpoints": ",".join(f"unknown:unknown:{address}" for address in addresses),

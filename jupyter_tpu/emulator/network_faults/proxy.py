@@ -80,6 +80,7 @@ class FaultProxy:
         for timer in self._timers:
             timer.cancel()
         self._stop_listening()
+        # a copy: each connection removes itself when it is closed
         closing = list(self._connections)
         for connection in closing:
             connection.reset()
@@ -93,6 +94,7 @@ class FaultProxy:
             self._clear()
         elif fault.verb in LASTING:
             self._start_lasting(fault)
+        # a trap is shared by all connections, so that `times` counts over all of them
         elif fault.verb in WAITING:
             self._set_trap(Trap(fault, fault.times))
         else:
@@ -110,6 +112,7 @@ class FaultProxy:
         self._conditions_changed()
         if fault.for_s:
             loop = asyncio.get_running_loop()
+            # timers that have fired are dropped here, or a long script would collect them
             self._timers = [timer for timer in self._timers if timer.when() > loop.time()]
             self._timers.append(loop.call_later(fault.for_s, self._lift, fault))
 

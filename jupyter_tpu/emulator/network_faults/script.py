@@ -26,6 +26,7 @@ _WITHIN_BYTES = 4000
 def script_from_json(data: Mapping[str, Any]) -> list[Moment]:
     """Parse a script. Raises ValueError or KeyError with what is wrong."""
     timed = sorted(((_at(each), _fault(each)) for each in data["faults"]), key=lambda each: each[0])
+    # moments become pauses, because `play` sleeps between faults
     before = [0.0, *(at for at, _ in timed)]
     return [(at - earlier, fault) for (at, fault), earlier in zip(timed, before, strict=False)]
 

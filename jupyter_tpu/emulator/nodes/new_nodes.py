@@ -46,6 +46,7 @@ class NewNodes:
         kind = validation.check_new_node(asked, location.zone)
         node = _without_output_fields(asked)
         node.name = f"{location}/nodes/{node_id}"
+        # both forms are set, whichever was given: clients read either
         node.accelerator_type = kind.type
         node.accelerator_config.type_ = validation.config_type_of(kind)
         node.accelerator_config.topology = kind.topology
@@ -59,6 +60,7 @@ class NewNodes:
         "asks for them itself).",
     )
     def _fill_in(self, node: NodePb, location: Location) -> None:
+        # unlike the real API (see the behaviour above)
         if not node.HasField("network_config") and not node.network_configs:
             node.network_config.enable_external_ips = True
         if node.HasField("network_config") and "/" not in node.network_config.network:

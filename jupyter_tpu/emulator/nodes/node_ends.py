@@ -36,6 +36,7 @@ class NodeEnds:
         """Give notice; a node that is being maintained ends once it is READY again."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
+            # its end is then an ordinary preemption, announced like any other
             self._notices.give(node)
         is_over = node is None or node.state not in (State.REPAIRING, State.RESTARTING)
         with self._store.transaction():

@@ -71,6 +71,7 @@ class PreemptionNotices:
 
     async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
+        # a node that was stopped, deleted or recreated meanwhile is not preempted
         is_due = node is not None and node.state == State.READY and self.is_given(node)
         with self._store.transaction():
             self._setting.write({other: given for other, given in self._given().items() if other != name})

@@ -234,6 +234,7 @@ class Queue:
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
+        # nodes that the user deletes may be kept by a cancel; those that the service deletes may not
         is_by_service = queued.body.state.state_initiator == Initiator.SERVICE
         return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_by_service)
 
@@ -284,8 +285,10 @@ class Queue:
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:
             self._store.remove_queued(queued.name)
+            # its delete has waited for the last node
             self._operations.finish_waiting(queued.name)
         elif queued.state == QueuedState.PROVISIONING:
+            # none of its nodes came up
             self._fail(queued, queued.verdict or errors.internal_error())
         elif queued.verdict is not None:
             self._fail(queued, queued.verdict)

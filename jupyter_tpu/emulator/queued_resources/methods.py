@@ -74,6 +74,7 @@ class QueuedResources:
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
+        # ``locations/-`` lists all zones
         zone = None if location.is_wildcard else location.zone
         rest = self._store.queued_resources(zone, after=after, limit=size + 1)
         found, token = paging.cut(rest, _name_of, size)
@@ -120,6 +121,7 @@ class QueuedResources:
             raise errors.wrong_state("delete", state_name(queued))
         if self._operations.verdict is not None:
             return self._operations.start("delete", queued.name, queued.state)
+        # its create may still be in flight
         self._operations.abort(queued.name)
         self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
         if not nodes:

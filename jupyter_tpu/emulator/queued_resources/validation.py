@@ -92,6 +92,7 @@ def check_policy(policy: Any, now: float) -> None:
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:
         raise bad_field(f"{field}.{chosen}", f"{chosen} must be positive")
+    # only ends must lie ahead: a request may be valid from a moment that has passed
     if chosen == "valid_until_time" and policy.valid_until_time.ToNanoseconds() <= now * 1e9:
         raise bad_field(f"{field}.{chosen}", "valid_until_time must lie ahead")
     if chosen == "valid_interval":

@@ -79,11 +79,13 @@ class Recording:
 
     def keep(self, upstream: str, exchange: Exchange) -> None:
         """Write an exchange as a case."""
+        # the clock of a recording starts with its first request
         self._first = exchange.began if self._first is None else self._first
         self._number += 1
         case = _case(exchange, self.scrubber, self._number, upstream, exchange.began - self._first)
         try:
             write_case(self.folder, case)
+        # the session matters more than the recording: a full disk must not break it
         except OSError as error:
             self.on_trouble(f"{case.name} cannot be written: {error}")
         else:

@@ -79,6 +79,7 @@ def main(argv: Sequence[str]) -> int:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"No emulator answers at {options.emulator or 'its address'}: {error}")
+    # a closed pipe must not hide differences
     status = write_answer(json.dumps({"cases": found}) + "\n" if options.json else _for_people(found))
     return 1 if any(found.values()) else status
 
@@ -94,6 +95,7 @@ class Place:
 def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Yield each case with the differences of the emulator's answer. Raises OSError if nothing answers."""
     control = EmulatorControl(place.url, place.token_file)
+    # the emulator's project stands for the one that was recorded
     bound: Bindings = {"project-1": str(control.info()["project"])}
     was_paused = control.clock()["paused"]
     control.pause()  # only the cases move the clock, so each run meets the same moments

@@ -108,6 +108,7 @@ class Scrubber:
     def _text(self, value: str, name: str) -> str:
         if name in ("pageToken", "nextPageToken", "page_token"):
             return self._name("token", value) if value else value
+        # by the name of the field, since a password has no form
         if _SECRET_NAME.fullmatch(name) and value:
             return self._name("secret", value)
         if name in ("id", "uid", "uniqueId") and _UID.fullmatch(value):
@@ -116,6 +117,7 @@ class Scrubber:
 
     def text(self, value: str) -> str:
         """Return a text without anything private."""
+        # secrets first: their text may contain what the other patterns match
         for secret in [word for word in self._words if self._words[word].startswith("<secret")]:
             value = value.replace(secret, self._words[secret])
         for kind, pattern in _FOUND:

@@ -110,6 +110,7 @@ def checked(data: Mapping[str, Any], checks: Mapping[str, Check], required: Coll
         ValueError: names the field that is wrong, missing or unknown.
     """
     for name in data:
+        # refused, because a misspelt field would otherwise be ignored silently
         if name not in checks:
             raise ValueError(f"unknown field {name[:50]!r}; fields: {', '.join(checks) or 'none'}")
     for name in required:

@@ -48,6 +48,7 @@ def requests_by_method() -> dict[str, type[Message]]:
     return {name.removesuffix("Request"): message_class(name) for name in names}
 
 
+# assumed (behaviour `allowed-states`), but for PREEMPTED, which can only be deleted
 ALLOWED_IN = {
     "stop": {State.READY},
     "start": {State.STOPPED},

@@ -10,6 +10,7 @@ def target_of(request: Any) -> str:
     fields = request.DESCRIPTOR.fields_by_name
     if "parent" in fields:
         return str(request.parent)
+    # UpdateNode names its node in the body only
     return str(request.name if "name" in fields else request.node.name)
 
 

@@ -31,6 +31,7 @@ def compute_service(cloud: Cloud) -> SideService:
         name="compute",
         owns=r"compute/v1/.*",
         methods=tuple(Compute(cloud).methods()),
+        # Compute Engine's method ids leave out projects and places: compute.instances.list
         unnamed=r"v1/(?:projects/[^/]+/)?(?:(?:global|aggregated|locations/global|(?:zones|regions)/[^/]+)/)?",
         makes="insert",
         has_actions=True,
@@ -181,6 +182,7 @@ def _denied(permission: str, project: str) -> ComputeRefusal:
 )
 def check_items(items: Mapping[str, str], count: int) -> None:
     """Raise for metadata that break a rule; `count` is the number of items as they were sent."""
+    # functions, so that the first broken rule is the one that is named
     rules: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: all(_KEY.fullmatch(key) for key in items), "Metadata keys must match [-_a-zA-Z0-9]{1,127}."),
         (lambda: len(items) == count, "Metadata has duplicate keys."),

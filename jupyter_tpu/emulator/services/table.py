@@ -52,6 +52,7 @@ def google_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
     """Add the routes of these services; call it before any route that takes every path is added."""
+    # one for the whole app: the time series outlive a request
     samples = Samples(cloud)
     for service in google_services(cloud, samples):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))

@@ -73,6 +73,7 @@ class WorkerServer(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Refuse connections of other users of this computer."""
         if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
+            # before anything is exchanged: another user of this computer
             conn.abort()
         self._connection = conn
         self._connections.add(conn)
@@ -92,6 +93,7 @@ class WorkerServer(asyncssh.SSHServer):
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         """Accept the keys that the metadata name for this user."""
+        # compared without the comment, as `machine.key_lines` stores it
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized
 
@@ -108,5 +110,6 @@ class WorkerServer(asyncssh.SSHServer):
 
     def unix_connection_requested(self, dest_path: str) -> bool:
         """Forward Unix sockets below the home and /tmp only."""
+        # resolved first, so that no link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

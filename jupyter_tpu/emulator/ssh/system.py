@@ -128,6 +128,7 @@ class SystemSshServer:
         loop = asyncio.get_running_loop()
         while True:
             connection, peer = await loop.sock_accept(self._socket)
+            # before sshd sees it: another user must not even reach the key exchange
             if not is_own_connection(peer, connection.getsockname()):
                 connection.close()
                 continue
@@ -188,6 +189,7 @@ class SystemSshServer:
 
 def _sftp_line(sshd: Path) -> str:
     """Return the config line for SFTP: OpenSSH has a program for it, which the forced command starts like a login's."""
+    # where distributions put it, relative to sshd
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)
     return next((f"Subsystem sftp {path}\n" for path in programs if path.exists()), "")

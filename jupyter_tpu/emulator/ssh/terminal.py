@@ -40,6 +40,7 @@ class Terminal(asyncio.Protocol):
         self._on_end = on_end
         self._master, slave = pty.openpty()
         loop = asyncio.get_running_loop()
+        # a copy: the transport closes its own, and writing needs one too
         reader = os.fdopen(os.dup(self._master), "rb", buffering=0)
         self._reader, _ = await loop.connect_read_pipe(lambda: self, reader)
         return slave

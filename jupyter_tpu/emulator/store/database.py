@@ -118,6 +118,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def latest_moment(self) -> float | None:
         """Return the latest virtual time that is stored anywhere; None in a new store."""
+        # files of emulators that did not store the time have it in their rows
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
         stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite reads a number from it with an error in the last bit
         return max((float(each) for each in (moment, stored) if each is not None), default=None)
@@ -149,6 +150,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def save_extras(self, name: str, extras: Mapping[str, Any]) -> None:
         """Replace the extras of a node or queued resource."""
+        # no row for an empty value: most resources have none
         if extras:
             self._db.execute("insert or replace into extras values (?, ?)", (name, json.dumps(extras)))
         else:

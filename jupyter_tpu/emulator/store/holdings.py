@@ -55,6 +55,7 @@ def like(kind: Kind) -> NodePb:
     if kind.tier:
         # flex-start uses preemptible quota, as spot does (behaviour `flex-start-quota`)
         setattr(node.scheduling_config, "spot" if kind.tier == "flex" else kind.tier, True)
+    # one network or several: two different fields of a node
     if kind.addresses == 1:
         node.network_config.enable_external_ips = True
     elif kind.addresses:

@@ -18,6 +18,7 @@ def kept_file(path: Path, make: Callable[[], bytes]) -> bytes:
     Raises:
         OSError: it can be neither read nor written; nothing is left of the attempt.
     """
+    # an empty file is left by a crash of an older emulator, which did not write whole files
     if not path.exists() or not path.stat().st_size:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, make())

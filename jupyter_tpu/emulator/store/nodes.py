@@ -64,6 +64,7 @@ class NodeRows:
 
     def remove_node(self, name: str, moment: float = 0.0) -> None:
         """Delete the node and its extras; `removed_nodes` still returns it for a day."""
+        # pruned here: only removals let the table grow
         self._db.execute("delete from removed_nodes where moment < ?", (moment - REMEMBERED_S,))
         self._db.execute(
             "insert or replace into removed_nodes select name, zone, body, ? from nodes where name = ?", (moment, name)

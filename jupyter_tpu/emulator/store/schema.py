@@ -130,10 +130,12 @@ def opened(path: Path) -> sqlite3.Connection:
         # write-ahead log without a sync per commit: a crash of the process loses nothing, and calls stay fast
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
+        # before anything is written to it
         _refuse_newer(db)
         db.executescript(_TABLES)
         _add_columns(db)
         db.executescript(_INDEXES)
+        # last: a file that is half upgraded is upgraded again
         db.execute(f"pragma user_version = {VERSION}")
         # a damaged page would otherwise show only when some call reads it
         (verdict,) = db.execute("pragma quick_check(1)").fetchone()
@@ -151,6 +153,7 @@ def _refuse_newer(db: sqlite3.Connection) -> None:
 
 def _add_columns(db: sqlite3.Connection) -> None:
     for table, columns in _COLUMNS.items():
+        # sqlite cannot add a column only if it is missing
         present = _column_names(db, table)
         for name, kind in columns.items():
             if name not in present:

@@ -97,6 +97,7 @@ def _add_method(resources: dict[str, Any], schemas: dict[str, Any], rule: Rule) 
     rest, _, action = found["rest"].partition(":")
     # every second part is a collection: projects/*/locations/*/nodes/*
     collections = [*found["inner"].split("/")[::2], *filter(None, [rest.strip("/")])]
+    # the name of a method in the document: its custom verb, or what its HTTP verb means
     word = action or _WORDS.get(rule.verb) or ("list" if rest else "get")
     at: dict[str, Any] = {"resources": resources}
     for collection in collections:
@@ -161,6 +162,7 @@ def _property(schemas: dict[str, Any], field: FieldDescriptor) -> dict[str, Any]
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return {"type": "object", "additionalProperties": _property(schemas, message.fields_by_name["value"])}
+    # well-known types are plain texts or objects in JSON
     is_own = message is not None and message.full_name not in _WELL_KNOWN
     one: dict[str, Any] = {"$ref": _schema(schemas, message)} if is_own else _plain_type(field)
     return {"type": "array", "items": one} if field.is_repeated else one

@@ -110,6 +110,7 @@ def _old() -> Iterator[Rule]:
         ("ListOperations", "GET", f"{{name={_LOCATION}}}/operations"),
         ("DeleteOperation", "DELETE", operation),
         ("CancelOperation", "POST", f"{operation}:cancel"),
+        # prefixed, so that they never match a handler of v2
         ("v1.ListNodes", "GET", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.CreateNode", "POST", f"{{parent={_LOCATION}}}/nodes"),
         ("v1.GetNode", "GET", node),

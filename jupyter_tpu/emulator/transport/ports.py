@@ -45,6 +45,7 @@ def chosen_ports(asked: Ports, saved: Ports) -> Ports:
         PortUnusable: a requested port is taken.
     """
     for port in (asked.grpc, asked.rest):
+        # a requested port is tried at once: better to fail than to listen elsewhere
         _try(port)
     reserved = {asked.grpc, asked.rest}
     return Ports(grpc=asked.grpc or _again(saved.grpc, reserved), rest=asked.rest or _again(saved.rest, reserved))

@@ -88,6 +88,7 @@ class Reading:
         return False
 
     def _read(self, found: FieldDescriptor, name: str, value: Any, at: str, read: dict[str, Any]) -> None:
+        # Google names places in proto names, whichever spelling was sent
         place = f"{at}.{proto_name(found)}" if at else proto_name(found)
         if _is_map(found):
             read[found.json_name] = self._map(found, value, place)
@@ -215,6 +216,7 @@ def _scalar(found: FieldDescriptor, value: Any) -> Any:
         return _time(found, value)
     if found.enum_type is not None:
         return _enum(found, value)
+    # before integers: True is an int in Python
     if found.type == FieldDescriptor.TYPE_BOOL:
         return _boolean(value)
     if found.type in _INTEGERS:
@@ -288,6 +290,7 @@ def _wrong_duration(value: Any) -> str:
 def _wrong_timestamp(value: Any) -> str:
     if not isinstance(value, str):
         return f"Invalid data type for timestamp, value is {quoted(value)}"
+    # protobuf's own message for this differs from the front end's
     if not _OFFSET.fullmatch(value):
         return "Illegal timestamp format; timestamps must end with 'Z' or have a valid timezone offset."
     try:

@@ -122,6 +122,7 @@ def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
         mine, rest = _split_value(names.get(name), value)
         if mine is not None:
             known[name] = mine
+        # kept beside, so that REST clients get back what they sent
         if rest:
             extras[name] = rest
         elif name not in names:
@@ -202,6 +203,7 @@ class View:
             return operation
         shown = operations_pb2.Operation()
         shown.CopyFrom(operation)
+        # the type URL must be that of the version, so both are packed again
         shown.metadata.Pack(self.unpacked(operation.metadata, version))
         if operation.HasField("response"):
             shown.response.Pack(self.unpacked(operation.response, version))
@@ -240,6 +242,7 @@ def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
         present = fields.get(name)
         if isinstance(present, dict) and isinstance(value, dict):
             merge(present, value)
+        # lists are aligned by index: extras of disks belong to the disk at their place
         elif isinstance(present, list) and isinstance(value, list) and all(isinstance(each, dict) for each in present):
             for mine, extra in zip(present, value, strict=False):
                 merge(mine, extra)
@@ -257,6 +260,7 @@ def _new_names(fields: Any) -> None:
             each["apiVersion"] = "V2_ALPHA1"
         if "multisliceParams" in each:
             each["multiNodeParams"] = {**each.pop("multisliceParams"), **each.get("multiNodeParams", {})}
+        # down to the nodes, wherever they are in an answer
         for name in ("nodes", "queuedResources", "tpu", "nodeSpec", "node"):
             if name in each:
                 _new_names(each[name])

@@ -85,6 +85,7 @@ def make_full(folder: Path, python: Path) -> Image:
         _write_command(commands / name, [str(python)])
     for name in ("pip", "pip3"):
         _write_command(commands / name, [str(python), "-m", "pip"])
+    # that beside the Python first: it belongs to the same environment
     uv = shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
     if uv:
         _write_command(commands / "uv", [uv])
@@ -115,6 +116,7 @@ def _bare_python(folder: Path, python: Path) -> Path:
     if not interpreter.exists():
         # a venv of a venv would show the packages of the outer one
         base = _ask(python, "import sys; print(sys._base_executable)")
+        # see `_HIDE_SYSTEM_PACKAGES` for the option
         _run([base, "-m", "venv", "--system-site-packages", str(folder)])
         _hide_system_packages(interpreter, folder)
     return interpreter

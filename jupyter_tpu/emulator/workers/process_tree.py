@@ -24,6 +24,7 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
     for process in psutil.process_iter():
         if _token_of(process) in wanted:
             found[process.pid] = process
+            # children may have cleared their environment, and so the token
             found.update({child.pid: child for child in _descendants(process)})
     return list(found.values())
 
@@ -54,6 +55,7 @@ def kill_server(pid: int, token: str) -> None:
     """
     try:
         server = psutil.Process(pid)
+        # frozen first: it must not start another session meanwhile
         server.suspend()
         for child in _descendants(server):
             child.suspend()

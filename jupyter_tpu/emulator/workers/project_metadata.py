@@ -52,6 +52,7 @@ class ProjectMetadata:
 )
 def ssh_keys(node_metadata: Mapping[str, str], project_metadata: Mapping[str, str]) -> str:
     """Return the lines ``user:key`` that a worker accepts: those of its node and, if not blocked, of the project."""
+    # upper or lower case, as Compute Engine reads it
     is_blocked = node_metadata.get("block-project-ssh-keys", "").upper() == "TRUE"
     shared = "" if is_blocked else project_metadata.get("ssh-keys", "")
     return "\n".join(lines for lines in (node_metadata.get("ssh-keys", ""), shared) if lines)

@@ -128,9 +128,11 @@ class WorkerServices:
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
         """Implement `metadata.server.GuestAttributeKeeper`."""
         items = {**self._guests.get(namespace, {}), key: value}
+        # None deletes the key
         kept = {name: text for name, text in items.items() if text is not None}
         guests = {**self._guests, namespace: kept}
         text = json.dumps(guests)
+        # before it is written: a refused value changes nothing
         if len(text) > LARGEST_GUEST_ATTRIBUTES:
             raise ValueError("The guest attributes of this worker are full.")
         _guest_file(self._machine.folder).write_text(text, encoding="utf-8")

@@ -27,6 +27,7 @@ async def run_startup_script(machine: Machine, script: str) -> None:
     """Run the script to its end; cancelling lets it run on."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
+    # executed as a file, so that its first line chooses the interpreter
     path.chmod(0o700)
     # appended: the output of earlier boots stays
     with (machine.home / LOG).open("ab") as log:

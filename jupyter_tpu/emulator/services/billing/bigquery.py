@@ -173,6 +173,7 @@ class BigQuery:
             "jobReference": job,
             "totalRows": str(len(shown)),
             **({"rows": shown} if shown else {}),
+            # nothing is scanned, so no query exceeds maximumBytesBilled
             "totalBytesProcessed": "0",
             "jobComplete": True,
             "cacheHit": False,
@@ -188,6 +189,7 @@ def _parameters(body: Mapping[str, Any]) -> Mapping[str, str]:
     found = {
         str(each.get("name", "")): str((each.get("parameterValue") or {}).get("value", ""))
         for each in body.get("queryParameters", [])
+        # the two queries have no others
         if (each.get("parameterType") or {}).get("type") == "STRING"
     }
     for name in ("project", "since"):

@@ -54,6 +54,7 @@ _SHAPE = {
     "ownershipScope": shapes.one_of("OWNERSHIP_SCOPE_UNSPECIFIED", "ALL_USERS", "BILLING_ACCOUNT"),
 }
 _MOST_NANOS = 999_999_999  # google.type.Money
+# budgets belong to the account, not to a project
 _PARENT = "v1/billingAccounts/{account}/budgets"
 _TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
 
@@ -191,6 +192,7 @@ def _changed(budget: Mapping[str, Any], body: Mapping[str, Any], mask: tuple[str
     changed = dict(budget)
     for path in mask or tuple(body):
         first, *rest = path.split(".")
+        # the mask is checked against the fields, as the body was
         if first not in _SHAPE:
             raise invalid_argument(f"{path[:80]!r} cannot be changed.", "updateMask")
         _replace(changed, body, first, rest)
@@ -240,5 +242,6 @@ def _money(amount: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_of(budget: Mapping[str, Any], scope: str) -> bool:
     """Return whether a budget counts this project; one that names no project counts all."""
+    # a budget without projects counts all of the account
     named = budget.get("budgetFilter", {}).get("projects", [])
     return not scope or not named or scope in named

@@ -81,6 +81,7 @@ class Billing:
     def skus(self, call: SideCall) -> Mapping[str, Any]:
         """Answer ``services.skus.list``."""
         service = call.parts["service"]
+        # the real catalogue has many more; these two sell TPUs
         if service not in _SERVICES:
             raise missing(f"services/{service}")
         if call.query.get("currencyCode", "USD") not in ("USD", ""):

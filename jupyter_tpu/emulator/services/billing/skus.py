@@ -46,6 +46,7 @@ def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | N
     if kind is None or mode not in _FORMS:
         return None
     region = accelerators.region_of(zone)
+    # v2 and v3 have a price for single devices and one for slices
     variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
     row = {"generation": kind.generation, "region": region, "mode": mode, "variant": variant}
     is_legacy = kind.generation in _LEGACY
@@ -99,6 +100,7 @@ def _description(row: Mapping[str, Any]) -> str:
 )
 @assumed("sku-legacy-others", "Other names of that service follow this pattern; it lists no commitments.")
 def _legacy_description(row: Mapping[str, Any]) -> str:
+    # empty: the service lists no such SKU (behaviour `sku-legacy-others`)
     if row["mode"] not in ("on-demand", "spot"):
         return ""
     is_pod = row["generation"] == "v4" or str(row.get("variant", "")).endswith("pod")

@@ -25,6 +25,7 @@ def accelerator_reading(folder: Path) -> dict[str, Mapping[str, float]]:
 
     Empty if no process uses the chips. Blocks.
     """
+    # no service runs then, and a call would only time out
     if not is_held(folder):
         return {}
     _, port = read_chips(folder)

@@ -64,6 +64,7 @@ def aggregation_of(call: SideCall) -> Aggregation:
     reducer = _fold_name(call, "aggregation.crossSeriesReducer", "REDUCE_")
     period = call.query.get("aggregation.alignmentPeriod", "")
     match = re.fullmatch(r"\+?([0-9]{1,9}(?:\.[0-9]{1,9})?)s", period) if period else None
+    # an aligner needs a period; a period alone is checked as well
     if (period or aligner) and (match is None or float(match[1]) < _SHORTEST_S):
         raise invalid_argument("aggregation.alignmentPeriod must be at least 60s.", "aggregation.alignmentPeriod")
     if reducer and not aligner:
@@ -107,6 +108,7 @@ def _reduced(found: list[Series], how: Aggregation) -> list[Series]:
     def group_of(series: Series) -> str:
         return repr([series.metric["type"], *(_label(series, path) for path in how.group_by)])
 
+    # groupby joins neighbours only
     groups = itertools.groupby(sorted(found, key=group_of), key=group_of)
     return [_one_of(list(members), how) for _, members in groups]
 

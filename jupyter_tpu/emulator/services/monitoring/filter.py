@@ -50,6 +50,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         match = _TOKEN.match(text, place)
         if match is None or match.lastgroup is None:
             raise _broken(f"it cannot be read from {text[place : place + 20]!r} on")
+        # single and double quotes mean the same
         kind = "text" if match.lastgroup == "quoted" else match.lastgroup
         yield kind, re.sub(r"\\(.)", r"\1", match[match.lastgroup])
         place = match.end()
@@ -153,6 +154,7 @@ def _reader(selector: str) -> Callable[[Series], str]:
     match = _SELECTOR.fullmatch(selector)
     if match is None:
         raise _broken(f"the selector {selector[:60]!r} is not supported")
+    # `project` is short for the label project_id of the resource
     part, label = match[1] or "resource", match[2]
     if selector == "project":
         label = "project_id"

@@ -134,6 +134,7 @@ class Monitoring:
         usage, limit = quota_metrics()
         now = self._cloud.clock.now()
         for (quota, place), used in sorted(self._limits.used().items(), key=str):
+            # usage exists where there is some, limits exist everywhere (behaviour `monitoring-quota-now`)
             if used:
                 yield _series(usage, {"quota_metric": metric_of(quota)}, self._quota(usage, place), [(now, used)])
         for limits in self._limits.all():
@@ -184,6 +185,7 @@ def _rendered(series: Series, is_short: bool) -> dict[str, Any]:
         "valueType": series.value,
         "unit": series.unit,
     }
+    # newest first, as Cloud Monitoring lists them
     points = [] if is_short else [_point(series, moment, value) for moment, value in sorted(series.points)[::-1]]
     return {**shown, **({"points": points} if points else {})}
 
@@ -220,6 +222,7 @@ def _interval(call: SideCall) -> tuple[float, float]:
         start, end = (moment_of(text) for text in texts)
     except (ValueError, OverflowError) as error:
         raise invalid_argument(f"Field interval is not a time: {str(error)[:80]}", "interval") from error
+    # equal bounds are allowed: such an interval is one moment
     if start > end:
         raise invalid_argument("Field interval.startTime must not be later than interval.endTime.", "interval")
     return start, end

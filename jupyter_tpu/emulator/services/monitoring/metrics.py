@@ -51,6 +51,7 @@ class MetricType:
             "labels": [{"key": label} for label in self.labels],
             "monitoredResourceTypes": [self.resource],
             "launchStage": "GA",
+            # the real service's period; samples here come faster
             "metadata": {"samplePeriod": "60s", "ingestDelay": "0s"},
         }
 

@@ -86,6 +86,7 @@ def call_of(service: SideService, version: str, route: Route, request: Any) -> t
     if "quotaConfig" in body:
         # protobuf does not send 0, so over gRPC a missing value is one of 0 (behaviour `preferred-value-zero`)
         body["quotaConfig"].setdefault("preferredValue", "0")
+    # as a client of REST would have written them
     query = {name: _as_text(value) for name, value in fields.items()}
     lists = {name: list(map(_as_text, value)) for name, value in fields.items() if isinstance(value, list)}
     return method, SideCall(parts=parts, query=query, lists=lists, body=body)

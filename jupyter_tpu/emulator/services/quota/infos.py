@@ -52,6 +52,7 @@ class QuotaInfos:
         """Answer ``quotaInfos.get``."""
         parent = self._parent(call)
         try:
+            # every quota of nodes exists in every project, limited or not
             quota = parse_quota_id(call.parts["quota_id"])
         except ValueError as error:
             raise missing(f"{parent}/quotaInfos/{call.parts['quota_id']}") from error

@@ -188,6 +188,7 @@ class QuotaPreferences:
 
     def _places_left(self, quota: QuotaId, preference: str) -> list[str]:
         """Return all places of a quota but those of other preferences."""
+        # a preference for all places leaves out those that have one of their own
         others = {
             document["dimensions"].get(quota.scope)
             for name, document in self._documents.all().items()
@@ -202,12 +203,14 @@ class QuotaPreferences:
         return self._rendered(parent, preference, document)
 
     def _rendered(self, parent: str, preference: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        # input only: the API does not show it again
         shown = {name: value for name, value in document.items() if name != "contactEmail" and value not in ({}, False)}
         return {"name": f"{parent}/quotaPreferences/{preference}", **shown, "etag": etag_of(document)}
 
     def _parent(self, call: SideCall) -> str:
         check_global(call)
         parent = f"projects/{check_project(self._cloud, call, 'cloudquotas.quotas.get')}/locations/global"
+        # decided at the next read, so that no timer is needed
         self._settle(parent)
         return parent
 

@@ -114,6 +114,7 @@ def _pool(version: str) -> Any:
 def _add_fields(message: Any, lines: list[str], scope: str) -> None:
     for line in lines:
         number, name, kind = line.split()
+        # a map is a list of entries in a descriptor
         is_map = kind == "texts"
         label = _Field.LABEL_REPEATED if kind.endswith("*") or is_map else _Field.LABEL_OPTIONAL
         field = message.field.add(name=name, number=int(number), label=label)

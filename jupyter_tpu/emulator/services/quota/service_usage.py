@@ -42,6 +42,7 @@ def service_usage_services(cloud: Cloud) -> tuple[SideService, ...]:
             methods=tuple(switches.methods(version) + (quota.methods() if version == "v1beta1" else [])),
             unnamed=_UNNAMED,
         )
+        # consumer quota is served by v1beta1 only, as by the real service
         for version, owns in _OWNS.items()
     )
 

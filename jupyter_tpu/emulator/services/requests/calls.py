@@ -34,6 +34,7 @@ class SideCall:
 
     def whole(self, name: str) -> int:
         """Return a parameter that is a whole number; 0 if it is missing."""
+        # an empty parameter counts as missing
         value = self.query.get(name, "") or "0"
         if not re.fullmatch(r"-?[0-9]{1,9}", value):
             raise invalid_argument(f"Invalid value at '{name}' (TYPE_INT32), {value[:40]!r}", name)
@@ -53,6 +54,7 @@ class SideCall:
 
     def mask(self, name: str = "updateMask") -> tuple[str, ...]:
         """Return the paths of a field mask in camelCase."""
+        # clients send snake_case or camelCase; bodies are in camelCase
         paths = self.query.get(name, "").split(",")
         return tuple(_camel_case(path.strip()) for path in paths if path.strip())
 
@@ -127,6 +129,7 @@ class SideService:
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
         path = re.sub(f"^(?:{self.unnamed})", "", path) if self.unnamed else path
+        # cut, because the refusal repeats them
         segments = [unquote(segment)[:60] for segment in path.split("/")]
         if self.has_actions and _ends_with_action(verb, segments):
             action = segments.pop()

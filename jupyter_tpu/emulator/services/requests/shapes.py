@@ -35,6 +35,7 @@ def _check_object(body: object, shape: Mapping[str, Kind], place: str) -> None:
     for name, value in body.items():
         if name not in shape:
             raise unknown_name(str(name), place)
+        # null means not set, in any field
         if value is not None:
             check_shape(value, shape[name], _below(place, name))
 
@@ -69,6 +70,7 @@ def boolean(value: object, place: str) -> None:
 
 def int64(value: object, place: str) -> None:
     """Check a whole number, or one written as text (as 64-bit numbers are in Google's JSON)."""
+    # True is an int in Python, but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
         raise invalid_value(place, "TYPE_INT64", value)
