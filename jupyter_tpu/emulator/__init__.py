@@ -5,5 +5,5 @@ Start with `core`: it performs every call. gRPC and REST stand before it (`trans
 on loopback (`workers`, `ssh`). `resources.behaviours` lists what is known of the real service and what is only assumed.
 
 Of the product it knows only the catalogue of accelerators and the shared ground floor, so that it cannot repeat a
-mistake of the product.
+mistake of the product; the contract in pyproject.toml names the two exceptions and their reasons.
 """

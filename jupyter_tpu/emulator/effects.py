@@ -1,4 +1,4 @@
-"""What operations on nodes do when they are due: the node's next state, its workers, the ledger.
+"""The effects of due operations on nodes: the node's next state, its workers, the ledger.
 
 An effect may be performed twice, if the emulator died in the middle of it; the second time must lead to the same end.
 """

@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.resources.targets import target_of, zone_of
 from jupyter_tpu.emulator.store.database import Store
 
 Perform = Callable[[Plan], Message]
-"""Performs the call; the operation that it starts follows the plan."""
+"""A function that performs the call; the operation that it starts follows the plan."""
 
 _WIRE = {
     "drop": "reset",

@@ -1,4 +1,4 @@
-"""What is sent instead of an answer when a scripted fault concerns the wire.
+"""Answers that a scripted fault of the wire sends in place of the real one.
 
 Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
 ``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).

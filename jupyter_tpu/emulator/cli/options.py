@@ -1,4 +1,4 @@
-"""What the commands that steer a running emulator share: options, errors, and two ways to print."""
+"""Options, errors and two ways to print, shared by the commands that steer a running emulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine needs of the machines behind nodes; `workers.workers` implements it."""
+"""The interface of the engine to the machines behind nodes; `workers.workers` implements it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.store.database import Store
 
 
 class MaintenanceMethods:
-    """What the API answers at once; `Maintenance` does the rest."""
+    """The answers of the API; `Maintenance` does the rest."""
 
     def __init__(self, store: Store, operations: Operations, maintenance: Maintenance) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What can go wrong on a link: the verbs, their fields, and the conditions that lasting ones cause. Pure.
+"""The faults of a link: verbs, their fields, and the conditions that lasting ones cause. Pure.
 
 Some last, until cleared or for `for_s` seconds, and those of different verbs add up; some happen at once, to every open
 connection; some wait for a byte, counted from when they were requested, on `times` connections. `direction` is ``up``

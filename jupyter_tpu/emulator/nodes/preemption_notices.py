@@ -59,7 +59,7 @@ class PreemptionNotices:
         return given is not None and given[1] == str(node.id)
 
     def waiting(self) -> list[Due]:
-        """See `timeline.Agenda`."""
+        """Return the announced preemptions, and when they happen."""
         return [
             Due(moment, f"preempt {name}", functools.partial(self._preempt_now, name))
             for name, (moment, _) in self._given().items()

@@ -1,6 +1,6 @@
-"""What processes on an emulated worker import: the folder is on their PYTHONPATH, apart from all other code of ours.
+"""Modules that processes on an emulated worker import: the folder is on their PYTHONPATH, without our other code.
 
-Runs in any Python of the worker (3.10 or later), so it may use the standard library only.
+They run in any Python of the worker (3.10 or later), so they may use the standard library only.
 """
 
 from __future__ import annotations

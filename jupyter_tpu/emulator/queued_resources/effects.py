@@ -1,4 +1,4 @@
-"""What operations on queued resources do when they are due: create, delete, reset."""
+"""The effects of due operations on queued resources: create, delete, reset."""
 
 from __future__ import annotations
 

@@ -28,18 +28,18 @@ KINDS: Mapping[str, str] = {
     "token": r"[\w+/=%-]+",
     "uid": r"[0-9]+",
 }
-"""What may stand for a placeholder, by the first part of its name."""
+"""Regular expression of the texts that a placeholder matches, by the first part of its name."""
 
 OPEN = "..."
-"""A key of a recorded object: other fields may stand beside those that are given."""
+"""A key of a recorded object that allows other fields beside the given ones."""
 
 ANY_NUMBER = "<number>"
-"""Stands for a number as well as for a text of digits."""
+"""Matches a number as well as a text of digits."""
 
 _PLACEHOLDER = re.compile(rf"<((?:{'|'.join(sorted(KINDS, key=len, reverse=True))})(?:-[0-9]+)?)>")
 
 Bindings = dict[str, str]
-"""What numbered placeholders stand for, such as ``operation-1``."""
+"""The texts that numbered placeholders, such as ``operation-1``, have matched."""
 
 
 def placeholders(text: str) -> list[str]:

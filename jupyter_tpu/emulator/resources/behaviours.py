@@ -1,4 +1,4 @@
-"""What the emulator does like the real service, and how that is known.
+"""The behaviours that the emulator copies from the real service, and how each is known.
 
 Each imitated behaviour is tagged where it is implemented: *recorded* (somebody published what the real service
 answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).

@@ -1,4 +1,4 @@
-"""What libtpu reports of its chips while a process uses them: turns a reading of that process into answers.
+"""The metrics that libtpu reports of its chips while a process uses them, made from a reading of that process.
 
 Pure: `load` makes readings, `service` serves the answers.
 """
@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.workers.chips import Chips
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the processes that use the chips do.
+    """The activity of the processes that use the chips.
 
     Attributes:
         moment: seconds since the epoch.

@@ -1,4 +1,4 @@
-"""What a project holds, counted by kind: enough for quotas, capacity and addresses, and cheap with many nodes."""
+"""The holdings of a project, counted by kind: enough for quotas, capacity and addresses, and cheap with many nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the emulated nodes cost: READY seconds × list price, in nano-dollars.
+"""The cost of the emulated nodes: READY seconds × list price, in nano-dollars.
 
 The oracle of every test that looks for something left running. Whole numbers only, so sums are exact: a bill is the sum
 of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
@@ -152,7 +152,7 @@ class Ledger:
 
 
 def _model_in(extras: Mapping[str, Any]) -> str:
-    """The provisioning model that a node or queued resource of v2alpha1 asked for."""
+    """Return the provisioning model that a node or queued resource of v2alpha1 asked for; empty: none."""
     scheduling = extras.get("schedulingConfig") or {}
     return str(extras.get("provisioningModel") or scheduling.get("provisioningModel") or "")
 

@@ -249,7 +249,7 @@ def _integer(found: FieldDescriptor, value: Any) -> int:
 
 
 def _enum(found: FieldDescriptor, value: Any) -> int:
-    """The number of an enum's value, given by name in any case or by number."""
+    """Return the number of an enum's value, given by name in any case or by number."""
     numbers = {each.name: each.number for each in found.enum_type.values}
     if isinstance(value, str):
         # protobuf's parser accepts names in any case, with hyphens

@@ -1,4 +1,4 @@
-"""What Google's front end does for each of its REST APIs: long GETs sent as POST, partial responses, batches."""
+"""Features of Google's front end for all of its REST APIs: long GETs sent as POST, partial responses, batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Apply them to Google's APIs; the control API has none of it."""
+    """Apply the features of Google's front end to its APIs; the control API has none of them."""
     if request.path.startswith("/emulator/"):
         return await handler(request)
     try:

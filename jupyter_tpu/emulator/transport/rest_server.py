@@ -160,7 +160,7 @@ def _add_body(fields: Fields, reading: Reading, rule: Rule, body: Fields, kind: 
 
 
 def _parameters(request: web.Request, method: str) -> dict[str, list[str]]:
-    """Query parameters that are fields of the request message."""
+    """Return the query parameters that are fields of the request message."""
     ignored = _SYSTEM_PARAMETERS | _ONLY_IN_DISCOVERY.get(method, set())
     names = [name for name in dict.fromkeys(request.query) if not name.startswith("$") and name not in ignored]
     return {name: request.query.getall(name) for name in names}

@@ -23,7 +23,7 @@ SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """What an SSH server needs to know of its worker.
+    """The worker as its SSH server sees it.
 
     Attributes:
         folder: the worker's place in the state folder; `home` is in it, beside what the worker must not see.

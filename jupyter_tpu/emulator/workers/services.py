@@ -26,7 +26,7 @@ def chips_folder(machine: Path) -> Path:
 
 @dataclass(slots=True)
 class Surroundings:
-    """What all workers share.
+    """Settings and facts that all workers share.
 
     Attributes:
         cloud: where their nodes are read; None: they know only what their node was when they came up.

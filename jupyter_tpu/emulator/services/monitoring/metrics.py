@@ -154,7 +154,7 @@ def _accelerator_metrics() -> tuple[MetricType, ...]:
 @recorded(
     "monitoring-quota",
     "Quota in use is serviceruntime.googleapis.com/quota/allocation/usage on consumer_quota, by location, with the "
-    "metric label quota_metric; what is reserved, husks included, not what runs.",
+    "metric label quota_metric; what is reserved, leftovers included, not what runs.",
     source="openshift/installer#3819; notes on dashboards of a public repository",
 )
 def quota_metrics() -> tuple[MetricType, MetricType]:

@@ -187,7 +187,10 @@ def _token_of(process: psutil.Process) -> str:
 
 
 def _percent(before: _CpuTime | None, after: _CpuTime) -> float | None:
-    """None at the first cpu_time; a process that ended takes its CPU time along, so the difference may be negative."""
+    """Return the CPU use between two samples in percent of all cores; None: there is no sample before.
+
+    A process that ended takes its CPU time along, so the difference may be negative.
+    """
     if before is None or after.moment <= before.moment:
         return None
     used_s = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)

@@ -42,7 +42,7 @@ _FILTER = re.compile(r'\s*(service|quotaId|quota_id|reconciling)\s*[=:]\s*"?([-.
 
 
 class QuotaPreferences:
-    """At most one per quota and place; what is granted is the limit that the engine applies from then on."""
+    """The preferences, at most one per quota and place; a granted one becomes the limit of the engine."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
