@@ -195,7 +195,7 @@ class Cloud:
         """Return the fields of a node or queued resource that v2 lacks, in camelCase, nested as in REST."""
         return self.store.extras(name)
 
-    async def call(self, asked: ApiRequest) -> Message:
+    async def call(self, call: ApiRequest) -> Message:
         """Perform one call of the API; the answer is in the types of v2.
 
         Raises:
@@ -203,42 +203,42 @@ class Cloud:
             WireFault: a scripted fault; the transport sends something else than the answer.
         """
         # the store knows names by the project's id only
-        asked = with_project_id(asked, self.project, PROJECT_NUMBER)
-        return await self.scripted.call(asked.method, asked.request, lambda plan: self._guarded_answer(asked, plan))
+        call = with_project_id(call, self.project, PROJECT_NUMBER)
+        return await self.scripted.call(call.method, call.request, lambda plan: self._guarded_answer(call, plan))
 
-    def _guarded_answer(self, asked: ApiRequest, plan: Plan) -> Message:
+    def _guarded_answer(self, call: ApiRequest, plan: Plan) -> Message:
         """Answer; a defect of ours is logged and answered as the real service answers its own."""
         try:
-            return self._answer(asked, plan)
+            return self._answer(call, plan)
         except errors.Refusal:
             raise
         except Exception as error:
-            _log.exception("%s failed", asked.method)
+            _log.exception("%s failed", call.method)
             raise errors.Refusal(errors.internal_error()) from error
 
-    def _answer(self, asked: ApiRequest, plan: Plan) -> Message:
+    def _answer(self, call: ApiRequest, plan: Plan) -> Message:
         # the order of the refusals is assumed (behaviour `refusal-order`)
-        handler = self._handlers.get(asked.method)
+        handler = self._handlers.get(call.method)
         if handler is None:
             # a method of the real API that the emulator lacks: it has a rule, but no handler
-            raise errors.unimplemented(asked.method)
-        self._check_zone(asked.method, asked.request)
-        self.rules.admission.check_call(asked.method, target_of(asked.request))
+            raise errors.unimplemented(call.method)
+        self._check_zone(call.method, call.request)
+        self.rules.admission.check_call(call.method, target_of(call.request))
         # one transaction: a refusal half-way leaves nothing behind
-        with self.store.transaction(), self.operations.planned(plan, asked.version):
-            answer = self._answer_once(handler, asked)
+        with self.store.transaction(), self.operations.planned(plan, call.version):
+            answer = self._answer_once(handler, call)
         # a read changes nothing that is due
-        if not asked.method.startswith(READING):
+        if not call.method.startswith(READING):
             self.timeline.arm()
         return answer
 
-    def _answer_once(self, handler: Handler, asked: ApiRequest) -> Message:
+    def _answer_once(self, handler: Handler, call: ApiRequest) -> Message:
         """Answer; a request whose id was seen before starts nothing."""
-        known = self.operations.repeated(asked)
+        known = self.operations.repeated(call)
         if known is not None:
             return known
-        answer = handler(asked)
-        self.operations.remember(asked, answer)
+        answer = handler(call)
+        self.operations.remember(call, answer)
         return answer
 
     @assumed("foreign-project", "Access to any project but the emulator's own (by id or number) is denied.")
@@ -304,10 +304,10 @@ class Cloud:
             nodes=self._queue_nodes,
         )
 
-    def _list_reservations(self, asked: ApiRequest) -> Message:
-        return self.rules.reservations.list_reservations(asked.request, self.store.occupying_nodes())
+    def _list_reservations(self, call: ApiRequest) -> Message:
+        return self.rules.reservations.list_reservations(call.request, self.store.occupying_nodes())
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:
     """Adapt a handler that needs nothing but the request."""
-    return lambda asked: handler(asked.request)
+    return lambda call: handler(call.request)

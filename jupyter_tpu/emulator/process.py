@@ -156,9 +156,9 @@ async def _serve(options: argparse.Namespace) -> None:
             metrics_port=options.runtime_metrics_port,
         )
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
-        asked = Ports(grpc=options.port, rest=options.rest_port)
+        requested = Ports(grpc=options.port, rest=options.rest_port)
         known = callers(options.access, state_dir)
-        async with serving(cloud, asked, known, require_auth=options.require_auth) as ports:
+        async with serving(cloud, requested, known, require_auth=options.require_auth) as ports:
             _announce(options, ports, known.token_file)
             await stopping.wait()
 
@@ -186,7 +186,9 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 
 
 @contextlib.asynccontextmanager
-async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: bool = False) -> AsyncIterator[Ports]:
+async def serving(
+    cloud: Cloud, requested: Ports, known: Callers, *, require_auth: bool = False
+) -> AsyncIterator[Ports]:
     """Serve gRPC, REST and the control API to the callers that are `known`.
 
     Stop everything at the end, workers included.
@@ -211,7 +213,7 @@ async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: b
     grpc_server.add(table.grpc_handlers(cloud, grpc_server.check_caller))
     try:
         # clients hold on to the address, so a restart on the same folder should get the same ports
-        chosen = chosen_ports(asked, kept_ports(cloud.store))
+        chosen = chosen_ports(requested, kept_ports(cloud.store))
         await cloud.start()
         rest = await server.start(chosen.rest)
         cloud.workers.share_api(f"http://{LOOPBACK}:{rest}/")

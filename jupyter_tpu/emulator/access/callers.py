@@ -54,7 +54,7 @@ class Callers:
     def _is_known(self, token: str, method: str) -> bool:
         if is_of_worker(token):  # its signature is checked later, as for any call
             return method.rpartition(".")[2].startswith(HARMLESS)
-        assert self.token_file is not None, "asked only where there is one"
+        assert self.token_file is not None, "called only if there is one"
         return hmac.compare_digest(token.encode(errors="replace"), self.token_file.read_bytes())
 
 

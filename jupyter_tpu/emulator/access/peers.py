@@ -52,7 +52,7 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
     """Ask the kernel for this one socket, as ``ss`` does; its tables take milliseconds to read. Raises OSError."""
-    # a new socket for each question: answers of several on one would have to be told apart
+    # a new socket for each question, so that no answer can be that of another
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # all states of a connection are asked for; one that is closing has an owner too
         question = _QUESTION.pack(socket.AF_INET, socket.IPPROTO_TCP, 0, 0xFFFFFFFF)

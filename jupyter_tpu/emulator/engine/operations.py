@@ -167,22 +167,22 @@ class Operations:
         source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
     )
     @assumed("request-id-body", "The rest of a repeated request is ignored.")
-    def repeated(self, asked: ApiRequest) -> Message | None:
+    def repeated(self, call: ApiRequest) -> Message | None:
         """Return the operation that an earlier request with the same request id started; None: there was none."""
-        request_id = request_id_of(asked)
+        request_id = request_id_of(call)
         if not request_id:
             return None
         # before the look-up: a malformed id is refused even if nothing is stored for it
         check_request_id(request_id)
-        known = self._store.operation_of_request(request_id, asked.method, target_of(asked.request))
+        known = self._store.operation_of_request(request_id, call.method, target_of(call.request))
         return None if known is None else rendered(known)
 
-    def remember(self, asked: ApiRequest, answer: Message) -> None:
+    def remember(self, call: ApiRequest, answer: Message) -> None:
         """Store which operation this request started, if it has a request id."""
-        request_id = request_id_of(asked)
+        request_id = request_id_of(call)
         # a refused call is not stored: the same request may succeed later
         if request_id and isinstance(answer, operations_pb2.Operation):
-            self._store.remember_request(request_id, asked.method, target_of(asked.request), answer.name)
+            self._store.remember_request(request_id, call.method, target_of(call.request), answer.name)
 
     # -- the methods of google.longrunning.Operations
 
@@ -263,9 +263,9 @@ def _metadata(operation: OperationRecord) -> Any:
     return metadata
 
 
-def request_id_of(asked: ApiRequest) -> str:
+def request_id_of(call: ApiRequest) -> str:
     """Return the request id, wherever this API version puts it; empty if there is none."""
-    return asked.request_id or str(getattr(asked.request, "request_id", ""))
+    return call.request_id or str(getattr(call.request, "request_id", ""))
 
 
 @assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")

@@ -25,7 +25,7 @@ LAST_MOMENT = 221_845_392_000.0
 def kept_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
-    """Return the clock as the last run left it; `scale` is the one asked for in this run, if any."""
+    """Return the clock as the last run left it; `scale` is that of this run; None: as before."""
     kept = _setting(facts).read() or {}
     return VirtualClock(
         start=start,

@@ -45,10 +45,10 @@ class MaintenanceMethods:
         "simulate-maintenance-node",
         "It begins at once, and its operation ends with it, after 5 min; only a READY node can have one.",
     )
-    def simulate(self, asked: ApiRequest) -> Message:
+    def simulate(self, call: ApiRequest) -> Message:
         """Answer ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
-        node = self._ready_node(asked.request.name, "simulateMaintenanceEvent")
-        worker_id = named_worker(asked.request.worker_ids, len(node.network_endpoints))
+        node = self._ready_node(call.request.name, "simulateMaintenanceEvent")
+        worker_id = named_worker(call.request.worker_ids, len(node.network_endpoints))
         operation = self._operations.start_waiting("simulateMaintenanceEvent", node.name, node.state)
         self._maintenance.begin_now(node, UNSCHEDULED, operation=_name_of(operation), worker_id=worker_id)
         return operation
@@ -59,9 +59,9 @@ class MaintenanceMethods:
         source="cloud.google.com/tpu/docs/view-maintenance-notifications",
     )
     @assumed("perform-maintenance-operation", "Its operation ends with the maintenance.")
-    def perform(self, asked: ApiRequest) -> Message:
+    def perform(self, call: ApiRequest) -> Message:
         """Answer ``PerformMaintenance``: begin the pending maintenance of a node now."""
-        node = self._maintainable(self._required(asked.request.name))
+        node = self._maintainable(self._required(call.request.name))
         operation = self._operations.start_waiting("performMaintenance", node.name, node.state)
         self._maintenance.begin_now(node, SCHEDULED, operation=_name_of(operation))
         return operation
@@ -70,10 +70,10 @@ class MaintenanceMethods:
         "perform-maintenance-queued",
         "Of a queued resource, the nodes that are named (by id or in full) are maintained at once; without names, all.",
     )
-    def perform_of_queued(self, asked: ApiRequest) -> Message:
+    def perform_of_queued(self, call: ApiRequest) -> Message:
         """Answer ``PerformMaintenanceQueuedResource``: begin that of its nodes now."""
-        name = asked.request.name
-        nodes = chosen(self._nodes_of(name), asked.request.node_names)
+        name = call.request.name
+        nodes = chosen(self._nodes_of(name), call.request.node_names)
         if not nodes:
             raise no_maintenance_pending(name)
         operation = self._operations.start_waiting("performMaintenance", name)
@@ -87,11 +87,11 @@ class MaintenanceMethods:
         "A queued resource shows the upcoming maintenance of its nodes.",
         source="v2alpha1 discovery document, GetMaintenanceInfoResponse",
     )
-    def info_of_queued(self, asked: ApiRequest) -> Message:
+    def info_of_queued(self, call: ApiRequest) -> Message:
         """Answer ``GetMaintenanceInfo`` for the nodes of a queued resource."""
         infos = [
             {"nodeName": last_part(node.name), "nodeUid": event.uid, "upcomingMaintenance": shown(event)}
-            for node in self._nodes_of(asked.request.name)
+            for node in self._nodes_of(call.request.name)
             if (event := self._maintenance.event_of(node)) is not None
         ]
         answer: Message = messages.new(V2ALPHA1, "GetMaintenanceInfoResponse")

@@ -122,8 +122,8 @@ class MetadataServer:
 
     @documented(
         "metadata-token",
-        "The token endpoint gives an access token of the node's service account with the node's scopes; scopes that "
-        "are asked for are ignored, as on Compute Engine.",
+        "The token endpoint gives an access token of the node's service account with the node's scopes; requested "
+        "scopes are ignored, as on Compute Engine.",
         source="google-auth 2.62, google/auth/compute_engine/credentials.py",
     )
     def _token(self, facts: WorkerFacts) -> Reply:

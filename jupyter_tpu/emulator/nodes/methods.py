@@ -74,16 +74,16 @@ class Nodes:
         """Answer ``GetNode``; raise E14 if there is no such node."""
         return self._required(request.name)
 
-    def create_node(self, asked: ApiRequest) -> Message:
+    def create_node(self, call: ApiRequest) -> Message:
         """Answer ``CreateNode``: store a CREATING node and start its operation.
 
         Raises:
             Refusal: the node exists already, breaks a rule, or exceeds a quota.
         """
-        request = asked.request
+        request = call.request
         location = parse_location(request.parent, "parent")
         validation.check_node_id(request.node_id)
-        node = self._new_nodes.make(request.node, location, request.node_id, asked.version)
+        node = self._new_nodes.make(request.node, location, request.node_id, call.version)
         if self._store.node(node.name) is not None:
             raise errors.already_exists(node.name)
         if node.cidr_block:
@@ -93,7 +93,7 @@ class Nodes:
         self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)
         # fields that only v2alpha1 has cannot be stored in a v2 message
-        self._store.save_extras(node.name, asked.extras)
+        self._store.save_extras(node.name, call.extras)
         return self._operations.start("create", node.name, needs_chips=True)
 
     @documented(
@@ -136,9 +136,9 @@ class Nodes:
         "An update shows at once, though its operation takes a while; maps and lists are replaced as a whole; an empty "
         "mask or one with another field is refused.",
     )
-    def update_node(self, asked: ApiRequest) -> Message:
+    def update_node(self, call: ApiRequest) -> Message:
         """Answer ``UpdateNode``: copy the fields of the mask to the node at once."""
-        request = asked.request
+        request = call.request
         # gcloud sends snake_case, Google's clients camelCase
         paths = [snake_case(path) for path in request.update_mask.paths]
         check_mask(paths)
@@ -148,7 +148,7 @@ class Nodes:
         # after the merge, because limits such as the number of labels hold for the whole node
         validation.check_texts(node)
         self._store.save_node(node)
-        self._update_extras(node.name, asked, paths)
+        self._update_extras(node.name, call, paths)
         # the SSH keys of workers that are up may have changed
         self._on_metadata(node)
         return self._operations.start("update", node.name, node.state)
@@ -172,11 +172,11 @@ class Nodes:
         ]
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
-    def _update_extras(self, name: str, asked: ApiRequest, paths: list[str]) -> None:
+    def _update_extras(self, name: str, call: ApiRequest, paths: list[str]) -> None:
         """Replace what v2alpha1 adds to the disks along with the disks."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
-            added = {key: value for key, value in asked.extras.items() if key == "dataDisks"}
+            added = {key: value for key, value in call.extras.items() if key == "dataDisks"}
             self._store.save_extras(name, {**kept, **added})
 
     def _required(self, name: str) -> NodePb:

@@ -37,14 +37,14 @@ class NewNodes:
         "A new node gets both accelerator_type and accelerator_config, the default network, a default service account, "
         "a random id and the api_version by which it was made.",
     )
-    def make(self, asked: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
+    def make(self, requested: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
         """Return the node as it will be stored, CREATING.
 
         Raises:
             Refusal: the request breaks a rule.
         """
-        kind = validation.check_new_node(asked, location.zone)
-        node = _without_output_fields(asked)
+        kind = validation.check_new_node(requested, location.zone)
+        node = _without_output_fields(requested)
         node.name = f"{location}/nodes/{node_id}"
         # both forms are set, whichever was given: clients read either
         node.accelerator_type = kind.type
@@ -73,9 +73,9 @@ class NewNodes:
         node.create_time.FromNanoseconds(int(self._clock.now() * 1e9))
 
 
-def _without_output_fields(asked: NodePb) -> NodePb:
-    node = type(asked)()
-    node.CopyFrom(asked)
+def _without_output_fields(requested: NodePb) -> NodePb:
+    node = type(requested)()
+    node.CopyFrom(requested)
     for name in OUTPUT_ONLY:
         node.ClearField(name)
     return node

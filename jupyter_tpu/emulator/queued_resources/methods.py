@@ -68,9 +68,9 @@ class QueuedResources:
             "ResetQueuedResource": self.reset_queued_resource,
         }
 
-    def list_queued_resources(self, asked: ApiRequest) -> Message:
+    def list_queued_resources(self, call: ApiRequest) -> Message:
         """Answer ``ListQueuedResources``: one page, by name, of one zone or of all."""
-        request = asked.request
+        request = call.request
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
@@ -81,24 +81,24 @@ class QueuedResources:
         shown = [queued.body for queued in found]
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
-    def get_queued_resource(self, asked: ApiRequest) -> Message:
+    def get_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``GetQueuedResource``; raise E14 if there is none of that name."""
-        return _message(self._required(asked.request.name).body)
+        return _message(self._required(call.request.name).body)
 
     @documented(
         "queued-create",
         "A queued resource is CREATING until its operation is done, then ACCEPTED; quota and allow-list come first.",
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
-    def create_queued_resource(self, asked: ApiRequest) -> Message:
+    def create_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``CreateQueuedResource``: store it CREATING and start its operation; its nodes come later."""
-        request, extras = asked.request, asked.extras
+        request, extras = call.request, call.extras
         location = parse_location(request.parent, "parent")
         check_queued_resource_id(request.queued_resource_id)
-        queued = self._new(asked, location)
+        queued = self._new(call, location)
         wanted = wanted_nodes(queued.body, request.queued_resource_id, extras)
         check_node_ids(each.node_id for each in wanted)
-        nodes = [self._build_node(each, location, asked.version) for each in wanted]
+        nodes = [self._build_node(each, location, call.version) for each in wanted]
         # the nodes are built only to be checked and counted; the real ones come when there is room
         self._check(queued, nodes, location, extras)
         # stored by kind, so that quotas can be counted without reading each request
@@ -113,11 +113,11 @@ class QueuedResources:
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, DeleteQueuedResourceRequest.force",
     )
     @assumed("queued-delete-refusal", "Without force it is refused with the text of E5.")
-    def delete_queued_resource(self, asked: ApiRequest) -> Message:
+    def delete_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``DeleteQueuedResource``: delete its nodes too if forced."""
-        queued = self._required(asked.request.name)
+        queued = self._required(call.request.name)
         nodes = self._store.nodes_of_queued(queued.name)
-        if queued.state == QueuedState.DELETING or (nodes and not asked.request.force):
+        if queued.state == QueuedState.DELETING or (nodes and not call.request.force):
             raise errors.wrong_state("delete", state_name(queued))
         if self._operations.verdict is not None:
             return self._operations.start("delete", queued.name, queued.state)
@@ -135,21 +135,21 @@ class QueuedResources:
         "queued-reset",
         "Reset restarts the TPU VMs: it works in ACTIVE, and the nodes are RESTARTING for a minute, unbilled.",
     )
-    def reset_queued_resource(self, asked: ApiRequest) -> Message:
+    def reset_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``ResetQueuedResource``: restart all of its nodes."""
-        queued = self._required(asked.request.name)
+        queued = self._required(call.request.name)
         if queued.state != QueuedState.ACTIVE:
             raise errors.wrong_state("reset", state_name(queued))
         if self._operations.verdict is None:
             self._nodes.restart(queued.name)
         return self._operations.start("reset", queued.name, queued.state)
 
-    def _new(self, asked: ApiRequest, location: Location) -> QueuedRecord:
+    def _new(self, call: ApiRequest, location: Location) -> QueuedRecord:
         now = self._clock.now()
-        body = type(asked.request.queued_resource)()
-        body.CopyFrom(asked.request.queued_resource)
+        body = type(call.request.queued_resource)()
+        body.CopyFrom(call.request.queued_resource)
         check_queued_resource(body, location, now)
-        body.name = f"{location}/queuedResources/{asked.request.queued_resource_id}"
+        body.name = f"{location}/queuedResources/{call.request.queued_resource_id}"
         # what the service fills in, as a recorded answer shows it
         for spec in body.tpu.node_spec:
             spec.parent = str(location)

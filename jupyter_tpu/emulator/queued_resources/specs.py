@@ -68,10 +68,10 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 
 @assumed("best-effort", "Nodes of the tier best_effort are preemptible ones.")
-def scheduled(asked: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
+def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
     """Return the node with the tier of its queued resource; without a tier it stays as it is."""
-    node = type(asked)()
-    node.CopyFrom(asked)
+    node = type(requested)()
+    node.CopyFrom(requested)
     model = extras.get("provisioningModel", "")
     if queued.HasField("spot") or model == "SPOT":
         node.scheduling_config.spot = True
@@ -186,12 +186,12 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     Raises:
         Refusal: the run duration is malformed, or not between 0 and 7 days.
     """
-    asked = extras.get("runDuration", {})
+    run_duration = extras.get("runDuration", {})
     ends = []
-    if "maxRunDuration" in asked:
-        ends.append(active_since + _checked_run(str(asked["maxRunDuration"])))
-    if "terminationTime" in asked:
-        ends.append(_parsed(timestamp_pb2.Timestamp(), str(asked["terminationTime"]), moment_of))
+    if "maxRunDuration" in run_duration:
+        ends.append(active_since + _checked_run(str(run_duration["maxRunDuration"])))
+    if "terminationTime" in run_duration:
+        ends.append(_parsed(timestamp_pb2.Timestamp(), str(run_duration["terminationTime"]), moment_of))
     if not ends and is_flex(extras):
         ends.append(active_since + LONGEST_RUN_S)
     # if both bounds are given, the earlier one ends the run

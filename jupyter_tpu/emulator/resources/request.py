@@ -36,18 +36,18 @@ class ApiRequest:
     "Wherever a name has the project's id, its number means the same project.",
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
-def with_project_id(asked: ApiRequest, project: str, number: str) -> ApiRequest:
+def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
     """Return the same call with all names by the project's id, as the store has them."""
     prefix = f"projects/{number}/"
     # nearly every call: nothing to copy
-    if not any(text.startswith(prefix) for _, _, text in _names_in(asked.request)):
-        return asked
-    request = type(asked.request)()
-    request.CopyFrom(asked.request)
+    if not any(text.startswith(prefix) for _, _, text in _names_in(call.request)):
+        return call
+    request = type(call.request)()
+    request.CopyFrom(call.request)
     for message, field_name, text in _names_in(request):
         if text.startswith(prefix):
             setattr(message, field_name, f"projects/{project}/{text.removeprefix(prefix)}")
-    return replace(asked, request=request)
+    return replace(call, request=request)
 
 
 def _names_in(request: Any) -> Iterator[tuple[Any, str, str]]:

@@ -125,8 +125,8 @@ class Ledger:
             return SPOT
         if node.scheduling_config.reserved:
             return RESERVED
-        asked = (_model_in(self._store.extras(name)) for name in (node.name, node.queued_resource) if name)
-        return next((_MODELS[model] for model in asked if model in _MODELS), ON_DEMAND)
+        models = (_model_in(self._store.extras(name)) for name in (node.name, node.queued_resource) if name)
+        return next((_MODELS[model] for model in models if model in _MODELS), ON_DEMAND)
 
     def node_not_ready(self, node: NodePb, now: float) -> None:
         """Close the node's span; harmless if none is open."""

@@ -16,20 +16,20 @@ class StateDirInUse(Exception):
 
 
 @contextlib.contextmanager
-def held_state_dir(asked: Path | None) -> Iterator[Path]:
+def held_state_dir(named: Path | None) -> Iterator[Path]:
     """Yield the folder that was named, locked and kept; without a name, one that is deleted with the process.
 
     Raises:
         StateDirInUse: two emulators would undo each other's nodes.
     """
-    if asked is None:
+    if named is None:
         with tempfile.TemporaryDirectory(prefix="jupyter-tpu-emulator-") as folder:
             yield Path(folder)
     else:
-        asked.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (asked / "lock").open("a+") as lock:
-            _lock(lock, asked)
-            yield asked.resolve()
+        named.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (named / "lock").open("a+") as lock:
+            _lock(lock, named)
+            yield named.resolve()
 
 
 def _lock(file: TextIO, folder: Path) -> None:

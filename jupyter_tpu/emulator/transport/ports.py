@@ -38,17 +38,19 @@ def keep_ports(store: Store, ports: Ports) -> None:
         store.save_fact(_REST, str(ports.rest))
 
 
-def chosen_ports(asked: Ports, saved: Ports) -> Ports:
+def chosen_ports(requested: Ports, saved: Ports) -> Ports:
     """Return the ports to listen on.
 
     Raises:
         PortUnusable: a requested port is taken.
     """
-    for port in (asked.grpc, asked.rest):
+    for port in (requested.grpc, requested.rest):
         # a requested port is tried at once: better to fail than to listen elsewhere
         _try(port)
-    reserved = {asked.grpc, asked.rest}
-    return Ports(grpc=asked.grpc or _again(saved.grpc, reserved), rest=asked.rest or _again(saved.rest, reserved))
+    reserved = {requested.grpc, requested.rest}
+    return Ports(
+        grpc=requested.grpc or _again(saved.grpc, reserved), rest=requested.rest or _again(saved.rest, reserved)
+    )
 
 
 def _again(saved: int, reserved: set[int]) -> int:

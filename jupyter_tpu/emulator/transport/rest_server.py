@@ -69,14 +69,14 @@ class RestServer:
 
     async def _answer(self, request: web.Request, found: Match) -> web.StreamResponse:
         printer = self._printer(request, found.rule)
-        asked = await api_request_of(request, found)
+        call = await api_request_of(request, found)
         fields = request.query.get("fields", "")
-        if fields and not asked.method.startswith(READING):
+        if fields and not call.method.startswith(READING):
             # before anything is changed; the answer will be an operation
             check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)
         try:
-            answer = await self._cloud.call(asked)
-            if fields and asked.method.startswith(READING):
+            answer = await self._cloud.call(call)
+            if fields and call.method.startswith(READING):
                 check_mask(parse_mask(fields), printer.view.shown(answer).DESCRIPTOR, fields)
         except errors.WireFault as fault:
             return rest_answer(fault, request, lambda answer: self._shown(answer, printer, found.rule))

@@ -181,8 +181,8 @@ class KeptPort:
 def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
     """Reserve a port for the runtime metrics of the chips in a folder.
 
-    It is the port of the last time, else `first_choice`, else any free one, so that a process that reads it need not be
-    told again after a restart.
+    It is the port of the last time, else `first_choice`, else any free one, so that readers need not
+    change after a restart.
 
     Raises:
         OSError: no port of loopback is free.

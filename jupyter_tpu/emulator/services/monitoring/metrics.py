@@ -73,7 +73,7 @@ def _alone(value: Callable[[Sample], float | None]) -> Values:
 )
 @recorded(
     "monitoring-accelerator-labels",
-    "Series of accelerator metrics are told apart by accelerator_id.",
+    "The label accelerator_id distinguishes series of accelerator metrics.",
     source="dashboards and scripts of public repositories",
 )
 @assumed(
