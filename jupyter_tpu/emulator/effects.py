@@ -69,7 +69,7 @@ class Effects:
         }
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation. Whatever fails is raised; the caller ends the operation then."""
+        """Perform one operation; if it raises, the caller must end the operation."""
         node = self._store.node(operation.target)
         if node is None:
             await self._make_nothing(operation)
@@ -136,7 +136,7 @@ class Effects:
         with self._store.transaction():
             # only now, with all workers down: a client that sees STOPPED finds nothing running
             node.state = State.STOPPED
-            # only nodes that run have a health
+            # only a running node has a health
             node.ClearField("health")
             self._store.save_node(node)
             self._store.set_expiry(node.name, None)

@@ -74,7 +74,7 @@ class FaultTable:
         return bool(found)
 
     def take(self, call: Call) -> dict[str, Fault]:
-        """Return the faults that a call meets, by sort; each counts as used once."""
+        """Return the faults that a call meets, by sort, and count each as used once."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):

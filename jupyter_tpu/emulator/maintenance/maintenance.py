@@ -116,7 +116,7 @@ class Maintenance:
         if node is not None and node.state == State.READY:
             with self._store.transaction():
                 event = self._repairing(node, event)
-        # the node is stopped, preempted or gone: its maintenance is void
+        # the node is stopped, preempted or gone: there is nothing to maintain
         if node is None or not event.is_ongoing:
             self._drop(event)
             return

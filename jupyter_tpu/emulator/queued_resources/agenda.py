@@ -230,7 +230,7 @@ class Queue:
             self._activate(queued)
 
     def is_ending(self, name: str) -> bool:
-        """Return whether the nodes of a queued resource go for good; False for an empty name."""
+        """Return whether the nodes of a queued resource are deleted for good; False for an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False

@@ -34,7 +34,7 @@ class QueueEffects:
         self._workers = workers
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation. Whatever fails is raised; the caller ends the operation then."""
+        """Perform one operation; if it raises, the caller must end the operation."""
         if operation.verb == "reset":
             await self._restart(operation)
         with self._store.transaction():

@@ -51,7 +51,7 @@ def google_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
 
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
-    """Add the routes of these services; call it before any route that takes every path is added."""
+    """Add the routes of these services, before any route that takes every path."""
     # one for the whole app: the time series outlive a request
     samples = Samples(cloud)
     for service in google_services(cloud, samples):

@@ -64,7 +64,7 @@ def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
     """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
-        # any port: clients know the proxy's only
+        # on any port: clients only know that of the proxy
         inner = await open_door(machine, 0)
         # a proxy per worker, so that links break one by one
         link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
