@@ -128,7 +128,7 @@ def _views(page: Page) -> Iterator[tuple[str, Callable[[], object]]]:
     load = panel.get_by_role("region", name=f"Load of {NODE['node_id']}")
     yield "closed", lambda: None
     yield "open, a line for each worker", load.get_by_role("button").first.click
-    yield "all workers open", load.get_by_role("button", name="Open all workers").click
+    yield "all workers open", load.get_by_role("button", name="Expand all workers").click
     yield "panel hidden", page.locator(PANEL).click
 
 

@@ -7,6 +7,7 @@ import { refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { tpuIcon } from './icons';
+import * as messages from './messages/commands';
 import { chooseNode, confirmDelete, confirmStop } from './questions';
 import { CommandIDs, INode, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
 
@@ -32,19 +33,19 @@ export function addCommands(context: ICommandContext): void {
 function addPanelCommands({ app, model, trans }: ICommandContext): void {
   const { commands } = app;
   commands.addCommand(CommandIDs.openPanel, {
-    label: trans.__('Show the TPU Panel'),
+    label: messages.showPanel(trans),
     icon: tpuIcon,
     describedBy: noArgs,
     execute: () => app.shell.activateById(PANEL_ID)
   });
   commands.addCommand(CommandIDs.refresh, {
-    label: trans.__('Refresh the List of TPU Nodes'),
+    label: messages.refreshNodes(trans),
     icon: refreshIcon,
     describedBy: noArgs,
     execute: () => model.refresh()
   });
   commands.addCommand(CommandIDs.createNode, {
-    label: trans.__('Create a TPU Node…'),
+    label: messages.createNode(trans),
     icon: tpuIcon,
     describedBy: specArgs,
     execute: async args => {
@@ -56,7 +57,7 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     }
   });
   commands.addCommand(CommandIDs.dismissFailure, {
-    label: trans.__('Dismiss a Failure'),
+    label: messages.dismissFailure(trans),
     describedBy: argsOf({ intent_id: { type: 'string' } }),
     execute: args => model.dismissIntent(args.intent_id as string)
   });
@@ -65,7 +66,7 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
 function addNotebookCommands(context: ICommandContext): void {
   const { app, tracker, trans } = context;
   addNodeCommand(context, CommandIDs.openNotebook, {
-    label: trans.__('Open a Notebook on a TPU Node'),
+    label: messages.openNotebook(trans),
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
     act: async node => {
@@ -74,7 +75,7 @@ function addNotebookCommands(context: ICommandContext): void {
     }
   });
   addNodeCommand(context, CommandIDs.switchKernel, {
-    label: trans.__('Run the Current Notebook on a TPU Node'),
+    label: messages.switchKernel(trans),
     isEnabled: () => Boolean(tracker?.currentWidget),
     isPossible: hasKernel,
     act: async node => {
@@ -90,7 +91,7 @@ function addNodeCommands(context: ICommandContext): void {
   const { app, model, trans } = context;
   const isEmulated = (): boolean => model.status?.emulated ?? false;
   addNodeCommand(context, CommandIDs.stopNode, {
-    label: trans.__('Stop a TPU Node'),
+    label: messages.stopNode(trans),
     isPossible: node => node.state === 'READY',
     act: async node => {
       if (await confirmStop(node, isEmulated(), trans)) {
@@ -99,12 +100,12 @@ function addNodeCommands(context: ICommandContext): void {
     }
   });
   addNodeCommand(context, CommandIDs.startNode, {
-    label: trans.__('Start a TPU Node'),
+    label: messages.startNode(trans),
     isPossible: node => node.state === 'STOPPED' && !node.spot,
     act: node => model.startNode(node)
   });
   addNodeCommand(context, CommandIDs.deleteNode, {
-    label: trans.__('Delete a TPU Node'),
+    label: messages.deleteNode(trans),
     isPossible: node => node.state !== 'DELETING',
     act: async node => {
       if (await confirmDelete(node, isEmulated(), trans)) {
@@ -126,7 +127,7 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
   const { app, model, trans } = context;
   const { label, isEnabled, isPossible, act } = command;
   app.commands.addCommand(id, {
-    label: args => (isKey(args) ? label : trans.__('%1…', label)),
+    label: args => (isKey(args) ? label : messages.withEllipsis(label, trans)),
     isEnabled,
     describedBy: keyArgs,
     execute: async args => {

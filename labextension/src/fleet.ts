@@ -1,6 +1,9 @@
 /** What a list of nodes means: rows, sums and changes; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import * as common from './messages/common';
+import * as messages from './messages/create';
+import * as panelMessages from './messages/panel';
 import { IIntent, INode, INodeKey, INodeList } from './tokens';
 
 /** After this long without a new answer of the cloud, a list is shown with its age. */
@@ -110,8 +113,8 @@ export function announce(before: INodeList, after: INodeList, trans: Translation
   const changed = after.nodes.filter(node => old.get(keyOf(node)) !== node.state);
   const gone = before.nodes.filter(node => !now.has(keyOf(node)));
   return [
-    ...changed.map(node => trans.__('%1 is %2.', node.node_id, node.state)),
-    ...gone.map(node => trans.__('%1 is gone.', node.node_id))
+    ...changed.map(node => common.nodeIs(node.node_id, node.state, trans)),
+    ...gone.map(node => panelMessages.nodeGone(node.node_id, trans))
   ].join(' ');
 }
 
@@ -129,10 +132,8 @@ export function suggestName(list: INodeList | null): string {
 /** Why a name cannot be used, or an empty string. */
 export function checkName(key: INodeKey, list: INodeList | null, trans: TranslationBundle): string {
   if (!NODE_ID.test(key.node_id)) {
-    return trans.__(
-      'Use 1 to 63 lower-case letters, digits and hyphens, starting with a letter, not ending with a hyphen.'
-    );
+    return messages.invalidName(trans);
   }
   const taken = (list?.nodes ?? []).some(node => keyOf(node) === keyOf(key));
-  return taken ? trans.__('There is a node with this name in %1.', key.zone) : '';
+  return taken ? messages.nameTaken(key.zone, trans) : '';
 }

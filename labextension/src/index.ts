@@ -10,6 +10,7 @@ import { FailureNotices } from './failures';
 import { KernelStatus } from './kernelstatus';
 import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
+import * as common from './messages/common';
 import { TpuModel } from './model';
 import { endWarning, money, moneyStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
@@ -69,7 +70,7 @@ const commands: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     addCommands({ app, model: nodes, trans, tracker });
-    const category = trans.__('Cloud TPU');
+    const category = common.product(trans);
     PALETTE.forEach(command => palette?.addItem({ command, category }));
   }
 };
@@ -201,7 +202,7 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
     restorers.collaborationFound.connect(() => (nodes.isCollaborative = true));
     addRestoreCommands({ app, tracker, restorers, client, trans });
     RESTORE_PALETTE.forEach(command =>
-      palette?.addItem({ command, category: trans.__('Cloud TPU') })
+      palette?.addItem({ command, category: common.product(trans) })
     );
     toolbars?.addFactory<NotebookPanel>('Notebook', 'tpu-restored-outputs', panel => {
       const show = (): void =>

@@ -4,9 +4,10 @@ import { ISessionContext } from '@jupyterlab/apputils';
 import { Event, Kernel } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { concerns, isOver, percentOf } from './kernelstart';
 import { describe, IConnection } from './linkstate';
+import * as messages from './messages/notebook';
 import { mayRunOnNode } from './nodekernel';
 import { IKernelEvent, ILink, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
@@ -140,7 +141,7 @@ interface IProps {
 
 export function KernelStart({ start, trans }: IProps): JSX.Element {
   const percent = percentOf(start);
-  const text = percent === null ? start.message : trans.__('%1 (%2 %)', start.message, percent);
+  const text = percent === null ? start.message : messages.progress(start.message, percent, trans);
   return (
     <span
       role="status"

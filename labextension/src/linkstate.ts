@@ -1,7 +1,8 @@
 /** How the connection of a notebook to its kernel is, in words; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { formatAge } from './format';
+import * as messages from './messages/notebook';
+import { formatAge } from './messages/units';
 import { ILink } from './tokens';
 
 /** What lies between the notebook and its kernel, as far as it is not as it should be. */
@@ -33,8 +34,8 @@ export function describe(
   if (offlineSince_ms !== null && now_ms - offlineSince_ms >= SHORT_MS) {
     const age = formatAge((now_ms - offlineSince_ms) / 1000, trans);
     return {
-      text: trans.__('Server away · %1', age),
-      title: trans.__('No answer from the Jupyter server for %1. The kernel runs on.', age),
+      text: messages.serverAway(age, trans),
+      title: messages.serverAwayTitle(age, trans),
       isFailure: false
     };
   }
@@ -46,20 +47,20 @@ function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): IL
   switch (link.state) {
     case 'down':
       return {
-        text: trans.__('Link down · %1', age),
-        title: trans.__('The link to the node is down for %1. The kernel runs on.', age),
+        text: messages.disconnected(age, trans),
+        title: messages.disconnectedTitle(age, trans),
         isFailure: false
       };
     case 'resuming':
       return {
-        text: trans.__('Catching up'),
-        title: trans.__('The link to the node is back; what was missed comes in.'),
+        text: messages.catchingUp(trans),
+        title: messages.catchingUpTitle(trans),
         isFailure: false
       };
     case 'lost':
       return {
-        text: trans.__('Link lost'),
-        title: trans.__('Link lost %1 ago: %2', age, link.message),
+        text: messages.connectionLost(trans),
+        title: messages.connectionLostTitle(age, link.message, trans),
         isFailure: true
       };
     default:

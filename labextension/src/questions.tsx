@@ -2,9 +2,10 @@
 
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { DeleteQuestion, StopQuestion } from './components/confirm';
 import { ask } from './components/question';
+import * as common from './messages/common';
+import * as messages from './messages/panel';
 import { INode, ITpuModel } from './tokens';
 
 export function confirmDelete(
@@ -13,7 +14,7 @@ export function confirmDelete(
   trans: TranslationBundle
 ): Promise<boolean> {
   const body = <DeleteQuestion node={node} emulated={emulated} trans={trans} />;
-  return ask(trans.__('Delete %1?', node.node_id), trans.__('Delete'), body, trans);
+  return ask(messages.deleteQuestion(node.node_id, trans), common.deleteButton(trans), body, trans);
 }
 
 export function confirmStop(
@@ -22,7 +23,7 @@ export function confirmStop(
   trans: TranslationBundle
 ): Promise<boolean> {
   const body = <StopQuestion node={node} emulated={emulated} trans={trans} />;
-  return ask(trans.__('Stop %1?', node.node_id), trans.__('Stop'), body, trans);
+  return ask(messages.stopQuestion(node.node_id, trans), common.stopButton(trans), body, trans);
 }
 
 /** Let the user choose one of the nodes that an act is possible on. */
@@ -33,9 +34,9 @@ export async function chooseNode(
   trans: TranslationBundle
 ): Promise<INode | undefined> {
   const nodes = (model.list?.nodes ?? []).filter(isPossible);
-  const names = nodes.map(node => trans.__('%1 in %2', node.node_id, node.zone));
+  const names = nodes.map(node => common.inPlace(node.node_id, node.zone, trans));
   if (nodes.length === 0) {
-    const body = trans.__('There is no node on which this is possible now.');
+    const body = messages.noNodeFor(trans);
     await showDialog({ title, body, buttons: [Dialog.okButton()] });
     return undefined;
   }

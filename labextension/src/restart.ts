@@ -4,6 +4,7 @@ import { ISessionContext, showErrorMessage } from '@jupyterlab/apputils';
 import { Kernel, ServerConnection } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
+import * as messages from './messages/notebook';
 import { IRefusedRestarts } from './tokens';
 
 /** In the answers of our half of the server; a proxy in between also answers with errors, and knows nothing. */
@@ -71,7 +72,7 @@ export class RefusedRestarts implements IRefusedRestarts {
       if (!kernel.isDisposed) {
         this._refused.emit(kernel);
       }
-      void showErrorMessage(this._trans.__('Kernel not restarted'), error.message);
+      void showErrorMessage(messages.notRestarted(this._trans), error.message);
     }
   }
 

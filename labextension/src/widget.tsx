@@ -6,12 +6,12 @@ import { VDomRenderer } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Message } from '@lumino/messaging';
-import React from 'react';
 import { IPanelActs, IPanelState, Panel } from './components/panel';
 import { tpuIcon } from './icons';
-import { LoadFace, loadActs, loadFace } from './load/faces';
+import { loadActs, LoadFace, loadFace } from './load/faces';
 import { plot } from './load/plot';
 import { ILoadModel } from './load/tokens';
+import * as common from './messages/common';
 import { gettingActs, moneyActs } from './money/acts';
 import { facesOf, IMoneyFaces } from './money/faces';
 import { glanceOf } from './money/glance';
@@ -35,9 +35,9 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.id = PANEL_ID;
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
-    this.title.caption = trans.__('Cloud TPU');
+    this.title.caption = common.product(trans);
     this.node.setAttribute('role', 'region');
-    this.node.setAttribute('aria-label', trans.__('Cloud TPU'));
+    this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
     if (_money) {
       const acts = moneyActs(_money, this._commands);

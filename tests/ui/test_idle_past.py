@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
-HOUR = "How my-node was used in the last hour"
+HOUR = "Activity of my-node in the last hour"
 
 
 @pytest.fixture
@@ -43,10 +43,10 @@ def test_the_last_hour_tells_which_notebook_kept_a_node_in_use(
     notebook.open_in(page)
     run_all(page)
     notebook.has_reached("a")
-    panel.get_by_text("What counts as use").click()
+    panel.get_by_text("Activity and settings").click()
 
     hour = panel.get_by_role("figure", name=HOUR)
-    hour.get_by_text("As a table").click()
+    hour.get_by_text("Show as table").click()
     expect(hour.get_by_role("table", name=HOUR)).to_contain_text("in use: a cell of long.ipynb runs", timeout=90_000)
     expect(hour.locator("canvas")).to_be_visible()
     picture(page, "idle-in-use")
@@ -66,10 +66,10 @@ def test_the_last_hour_is_for_everybody_in_both_themes_and_narrow(
 ) -> None:
     page = panel.page
     page.set_viewport_size({"width": 700, "height": 1400})
-    panel.get_by_text("What counts as use").click()
+    panel.get_by_text("Activity and settings").click()
     hour = panel.get_by_role("figure", name=HOUR)
     expect(hour.locator("canvas")).to_be_visible()
-    hour.get_by_text("As a table").click()
+    hour.get_by_text("Show as table").click()
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
         expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)

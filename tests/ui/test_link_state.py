@@ -40,8 +40,8 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     cloud.fault_link(NODE, "refuse")
     cloud.fault_link(NODE, "reset")
 
-    expect(status).to_contain_text("Link down ·", timeout=30_000)
-    expect(status.get_by_title("The kernel runs on.")).to_be_visible()
+    expect(status).to_contain_text("Disconnected ·", timeout=30_000)
+    expect(status.get_by_title("The kernel keeps running.")).to_be_visible()
     expect(lab.locator("#jp-bottom-panel")).to_contain_text("| Busy")  # the link's state is not the kernel's
     expect_shown(lab, ["[*]", numbers(0, 10)])
     picture(lab, "link-down")
@@ -65,13 +65,13 @@ def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
     notebook.has_reached("a")
     cloud.fault_link(NODE, "refuse")
     cloud.fault_link(NODE, "reset")
-    expect(first.locator(STATUS)).to_contain_text("Link down ·", timeout=30_000)
+    expect(first.locator(STATUS)).to_contain_text("Disconnected ·", timeout=30_000)
     first.close()
 
     page = open_lab()
     notebook.open_in(page)
 
-    expect(page.locator(STATUS)).to_contain_text("Link down ·")
+    expect(page.locator(STATUS)).to_contain_text("Disconnected ·")
     picture(page, "opened-while-down")
     cloud.fault_link(NODE, "clear")
     expect(page.locator(STATUS)).to_have_text("", timeout=30_000)
@@ -93,7 +93,7 @@ def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_
     path_to_server.fault("refuse")
     path_to_server.fault("reset")
 
-    expect(status).to_contain_text("Server away ·", timeout=30_000)
+    expect(status).to_contain_text("Server unreachable ·", timeout=30_000)
     picture(page, "server-away")
     notebook.pass_gate("a")
     notebook.has_reached("b")

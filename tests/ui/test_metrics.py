@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()\nprint('taken')"
-SECTIONS = ("Spend", "Grants and credit", "Quota", "Search and queue", "Sweep", "Activity log")
+SECTIONS = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Activity log")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
 
     load.get_by_role("button", name="Release the chips used by train.ipynb").click()
     dialog = page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("Outputs stay in their notebooks")
+    expect(dialog).to_contain_text("Outputs stay in your notebooks")
     picture(page, "load-free")
     dialog.get_by_role("button", name="Release").click()
 
@@ -108,6 +108,6 @@ def test_the_panel_with_all_its_sections_is_for_everybody_in_both_themes(
 def test_the_panel_works_where_the_load_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
     page.route("**/my-node/metrics*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
-    expect(section(panel, "Load of my-node")).to_contain_text("Could not be asked")
+    expect(section(panel, "Load of my-node")).to_contain_text("Couldn't load")
     expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
     picture(page, "load-unanswered")

@@ -60,7 +60,7 @@ def test_money_from_the_first_node_to_the_sweep(panel: Locator, kernel_name: str
     keep(panel)
     picture(page, "money-kept")
 
-    add_grant(section(panel, "Grants and credit"), picture)
+    add_grant(section(panel, "Grants and credits"), picture)
     picture(page, "money-grant")
 
     choose(panel)
@@ -82,35 +82,35 @@ def set_budget(spend: Locator) -> None:
     form.get_by_label("Name").fill("weekly")
     form.get_by_label("Amount").fill("500")
     form.get_by_label("Resets on").select_option("Friday")
-    form.get_by_role("button", name="Set the budget").click()
+    form.get_by_role("button", name="Set budget").click()
 
 
 def keep(panel: Locator) -> None:
-    left = panel.get_by_role("group", name="Time left of my-node")
-    left.get_by_role("button", name="Keep my-node for 1 h").click()
-    expect(left).to_contain_text("Kept until")
-    left.get_by_text("What counts as use").click()
+    left = panel.get_by_role("group", name="Auto-stop of my-node")
+    left.get_by_role("button", name="Keep my-node running 1 h").click()
+    expect(left).to_contain_text("Kept running until")
+    left.get_by_text("Activity and settings").click()
     expect(left).to_contain_text("Running cells")
 
 
 def add_grant(grants: Locator, picture: Picture) -> None:
     grants.get_by_role("button", name="Add a grant or credit…").click()
     form = grants.get_by_role("form")
-    form.get_by_label("Text of the mail").fill(MAIL)
-    form.get_by_role("button", name="Read the mail").click()
+    form.get_by_label("Text of the email").fill(MAIL)
+    form.get_by_role("button", name="Read email").click()
     expect(form.get_by_role("list", name="Rows of the grant")).to_contain_text("32 chips v5e · spot · us-central1-a")
     form.get_by_label("First day").fill(form.evaluate("() => new Date().toISOString().slice(0, 10)"))
     form.get_by_label("Days").fill("30")
     picture(grants.page, "money-grant-form")
     form.get_by_role("button", name="Save").click()
-    expect(grants.get_by_role("list", name="Grants and credit")).to_contain_text("0 used, 32 free")
+    expect(grants.get_by_role("list", name="Grants and credits")).to_contain_text("0 used, 32 free")
 
 
 def choose(panel: Locator) -> None:
     """Spot is free under the grant, on demand is billed, and the form says so before the click."""
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
-    meaning = form.get_by_role("status", name="What this choice means")
+    meaning = form.get_by_role("status", name="Billing and quota of this choice")
     expect(meaning).to_contain_text("billed: $9.60/h")
     expect(meaning).to_contain_text("us-central1-a")
     form.get_by_label("Provisioning model").select_option("spot")
@@ -118,11 +118,11 @@ def choose(panel: Locator) -> None:
 
 
 def sweep(panel: Locator, picture: Picture) -> None:
-    found = section(panel, "Sweep")
+    found = section(panel, "Billable resources and quota")
     found.get_by_label("my-node").check()
-    found.get_by_role("button", name="Delete 1 marked…").click()
+    found.get_by_role("button", name="Delete 1 selected…").click()
     dialog = panel.page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("It costs $9.60 per hour now.")
+    expect(dialog).to_contain_text("It costs $9.60 per hour.")
     picture(panel.page, "money-sweep")
     dialog.get_by_role("button", name="Cancel").click()
 
@@ -154,16 +154,16 @@ def test_a_notebook_counts_down_to_the_end_of_its_node_until_it_is_kept(
 ) -> None:
     shown = write_notebook("ending.ipynb").open_in(lab)
     lab.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
-    warning = shown.get_by_role("group", name="The end of my-node")
+    warning = shown.get_by_role("group", name="Auto-stop warning for my-node")
     expect(warning).to_have_count(0)
 
     ends_in(500)
 
-    expect(warning.get_by_role("timer")).to_contain_text("longest session of")
+    expect(warning.get_by_role("timer")).to_contain_text("maximum session length of")
     picture(lab, "money-countdown")
-    warning.get_by_role("button", name="Keep my-node until a time").click()
-    expect(warning.get_by_label("Keep until")).to_have_value(re.compile(r"\d\d:00"))
-    warning.get_by_role("button", name="Keep my-node for 1 h").click()
+    warning.get_by_role("button", name="Keep my-node running until a time").click()
+    expect(warning.get_by_label("Keep running until")).to_have_value(re.compile(r"\d\d:00"))
+    warning.get_by_role("button", name="Keep my-node running 1 h").click()
     expect(warning).to_have_count(0)
 
 
@@ -171,7 +171,7 @@ def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name
     page = panel.page
     page.route("**/jupyter-tpu/v1/spend*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
     panel.get_by_role("button", name="Refresh the list").click()
-    expect(panel.get_by_role("region", name="Spend", exact=True)).to_contain_text("Could not be asked")
+    expect(panel.get_by_role("region", name="Spend", exact=True)).to_contain_text("Couldn't load")
     expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
     picture(page, "money-unanswered")
 
@@ -179,7 +179,7 @@ def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name
 @pytest.mark.nightly
 def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
-    names = ("Spend", "Grants and credit", "Quota", "Search and queue", "Sweep", "Activity log")
+    names = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Activity log")
     for name in names:
         section(panel, name)
     expect(section(panel, "Quota").get_by_role("list", name="Quota limits")).to_contain_text("my-node")
@@ -208,7 +208,7 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
     form.get_by_role("button", name="Search").click()
 
     getting = panel.get_by_role("region", name="Search and queue")
-    tries = getting.get_by_role("list", name="Tries of node-1")
+    tries = getting.get_by_role("list", name="Attempts for node-1")
     expect(tries).to_contain_text(f"v5litepod-8 · {full_zone}: no capacity", timeout=60_000)
     tries.get_by_text("Original message").first.click()
     picture(panel.page, "money-search")
@@ -223,7 +223,7 @@ def test_what_waits_in_the_queue_is_shown_and_removed(
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
     form.get_by_label("Name").fill("waiting")
-    form.get_by_label("Queue until there is room").check()
+    form.get_by_label("Queue until there is capacity").check()
     form.get_by_label("Give up after").select_option("1 hour")
     form.get_by_role("button", name="Queue", exact=True).click()
 

@@ -312,11 +312,11 @@ def test_outputs_of_cells_that_are_not_in_the_notebook_are_listed_and_can_be_add
     page.get_by_role("button", name="1 output without a cell").click()
 
     dialog = page.locator(".jp-Dialog")
-    expect(dialog).to_contain_text("Of cells that are not in this notebook")
+    expect(dialog).to_contain_text("From cells that are not in this notebook")
     expect(dialog.locator(".jp-tpu-Elsewhere-code")).to_contain_text("count(10, 20)")
     expect(dialog.locator(".jp-OutputArea")).to_contain_text("<script>window.pwned")
     picture(page, "outputs-elsewhere")
-    dialog.get_by_role("button", name="Add as a cell").click()
+    dialog.get_by_role("button", name="Add as cell").click()
     dialog.get_by_role("button", name="Close").click()
     printed = numbers(0, 10) + "<script>window.pwned = true</script>\n"
     expect_shown(page, ["[2]", "'saved'"], ["[*]", printed])

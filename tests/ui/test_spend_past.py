@@ -91,20 +91,20 @@ def violations(page: Page) -> Any:
 
 def test_what_was_spent_is_seen_hour_by_hour_and_day_by_day(spend: Locator, past: float, picture: Picture) -> None:
     page = spend.page
-    hours = spend.get_by_role("figure", name="Spent in each of the last 24 hours")
-    expect(hours.get_by_role("img")).to_have_attribute("aria-label", _contains("In all at least $"))
-    expect(hours).to_contain_text("at most this, in unmonitored time")
-    expect(hours).to_contain_text("and more, of unknown price: v2-8")
-    hours.get_by_text("As a table").click()
-    table = hours.get_by_role("table", name="Spent in each of the last 24 hours")
+    hours = spend.get_by_role("figure", name="Spending per hour, last 24 hours")
+    expect(hours.get_by_role("img")).to_have_attribute("aria-label", _contains("Total at least $"))
+    expect(hours).to_contain_text("estimated maximum, in unmonitored time")
+    expect(hours).to_contain_text("plus unknown prices: v2-8")
+    hours.get_by_text("Show as table").click()
+    table = hours.get_by_role("table", name="Spending per hour, last 24 hours")
     expect(table).to_contain_text("up to $")
     expect(table).to_contain_text("cost unknown")
     expect(hours.locator("canvas")).to_be_visible()
     picture(page, "past-hours")
 
     hours.get_by_role("button", name="7 d", exact=True).click()
-    days = spend.get_by_role("figure", name="Spent on each of the last 7 days")
-    expect(days.get_by_role("img")).to_have_attribute("aria-label", _contains("In all at least $"))
+    days = spend.get_by_role("figure", name="Spending per day, last 7 days")
+    expect(days.get_by_role("img")).to_have_attribute("aria-label", _contains("Total at least $"))
     picture(page, "past-days")
     asked = page.evaluate("() => fetch('/jupyter-tpu/v1/spend/history?by=day&last=7').then(answer => answer.json())")
     assert asked["sum"]["known_usd"] > past + 4 * 9.6
@@ -118,20 +118,20 @@ def test_a_budget_shows_how_it_came_to_be_used_until_it_is_removed(spend: Locato
     page = spend.page
     set_budget(page, "weekly", 200, "week")
     spend.get_by_role("button", name="Budget weekly", exact=True).click()
-    course = spend.get_by_role("figure", name="How the budget weekly came to be used")
-    expect(course.get_by_role("img")).to_have_attribute("aria-label", _contains("of $200.00 now"))
+    course = spend.get_by_role("figure", name="Use of budget weekly over time")
+    expect(course.get_by_role("img")).to_have_attribute("aria-label", _contains("of $200.00 used"))
     expect(course).to_contain_text("cap")
     expect(course.locator("canvas")).to_be_visible()
     picture(page, "past-budget")
 
     spend.get_by_role("button", name="Remove the budget weekly").click()
-    expect(spend.get_by_role("figure", name="Spent in each of the last 24 hours")).to_be_visible()
+    expect(spend.get_by_role("figure", name="Spending per hour, last 24 hours")).to_be_visible()
 
 
 def test_the_past_is_for_everybody_in_both_themes_and_narrow(spend: Locator, picture: Picture) -> None:
     page = spend.page
     set_budget(page, LONG_NAME, 60, "total")
-    spend.get_by_text("As a table").click()
+    spend.get_by_text("Show as table").click()
     page.set_viewport_size({"width": 700, "height": 1400})
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)

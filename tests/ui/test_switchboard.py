@@ -41,7 +41,7 @@ def panel(lab: Page) -> Locator:
 @pytest.fixture
 def board(panel: Locator) -> Locator:
     """The switchboard, opened as a user of the demo finds it."""
-    panel.get_by_role("button", name="Break it…").click()
+    panel.get_by_role("button", name="Simulate a failure…").click()
     board = panel.page.locator("#jupyter-tpu-switchboard")
     expect(board.get_by_role("region", name="Clock")).to_be_visible()
     return board
@@ -85,10 +85,10 @@ def test_a_node_that_is_taken_back_is_seen_in_the_panel(
 def test_a_scripted_fault_is_a_refusal_in_the_panel(
     board: Locator, panel: Locator, control: EmulatorControl, picture: Picture
 ) -> None:
-    form = board.get_by_role("form", name="Script a fault")
-    form.get_by_label("Fails so").select_option("Refused: quota used up (429)")
+    form = board.get_by_role("form", name="Add a fault")
+    form.get_by_label("Fails with").select_option("Refused: quota used up (429)")
     form.get_by_role("button", name="Add fault").click()
-    waiting = board.get_by_role("list", name="Faults that wait for their call")
+    waiting = board.get_by_role("list", name="Pending faults")
     expect(waiting).to_contain_text("CreateNode · Refused: quota used up (429)")
 
     create_node(board.page)
@@ -118,7 +118,7 @@ def test_a_zone_without_room_is_a_stock_out_in_the_panel(
     expect(card).to_contain_text("no free machines", timeout=60_000)
     assert control.billing() == []
     card.get_by_role("button", name="Dismiss").click()
-    limited.get_by_role("button", name="Lift the limit of v5e in us-central1-a").click()
+    limited.get_by_role("button", name="Remove the limit of v5e in us-central1-a").click()
     expect(limited).to_have_count(0)
 
 
@@ -142,7 +142,7 @@ def test_the_clock_is_paused_and_stepped_by_keyboard_alone(board: Locator, contr
 
 
 def test_what_the_cloud_refuses_is_said_on_the_page(board: Locator, picture: Picture) -> None:
-    form = board.get_by_role("form", name="Limits of the project")
+    form = board.get_by_role("form", name="Project limits")
     form.get_by_label("Allowed types").fill("v5litepod-8, <img src=x onerror='window.pwned = 1'>")
     board.page.route("**/emulator/project*", lambda route: route.abort())
     form.get_by_role("button", name="Set limits").click()
@@ -167,7 +167,7 @@ def test_a_reset_asks_and_then_takes_everything(
     assert control.billing() != []
 
     board.get_by_role("button", name="Reset…").click()
-    expect(dialog).to_contain_text("every file on them")
+    expect(dialog).to_contain_text("disks and files")
     picture(board.page, "switchboard-reset")
     dialog.get_by_role("button", name="Reset").click()
 

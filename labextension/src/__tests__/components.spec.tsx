@@ -96,7 +96,7 @@ describe('the panel', () => {
 
   it('gives one clear notice when the server half is missing', () => {
     const doing = show({ phase: 'missing', list: null, status: null });
-    screen.getByText('The server half is missing');
+    screen.getByText('The jupyter_tpu server extension is not running.');
     fireEvent.click(screen.getByRole('button', { name: 'Try again' }));
     expect(doing.onRefresh).toHaveBeenCalled();
   });
@@ -106,7 +106,7 @@ describe('the panel', () => {
       list: list({ nodes: [node('my-node', { spot: true, managed: false })] })
     });
     const row = within(screen.getByRole('listitem'));
-    ['READY', 'v5litepod-8 · us-central1-a', 'spot', 'made elsewhere', '$9.60 per hour'].forEach(
+    ['READY', 'v5litepod-8 · us-central1-a', 'spot', 'created elsewhere', '$9.60 per hour'].forEach(
       text => row.getByText(text)
     );
     row.getByText('$0.50 so far');
@@ -213,13 +213,13 @@ describe('the panel', () => {
 
   it('shows the age of a list that is not fresh', () => {
     show({ list: list({ age_s: 100 }), problem: STOCKOUT });
-    screen.getByText('As of 2 min ago');
+    screen.getByText('Last updated 2 min ago');
     screen.getByText(STOCKOUT.message);
   });
 
   it('shows no age while the list is fresh', () => {
     show({ list: list({ age_s: 3 }) });
-    expect(screen.queryByText(/As of/)).toBeNull();
+    expect(screen.queryByText(/Last updated/)).toBeNull();
   });
 
   it('names zones that did not answer', () => {
@@ -339,16 +339,16 @@ describe('the form', () => {
 describe('the question before deleting', () => {
   it('names the cost that ends and what is lost', () => {
     render(<DeleteQuestion node={node('a')} emulated={false} trans={trans} />);
-    screen.getByText('It costs $9.60 per hour now, $0.50 so far. That ends.');
+    screen.getByText('It costs $9.60 per hour now, $0.50 so far. Hourly billing stops.');
     screen.getByText(/every file on it are lost/);
   });
 
   it('names a cost on the emulated cloud only as that of a real node', () => {
     render(<DeleteQuestion node={node('a')} emulated={true} trans={trans} />);
-    screen.getByText('Nothing is billed: the cloud is emulated. A real node costs $9.60 per hour.');
+    screen.getByText('Emulated cloud: nothing is billed. A real node costs $9.60 per hour.');
   });
 
-  it('warns that somebody else may use what was made elsewhere', () => {
+  it('warns that somebody else may use what was created elsewhere', () => {
     render(<DeleteQuestion node={node('a', { managed: false })} emulated={false} trans={trans} />);
     screen.getByText(/someone else/);
   });
@@ -357,14 +357,14 @@ describe('the question before deleting', () => {
 describe('the question before stopping', () => {
   it('says that the node can be started again', () => {
     render(<StopQuestion node={node('a')} emulated={false} trans={trans} />);
-    screen.getByText('Its kernels end. Its disk is kept, and it can be started again.');
+    screen.getByText('Its kernels stop. Its disk is kept, and you can start it again.');
   });
 
   it.each(['spot', 'preemptible'] as const)('says that a %s node cannot be', provisioning => {
     render(
       <StopQuestion node={node('a', { spot: true, provisioning })} emulated={false} trans={trans} />
     );
-    screen.getByText('Its kernels end.');
+    screen.getByText('Its kernels stop.');
     screen.getByText(
       `A ${provisioning} node can't be started again. Its disk is kept and billed until you delete the node.`
     );

@@ -102,7 +102,7 @@ describe('the warning in a notebook', () => {
   it('counts down and says why', async () => {
     await open(ending());
     const timer = screen.getByRole('timer');
-    expect(timer.textContent).toMatch(/^Stops in 4:1\d: idle for 55 min$/);
+    expect(timer.textContent).toMatch(/^Auto-stop in 4:1\d · idle for 55 min$/);
     expect(timer.getAttribute('aria-live')).toBe('off');
   });
 
@@ -121,7 +121,7 @@ describe('the warning in a notebook', () => {
 
   it('announces it once, without a time that goes on', async () => {
     await open(ending());
-    const said = 'my-node, on which this notebook runs, ends soon: idle';
+    const said = 'my-node, where this notebook runs, ends soon: idle';
     expect(screen.getByRole('status').textContent).toBe(said);
   });
 
@@ -145,7 +145,7 @@ describe('the warning in a notebook', () => {
 
   it('keeps the node, and vanishes when it is kept', async () => {
     await open(ending());
-    await click('Keep my-node for 1 h');
+    await click('Keep my-node running 1 h');
     expect(onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
     await hear(ending({ is_warning: false }));
     expect(widget.node.textContent).toBe('');
@@ -154,7 +154,7 @@ describe('the warning in a notebook', () => {
 
   it('keeps it until the cell ends only while one runs', async () => {
     await open(ending());
-    await click('Keep my-node until this cell ends');
+    await click('Keep my-node running until this cell ends');
     expect(onKeep.mock.calls[0][1]).toEqual({ while_busy: true });
     await hear(ending({ sources: [{ ...SOURCES[0], state: 'quiet' }] }));
     expect(screen.queryByRole('button', { name: /until this cell ends/ })).toBeNull();
@@ -162,7 +162,7 @@ describe('the warning in a notebook', () => {
 
   it('keeps it until a time', async () => {
     await open(ending());
-    await click('Keep my-node until a time');
+    await click('Keep my-node running until a time');
     await click('Keep');
     const { until = 0 } = onKeep.mock.calls[0][1];
     expect(until).toBeGreaterThan(SERVER_S);
@@ -172,7 +172,7 @@ describe('the warning in a notebook', () => {
   it('says why it could not be kept', async () => {
     onKeep.mockRejectedValue(new TpuRequestError(STOCKOUT));
     await open(ending());
-    await click('Keep my-node for 1 h');
+    await click('Keep my-node running 1 h');
     expect(screen.getByRole('alert').textContent).toContain(STOCKOUT.message);
     expect(onKept).not.toHaveBeenCalled();
   });

@@ -1,12 +1,13 @@
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
+import { activityDescription } from '../messages/autostop';
+import { IGettingActs } from '../money/choice/getting';
 import { facesOf, IPlots } from '../money/faces';
 import { glanceOf } from '../money/glance';
-import { idleInWords, idleOf, IIdle } from '../money/past/idlewords';
+import { idleOf, IIdle } from '../money/past/idlewords';
 import { IBrakesPast, IStretch } from '../money/pastrecords';
 import { IActivitySource } from '../money/records';
 import { IMoneyActs } from '../money/sections/section';
-import { IGettingActs } from '../money/choice/getting';
 import { IMoneyModel } from '../money/tokens';
 import { TpuRequestError } from '../request';
 import { node, STOCKOUT, trans } from './fixtures';
@@ -57,7 +58,9 @@ async function open(answer: () => Promise<IBrakesPast>, isWatched = true): Promi
   const faces = facesOf(model as unknown as IMoneyModel, acts, getting, trans, plots);
   render(faces.timeLeft({ ...node('my-node'), name: NODE }));
   expect(shown.asked).toBe(0);
-  const details = screen.getByText('What counts as use').closest('details') as HTMLDetailsElement;
+  const details = screen
+    .getByText('Activity and settings')
+    .closest('details') as HTMLDetailsElement;
   details.open = true;
   await act(() => Promise.resolve(void fireEvent(details, new Event('toggle'))));
   shown.news = () =>
@@ -91,12 +94,12 @@ describe('the last hour of a node', () => {
     const shown = await open(always(past([busy, stretch(600, 300), hidden])));
     expect(shown.drawn).toHaveLength(1);
     expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
-      'How my-node was used in the last hour: in use for 10 min, idle for 5 min, ' +
+      'Activity of my-node in the last hour: in use for 10 min, idle for 5 min, ' +
         'unknown (treated as busy) for 5 min; no data for the rest.'
     );
     screen.getByText('in use: a cell of train.ipynb runs');
-    screen.getByText('unknown (treated as busy): Use of the chips');
-    screen.getByText('part of the idle time that ends it');
+    screen.getByText('unknown (treated as busy): Chip use');
+    screen.getByText('idle time, in percent of the idle timeout');
   });
 
   it('says why nothing is known', async () => {
@@ -107,7 +110,7 @@ describe('the last hour of a node', () => {
 
   it('says what could not be asked', async () => {
     await open(() => Promise.reject(new TpuRequestError(STOCKOUT)));
-    screen.getByText(/^Could not be asked/);
+    screen.getByText(/^Couldn't load/);
   });
 
   it('shows foreign words as text', async () => {
@@ -142,7 +145,7 @@ describe('the level of the idle time', () => {
   });
 
   it('is told of only where somebody has looked', () => {
-    expect(idleInWords(past([]), trans)).toBe('Not enough data yet.');
+    expect(activityDescription(past([]), trans)).toBe('Not enough data yet.');
   });
 });
 

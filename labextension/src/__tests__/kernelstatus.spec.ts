@@ -97,23 +97,23 @@ describe('the status in a notebook', () => {
   }
 
   it('says for how long the link is down, and that the kernel runs on', async () => {
-    expect(await after(() => link('down'))).toBe('Link down · 30 s');
+    expect(await after(() => link('down'))).toBe('Disconnected · 30 s');
     expect(widget.node.querySelector('span')?.title).toBe(
-      'The link to the node is down for 30 s. The kernel runs on.'
+      'No connection to the node for 30 s. The kernel keeps running.'
     );
     expect(await after(() => link('resuming'))).toBe('Catching up');
     expect(await after(() => link('live'))).toBe('');
   });
 
   it('says why a link is lost', async () => {
-    expect(await after(() => link('lost'))).toBe('Link lost');
+    expect(await after(() => link('lost'))).toBe('Connection lost');
     const said = widget.node.querySelector<HTMLElement>('.jp-mod-failed');
-    expect(said?.title).toBe('Link lost 30 s ago: Key refused.');
+    expect(said?.title).toBe('Connection lost 30 s ago: Key refused.');
   });
 
   it('keeps the link apart from what the kernel does', async () => {
     await after(() => link('down'));
-    expect(await after(() => session.statusChanged.emit('busy'))).toContain('Link down');
+    expect(await after(() => session.statusChanged.emit('busy'))).toContain('Disconnected');
   });
 
   it('hears nothing of the links of others, and forgets that of a kernel it had', async () => {
@@ -129,7 +129,7 @@ describe('the status in a notebook', () => {
   it('asks how a kernel is reached that it meets, since events tell only of changes', async () => {
     ask = kernelId => (kernelId === 'k1' ? Promise.resolve(down()) : Promise.reject(new Error()));
     await after(() => session.kernelChanged.emit());
-    expect(await after(() => widget.update())).toBe('Link down · 60 s');
+    expect(await after(() => widget.update())).toBe('Disconnected · 60 s');
   });
 
   it('asks again when it is connected again, and believes what it heard meanwhile', async () => {
@@ -165,7 +165,7 @@ describe('the status in a notebook', () => {
     told.mockReturnValue(now);
     expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
     told.mockReturnValue(now + 12_000);
-    expect(await after(() => widget.update())).toBe('Server away · 12 s');
+    expect(await after(() => widget.update())).toBe('Server unreachable · 12 s');
     told.mockRestore();
     expect(await after(() => session.connectionStatusChanged.emit('connected'))).toBe('');
   });

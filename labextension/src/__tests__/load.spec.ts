@@ -1,14 +1,15 @@
 import { CommandRegistry } from '@lumino/commands';
 import { IDisposable } from '@lumino/disposable';
-import { addLoadCommands } from '../load/commands';
 import { LoadClient } from '../load/client';
+import { addLoadCommands } from '../load/commands';
 import { programsOf } from '../load/holders';
 import { LoadModel } from '../load/model';
 import { IFreed, IMetrics } from '../load/records';
 import { extended, NO_SERIES, rangeOf, seriesOf, tail } from '../load/series';
 import { INodeLoad, LoadCommandIDs } from '../load/tokens';
 import { chipsOf, percentOf, totalsOf } from '../load/totals';
-import { formatAnswers, formatGib, formatTotals, formatUnknown, formatUsed } from '../load/words';
+import { formatGib } from '../load/words';
+import { formatAnswers, formatTotals, formatUnknown, formatUsed } from '../messages/load';
 import { TpuClient } from '../request';
 import { ITpuModel } from '../tokens';
 import { STOCKOUT, trans } from './fixtures';
@@ -41,7 +42,7 @@ describe('the totals', () => {
 
   it('of chips that nobody holds say that, not unknown', () => {
     const idle = sample({ state: 'idle', chips: [], cores: [] });
-    expect(formatTotals(totalsOf([idle]), trans)).toBe('not in use');
+    expect(formatTotals(totalsOf([idle]), trans)).toBe('idle');
   });
 
   it('put cores under the chips they are on, in order', () => {
@@ -87,11 +88,9 @@ describe('the words', () => {
     );
   });
 
-  it('for workers say how many gave no new numbers', () => {
+  it('for workers say how many gave no new data', () => {
     const silent = worker(1, { error: STOCKOUT });
-    expect(formatAnswers(metrics(worker(0), silent), trans)).toBe(
-      '2 workers, no new numbers from 1'
-    );
+    expect(formatAnswers(metrics(worker(0), silent), trans)).toBe('2 workers, no new data from 1');
     expect(formatAnswers(metrics(worker(0)), trans)).toBe('');
   });
 });
@@ -327,7 +326,7 @@ describe('the model of the load', () => {
       const done = free();
       await Promise.all([
         click('Release'),
-        expect(done).rejects.toThrow('Still held by python train.py (4242).')
+        expect(done).rejects.toThrow('Still used by python train.py (4242).')
       ]);
     });
 

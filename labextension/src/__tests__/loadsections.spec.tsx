@@ -1,6 +1,5 @@
 import { Signal } from '@lumino/signaling';
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
-import React from 'react';
 import { loadFace } from '../load/faces';
 import { IPast } from '../load/plot';
 import { IMetrics } from '../load/records';
@@ -90,7 +89,7 @@ describe('the load of a node', () => {
     expect(load.looks).toBe(0);
     await click('Load');
     expect(load.looks).toBe(1);
-    screen.getByText('Asking…');
+    screen.getByText('Loading…');
     await click('Load');
     expect(load.looks).toBe(0);
   });
@@ -135,14 +134,14 @@ describe('the load of a node', () => {
 
   it('says what is not known, and why', async () => {
     await shown(metrics(worker(0)));
-    const list = screen.getByRole('list', { name: 'What is not known' });
+    const list = screen.getByRole('list', { name: 'Unknown values' });
     within(list).getByText("TensorCore: unknown (needs libtpu's SDK on the worker)");
   });
 
   it('of chips that nobody holds is no error', async () => {
     const idle = sample({ state: 'idle', reason: 'no process uses the chips', cores: [] });
     await shown(metrics(worker(0, { sample: { ...idle, chips: [] } })));
-    screen.getByText('not in use');
+    screen.getByText('idle');
     screen.getByText(/^Idle: no process/);
     screen.getByRole('meter', { name: 'CPU of host' });
   });
@@ -157,13 +156,13 @@ describe('the load of a node', () => {
   it('of a worker that does not answer has an error and the age of its last numbers', async () => {
     await shown(metrics(worker(0, { as_of: NOW - 40, error: STOCKOUT })));
     screen.getByText(`${STOCKOUT.message} ${STOCKOUT.hint}`);
-    screen.getByText('As of 40 s ago');
+    screen.getByText('Last updated 40 s ago');
   });
 
   it('of a server that does not answer keeps the last numbers and says of when they are', async () => {
     const { load } = await shown(metrics(worker(0)));
     load.tell({ ...metrics(worker(0)), as_of: NOW - 60 }, STOCKOUT);
-    screen.getByText(/What is shown is of 60 s ago\./);
+    screen.getByText(/Last updated 60 s ago\./);
     screen.getByRole('group', { name: 'chip 3' });
     expect(screen.queryByText('duty 30 % · HBM 25 %')).toBeNull();
   });
@@ -174,9 +173,9 @@ describe('the load of a node', () => {
     expect(screen.queryByRole('meter')).toBeNull();
     fireEvent.click(line);
     screen.getByRole('meter', { name: 'Duty of chip 3 of worker 1' });
-    await click('Open all workers');
+    await click('Expand all workers');
     expect(screen.getAllByRole('meter', { name: /^CPU of host/ })).toHaveLength(3);
-    await click('Close all workers');
+    await click('Collapse all workers');
     expect(screen.queryByRole('meter')).toBeNull();
   });
 

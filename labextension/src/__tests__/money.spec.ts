@@ -2,6 +2,10 @@ import { fireEvent, screen } from '@testing-library/react';
 import { Event as ServerEvent } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
+import { autostopCountdown, autostopSummary } from '../messages/autostop';
+import { totalCost } from '../messages/cleanup';
+import { formatRate, formatSum } from '../messages/spend';
+import { formatDuration } from '../messages/units';
 import {
   candidatesFor,
   nowTerms,
@@ -15,19 +19,7 @@ import { MoneyClient } from '../money/client';
 import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
 import { MoneyCommandIDs } from '../money/tokens';
-import {
-  formatCountedEnd,
-  formatDetail,
-  formatEnd,
-  formatRate,
-  formatSpan,
-  formatSum,
-  formatSweepCost,
-  isBilled,
-  limitsThatMatter,
-  nearestEnd,
-  textOf
-} from '../money/words';
+import { formatDetail, isBilled, limitsThatMatter, nearestEnd, textOf } from '../money/words';
 import { TpuClient } from '../request';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
@@ -230,7 +222,7 @@ describe('words about money', () => {
     [7200, '2 h'],
     [3 * 86_400, '3 d']
   ])('say %s seconds as %s', (seconds, text) => {
-    expect(formatSpan(seconds, trans)).toBe(text);
+    expect(formatDuration(seconds, trans)).toBe(text);
   });
 
   it('never take an unknown price for nothing', () => {
@@ -242,12 +234,12 @@ describe('words about money', () => {
     expect(formatSum({ usd: null, known_usd: 2, ready_s: 0 }, trans)).toBe('at least $2.00');
     expect(formatSum({ usd: null, ready_s: 0 }, trans)).toBe('cost unknown');
     expect(isBilled(spend({ usd_per_hour: 0 }))).toBe(false);
-    expect(formatSweepCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
+    expect(totalCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
   });
 
   it('say when and how a node ends', () => {
-    expect(formatEnd(brake(), 1000, trans)).toBe('Is deleted in 42 min: idle');
-    expect(formatEnd(brake({ ends_at: null }), 1000, trans)).toBe('No end is set');
+    expect(autostopSummary(brake(), 1000, trans)).toBe('Auto-delete in 42 min · idle');
+    expect(autostopSummary(brake({ ends_at: null }), 1000, trans)).toBe('No auto-stop set');
     const soon = brake({ node_id: 'soon', ends_at: 1001 });
     expect(nearestEnd([brake({ ends_at: null }), brake(), soon])?.node_id).toBe('soon');
   });
@@ -265,13 +257,13 @@ describe('words about money', () => {
   it('count the end of a node down, with a reason that has a time', () => {
     const soon = { idle_s: 3300, action: 'stop', ends_at: 1252 } as const;
     const said = (rest: object): string =>
-      formatCountedEnd(brake({ ...soon, ...rest }), 1000, 990, trans);
-    expect(said({})).toBe('Stops in 4:12: idle for 55 min');
-    expect(said({ ends_at: 1000 })).toBe('Stops now: idle for 55 min');
+      autostopCountdown(brake({ ...soon, ...rest }), 1000, 990, trans);
+    expect(said({})).toBe('Auto-stop in 4:12 · idle for 55 min');
+    expect(said({ ends_at: 1000 })).toBe('Stopping now · idle for 55 min');
     expect(said({ ends_why: 'session', session_s: 43_200, action: 'delete' })).toBe(
-      'Is deleted in 4:12: longest session of 12 h'
+      'Auto-delete in 4:12 · maximum session length of 12 h'
     );
-    expect(said({ ends_why: 'budget' })).toBe('Stops in 4:12: budget used up');
+    expect(said({ ends_why: 'budget' })).toBe('Auto-stop in 4:12 · budget used up');
   });
 
   it('read errors of any shape', () => {

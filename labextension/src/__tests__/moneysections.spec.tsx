@@ -1,6 +1,5 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
-import React from 'react';
 import { facesOf } from '../money/faces';
 import { IParsedMail } from '../money/grantrecords';
 import { IMoneyActs } from '../money/sections/section';
@@ -105,7 +104,14 @@ describe('the sections', () => {
     const doing = show({});
     const heads = screen.getAllByRole('button', { expanded: false });
     expect(heads.map(head => head.textContent)).toEqual([
-      ...['Spend', 'Grants and credit', 'Quota', 'Search and queue', 'Sweep', 'Activity log']
+      ...[
+        'Spend',
+        'Grants and credits',
+        'Quota',
+        'Search and queue',
+        'Billable resources and quota',
+        'Activity log'
+      ]
     ]);
     await click('Quota');
     expect(doing.onToggle).toHaveBeenCalledWith('quota');
@@ -113,14 +119,14 @@ describe('the sections', () => {
 
   it('say in one line that a route does not answer, and show the others', () => {
     show({ spend: answered(spend()), audit: unanswered(STOCKOUT) }, 'spend', 'audit');
-    screen.getByText(`Could not be asked: ${STOCKOUT.message}`);
+    screen.getByText(`Couldn't load: ${STOCKOUT.message}`);
     screen.getByText('Today');
   });
 
   it('say how old an answer is when there is no newer one', () => {
     const old = { data: spend(), server_s: 1000, received_ms: Date.now() - 600_000 };
     show({ spend: { dated: old, problem: STOCKOUT } }, 'spend');
-    screen.getByText('As of 10 min ago');
+    screen.getByText('Last updated 10 min ago');
   });
 
   it('show hostile text as text', () => {
@@ -169,7 +175,7 @@ describe('budgets that cannot be read', () => {
   it('are confirmed where budgets may be lost', async () => {
     const lost = budget({ name: 'lost-budgets', error: 'The journal was damaged.' });
     const doing = show({ spend: answered(spend({ budgets: [lost] })) }, 'spend');
-    await click('The budgets here are right');
+    await click('These budgets are correct');
     expect(doing.onRemoveBudget).toHaveBeenCalledWith('lost-budgets');
   });
 });
@@ -178,7 +184,7 @@ describe('the section of spend', () => {
   it('shows what is paid and was paid, and what is not known', () => {
     show({ spend: answered(spend({ unpriced: ['v9-8'] })) }, 'spend');
     screen.getByText('$40.00 · 10 h');
-    screen.getByText('No price is known for v9-8: sums are without it.');
+    screen.getByText('Price of v9-8 unknown: not included in the sums.');
   });
 
   it('shows a budget with its bar and level, and removes it', async () => {
@@ -208,11 +214,11 @@ describe('the section of spend', () => {
     const doing = show({ spend: answered(spend()) }, 'spend');
     await click('Set a budget…');
     fill('Amount', '-3');
-    await click('Set the budget');
+    await click('Set budget');
     expect(doing.onSetBudget).not.toHaveBeenCalled();
     fill('Amount', '25');
     fill('Resets on', 'friday');
-    await click('Set the budget');
+    await click('Set budget');
     const terms = { amount: 25, unit: 'usd', period: 'week', action: 'stop' };
     const window = { resets_on: 'friday', resets_at: '00:00' };
     expect(doing.onSetBudget).toHaveBeenCalledWith('budget', { ...terms, ...window });
@@ -223,7 +229,7 @@ describe('the section of spend', () => {
     doing.onSetBudget.mockRejectedValue(new TpuRequestError(STOCKOUT));
     await click('Set a budget…');
     fill('Amount', '25');
-    await click('Set the budget');
+    await click('Set budget');
     screen.getByText(STOCKOUT.message);
     expect(screen.getByLabelText<HTMLInputElement>('Amount').value).toBe('25');
   });
@@ -232,7 +238,7 @@ describe('the section of spend', () => {
 describe('the time left of a node', () => {
   it('is said with its reason, its sources and their ages', () => {
     showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
-    screen.getByText('Is deleted in 42 min: idle');
+    screen.getByText('Auto-delete in 42 min · idle');
     screen.getByText('nothing has executed for 18 min');
     screen.getByText('18 min ago');
     screen.getByText('unknown (treated as busy)');
@@ -244,30 +250,30 @@ describe('the time left of a node', () => {
       brakes: answered({ as_of: null, nodes: [brake({ is_warning: true })] })
     });
     screen.getByRole('alert');
-    await click('Keep my-node for 1 h');
+    await click('Keep my-node running 1 h');
     expect(doing.onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
   });
 
   it('is kept until the running cell ends, and that is taken back', async () => {
     const sources = [{ source: 'execution', state: 'active', age_s: 0, detail: '' }] as const;
     const first = showRow({ brakes: answered({ as_of: null, nodes: [brake({ sources })] }) });
-    await click('Keep my-node until this cell ends');
+    await click('Keep my-node running until this cell ends');
     expect(first.onKeep.mock.calls[0][1]).toEqual({ while_busy: true });
     cleanup();
     const kept = brake({ sources, kept_while_busy: true });
     const then = showRow({ brakes: answered({ as_of: null, nodes: [kept] }) });
-    screen.getByText('Kept until the running cell ends');
+    screen.getByText('Kept running until the current cell ends');
     await click('Cancel “keep running” for my-node');
     expect(then.onKeep.mock.calls[0][1]).toEqual({});
   });
 
   it('is kept until a time of the day', async () => {
     const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
-    await click('Keep my-node until a time');
-    fill('Keep until', '');
+    await click('Keep my-node running until a time');
+    fill('Keep running until', '');
     await click('Keep');
     expect(doing.onKeep).not.toHaveBeenCalled();
-    fill('Keep until', '18:00');
+    fill('Keep running until', '18:00');
     await click('Keep');
     const { until = 0 } = doing.onKeep.mock.calls[0][1];
     expect(until % 60).toBe(0);
@@ -276,10 +282,10 @@ describe('the time left of a node', () => {
 
   it('leaves the question for a time by Escape, with the focus where it was', async () => {
     showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
-    await click('Keep my-node until a time');
-    expect(document.activeElement).toBe(screen.getByLabelText('Keep until'));
-    fireEvent.keyDown(screen.getByLabelText('Keep until'), { key: 'Escape' });
-    const opener = screen.getByRole('button', { name: 'Keep my-node until a time' });
+    await click('Keep my-node running until a time');
+    expect(document.activeElement).toBe(screen.getByLabelText('Keep running until'));
+    fireEvent.keyDown(screen.getByLabelText('Keep running until'), { key: 'Escape' });
+    const opener = screen.getByRole('button', { name: 'Keep my-node running until a time' });
     expect(document.activeElement).toBe(opener);
   });
 
@@ -296,15 +302,17 @@ describe('the time left of a node', () => {
   it('says that a guard cannot end the node', () => {
     const guard = { state: 'cannot', detail: 'The scope is missing.' } as const;
     showRow({ brakes: answered({ as_of: null, nodes: [brake({ guard })] }) });
-    screen.getByText('It cannot end itself while no server runs. The scope is missing.');
+    screen.getByText(
+      "Auto-stop needs this Jupyter server: the node can't stop itself. The scope is missing."
+    );
   });
 
   it('is changed', async () => {
     const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
-    await click('Change when my-node ends');
-    fill('After being idle for (minutes)', '30');
-    fill('After a silent cell ran with idle chips and nobody connected for (hours)', '3');
-    fill('Longest session (hours)', '12');
+    await click('Change auto-stop of my-node');
+    fill('Idle timeout (minutes)', '30');
+    fill('Treat a running cell as idle after (hours)', '3');
+    fill('Maximum session length (hours)', '12');
     await click('Set');
     expect(doing.onSetBrakes.mock.calls[0][1]).toEqual({
       ...{ idle_after_s: 1800, unattended_after_s: 10_800, session_s: 43_200, action: 'delete' }
@@ -324,8 +332,8 @@ describe('the section of grants', () => {
     show({ grants: answered({ grants }) }, 'grants');
     screen.getByText('9 days left');
     screen.getByText('8 used, 56 free');
-    screen.getByText('over since 2026-12-01');
-    screen.getByText('how much is used is not known');
+    screen.getByText('ended 2026-12-01');
+    screen.getByText('use unknown');
   });
 
   it('reads a mail, asks for start and days, and saves', async () => {
@@ -333,8 +341,8 @@ describe('the section of grants', () => {
     const rows = [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a' }];
     doing.onParseGrant.mockResolvedValue({ rows, days: null, problems: ['Line 3 is odd.'] });
     await click('Add a grant or credit…');
-    fill('Text of the mail', '64 spot v5e');
-    await click('Read the mail');
+    fill('Text of the email', '64 spot v5e');
+    await click('Read email');
     screen.getByText('Line 3 is odd.');
     screen.getByText(/does not say for how many days/);
     await click('Save');
@@ -354,7 +362,7 @@ describe('the form of a grant', () => {
     await click('Add a grant or credit…');
     screen.getByDisplayValue('trc-2');
     fill('Name', 'trc');
-    screen.getByText('Replaces the grant of this name.');
+    screen.getByText('Replaces the grant with this name.');
   });
 
   it('keeps what is typed while a mail is read', async () => {
@@ -362,8 +370,8 @@ describe('the form of a grant', () => {
     let answer: (parsed: IParsedMail) => void = () => undefined;
     doing.onParseGrant.mockReturnValue(new Promise(resolve => (answer = resolve)));
     await click('Add a grant or credit…');
-    fill('Text of the mail', '64 spot v5e');
-    await click('Read the mail');
+    fill('Text of the email', '64 spot v5e');
+    await click('Read email');
     fill('First day', '2026-11-22');
     await act(() => {
       answer({ rows: [], days: 30, problems: [] });
@@ -389,13 +397,13 @@ describe('the section of quota', () => {
     expect(screen.queryByText(/v4 cores/)).toBeNull();
     fireEvent.click(screen.getByRole('checkbox'));
     screen.getByText(/v4 cores/);
-    screen.getByText('0 chips in use; the limit is not known');
+    screen.getByText('0 chips in use; limit unknown');
   });
 
   it('marks husks, and frees what they hold', async () => {
     const limits = [limit({ users })];
     const doing = show({ quota: answered({ ...PARTIAL, error: null, limits }) }, 'quota');
-    screen.getByText('Partial: no answer from us-east1-d.');
+    screen.getByText('Incomplete: no answer from us-east1-d.');
     screen.getByText('leftover');
     await click('Delete my-node to free its quota');
     expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
@@ -405,7 +413,7 @@ describe('the section of quota', () => {
 describe('the section of searches and the queue', () => {
   it('shows each try with its raw refusal, and cancels', async () => {
     const doing = show({ searches: answered({ searches: [search()] }) }, 'getting');
-    screen.getByText('1 search runs');
+    screen.getByText('1 search running');
     screen.getByText('no capacity');
     screen.getByText('code: 8 There is no more capacity');
     await click('Cancel the search for my-node');
@@ -434,20 +442,20 @@ describe('the section of the sweep', () => {
     );
     doing.onSweep.mockResolvedValue({ results: [{ name: NODE, ok: false, error: 'Refused.' }] });
     fireEvent.click(screen.getAllByRole('checkbox')[0]);
-    await click('Delete 1 marked…');
+    await click('Delete 1 selected…');
     expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
     screen.getByText('my-node: Refused.');
   });
 
   it('does not offer all of a partial list', () => {
     show({ sweep: answered({ ...PARTIAL, items: [item()] }) }, 'sweep');
-    screen.getByText('Partial: no answer from us-east1-d.');
-    expect(screen.queryByRole('button', { name: 'Mark all' })).toBeNull();
+    screen.getByText('Incomplete: no answer from us-east1-d.');
+    expect(screen.queryByRole('button', { name: 'Select all' })).toBeNull();
   });
 
   it('does not call a partial list empty', () => {
     show({ sweep: answered({ ...PARTIAL, items: [] }) }, 'sweep');
-    screen.getByText('Nothing was found where it could be asked.');
+    screen.getByText('Nothing found in the zones that answered.');
   });
 
   it('stops all spending even where the list is not known', async () => {

@@ -44,7 +44,7 @@ describe('the notice of restored outputs', () => {
 
   it('says that outputs are not restored, and why', () => {
     render(<Notice {...nothing} cells={3} problem="The link is down." />);
-    expect(screen.getByRole('status').textContent).toBe('Outputs are not restored yet');
+    expect(screen.getByRole('status').textContent).toBe('Outputs not restored yet');
     expect(screen.getByRole('status').title).toBe('The link is down.');
   });
 });
@@ -64,7 +64,7 @@ describe('the list of outputs that are not in the notebook', () => {
     const list = new Elsewhere({ homeless, shortened }, acts, rendermime, trans);
     Widget.attach(list, document.body);
     MessageLoop.flush();
-    await screen.findByText('Open the whole text');
+    await screen.findByText('Open full text');
     return list.node;
   }
 
@@ -73,16 +73,16 @@ describe('the list of outputs that are not in the notebook', () => {
   it('shows the code and what came of it, to be copied or added', async () => {
     const node = await show(request('1', 'gone', { code: 'x = 1', outputs: [text('one\n')] }));
     expect(node.querySelector('.jp-OutputArea')?.textContent).toContain('one');
-    fireEvent.click(screen.getByText('Copy the code'));
+    fireEvent.click(screen.getByText('Copy code'));
     expect(acts.onCopy).toHaveBeenCalledWith('x = 1');
-    fireEvent.click(screen.getByText('Add as a cell'));
+    fireEvent.click(screen.getByText('Add as cell'));
     expect(acts.onAdd).toHaveBeenCalledWith('1');
     screen.getByText('Added at the end');
   });
 
   it('leads to the whole text of what is shortened', async () => {
     await show();
-    expect(screen.getByText('Open the whole text').getAttribute('href')).toBe('/text/big');
+    expect(screen.getByText('Open full text').getAttribute('href')).toBe('/text/big');
     expect(screen.getByText('Download').getAttribute('href')).toBe('/text/big?download=1');
   });
 

@@ -1,6 +1,5 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
-import React from 'react';
 import { IPastAnswer, ISlot, ISpendHistory, PastChoice } from '../money/pastrecords';
 import { PastModel, SPANS } from '../money/past/model';
 import { SpendPast } from '../money/past/view';
@@ -168,7 +167,7 @@ async function show(data: IPastAnswer, budgets = [budget()]): Promise<IShown> {
   const plots = { bars: plot(bars), curve: plot(curves) };
   past.money.tell(spend({ budgets }));
   render(<SpendPast past={past.model} budgets={budgets} plots={plots} trans={trans} />);
-  screen.getByText('Asking…');
+  screen.getByText('Loading…');
   await past.answer(data);
   return { past, bars, curves };
 }
@@ -179,7 +178,7 @@ describe('money over time', () => {
     expect(bars[0].known.slice(-3)).toEqual([9.6, 0, 9.6]);
     const chart = screen.getByRole('img');
     expect(chart.getAttribute('aria-label')).toMatch(
-      /^Spent in each of the last 24 hours\. In all \$9\.60 · 1 h\. Most: \$9\.60 at 10:00/
+      /^Spending per hour, last 24 hours\. Total \$9\.60 · 1 h\. Highest: \$9\.60 at 10:00/
     );
     const table = screen.getByRole('table', { hidden: true });
     const rows = within(table).getAllByRole('row', { hidden: true });
@@ -198,16 +197,16 @@ describe('money over time', () => {
     expect(bars[0].known.slice(-3)).toEqual([9.6, 0, 0]);
     expect(bars[0].upTo.slice(-3)).toEqual([null, 4.8, null]);
     expect(bars[0].isUnpriced.slice(-3)).toEqual([false, false, true]);
-    screen.getByText('at most this, in unmonitored time');
-    screen.getByText('and more, of unknown price: v9-8');
-    screen.getByText('In all at least $9.60 · 1 h');
+    screen.getByText('estimated maximum, in unmonitored time');
+    screen.getByText('plus unknown prices: v9-8');
+    screen.getByText('Total at least $9.60 · 1 h');
     screen.getByText('$0.00, up to $4.80');
     screen.getByText('cost unknown');
   });
 
   it('says that nothing was spent', async () => {
     await show(history([slot(11), slot(12)]));
-    screen.getByText('Nothing was spent in this time.');
+    screen.getByText('Nothing spent in this period.');
     expect(screen.queryByRole('table', { hidden: true })).toBeNull();
   });
 
@@ -220,8 +219,8 @@ describe('money over time', () => {
     expect(screen.getByRole('button', { name: 'Budget weekly', pressed: true })).toBe(choice);
     expect(curves[0]).toMatchObject({ cap: 10, watched: [0, 1.5, 3], used: [0, 3, 6] });
     screen.getByText('cap');
-    screen.getByText('at the present rate');
-    screen.getByText('Of unknown price, counted as the dearest: v2-8');
+    screen.getByText('at the current rate');
+    screen.getByText('Price unknown, counted at the highest price: v2-8');
     expect(screen.getByRole('img').getAttribute('aria-label')).toMatch(/\$6\.00 of \$10\.00 now/);
     screen.getByRole('columnheader', { name: 'At most', hidden: true });
   });
@@ -239,13 +238,13 @@ describe('money over time', () => {
     const plots = { bars: plot, curve: plot };
     render(<SpendPast past={past.model} budgets={[]} plots={plots} trans={trans} />);
     await past.fail();
-    screen.getByText(/^Could not be asked/);
+    screen.getByText(/^Couldn't load/);
   });
 
   it('shows foreign words as text', async () => {
     const slots = [slot(12, UNPRICED)];
     await show(history(slots, { unpriced: [HOSTILE] }), [budget({ name: HOSTILE })]);
-    screen.getByText(`and more, of unknown price: ${HOSTILE}`);
+    screen.getByText(`plus unknown prices: ${HOSTILE}`);
     screen.getByRole('button', { name: `Budget ${HOSTILE}` });
     expect(document.querySelector('img')).toBeNull();
   });

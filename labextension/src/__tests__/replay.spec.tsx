@@ -5,7 +5,7 @@ import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/re
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Panel, Widget } from '@lumino/widgets';
-import React from 'react';
+import { markText, noticeText } from '../messages/replay';
 import { ChoiceList } from '../replay/dialog';
 import { CutMarks } from '../replay/marks';
 import { Notice } from '../replay/notice';
@@ -13,7 +13,6 @@ import { choicesOf } from '../replay/plan';
 import { replay as plugin } from '../replay/plugin';
 import { ILostRun, IReplay } from '../replay/records';
 import { IReplaySource, NotebookReplay } from '../replay/replay';
-import { markText, noticeText } from '../replay/words';
 import { trans } from './fixtures';
 import { reply, Server } from './server';
 
@@ -42,14 +41,14 @@ describe('the notice of a lost node', () => {
     const cut = run('c', { state: 'cut', outputs: 40 });
     const all = lost(run('a'), run('b', { state: 'error' }), cut, run('d', { state: 'queued' }));
     expect(noticeText(all, LOST_AT, trans)).toBe(
-      `Node pre-empted at ${clock}. 2 cells had run; cell 3 was cut after 40 outputs; 1 had not begun.`
+      `Node pre-empted at ${clock}. 2 cells had run; cell 3 was interrupted after 40 outputs; 1 had not started.`
     );
   });
 
   it('counts one in the singular, and knows a cell without an output', () => {
     const all = lost(run('a'), run('b', { state: 'cut' }));
     expect(noticeText(all, LOST_AT, trans)).toBe(
-      `Node pre-empted at ${clock}. 1 cell had run; cell 2 was cut before its first output.`
+      `Node pre-empted at ${clock}. 1 cell had run; cell 2 was interrupted before its first output.`
     );
   });
 
@@ -63,7 +62,7 @@ describe('the notice of a lost node', () => {
     const acts = { onRun: jest.fn(), onDismiss: jest.fn() };
     const props = { ...acts, isRunning: false, trans, onHeight: jest.fn() };
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
-    const button = (): HTMLButtonElement => screen.getByText('Run these again…');
+    const button = (): HTMLButtonElement => screen.getByText('Rerun…');
     expect(button().disabled).toBe(true);
     rerender(<Notice {...props} lost={lost(run('a'))} />);
     fireEvent.click(button());
@@ -175,7 +174,7 @@ describe('the mark under a cell that was cut', () => {
     const cut = run('b', { cell_id: 'two', state: 'cut', outputs: 40 });
     const shown = (): (string | null)[] => cells.map(({ node }) => node.textContent);
     marks.show([run('a', { cell_id: 'one' }), cut, run('c', { cell_id: 'gone', state: 'cut' })]);
-    expect(shown()).toEqual(['', `Lost with the node at ${clock}, last output 40`]);
+    expect(shown()).toEqual(['', `Lost with the node at ${clock}, after output 40`]);
     marks.remove('two');
     expect(shown()).toEqual(['', '']);
     marks.show([cut]);

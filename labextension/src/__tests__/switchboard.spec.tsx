@@ -1,7 +1,6 @@
 import { cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { CommandRegistry } from '@lumino/commands';
-import React from 'react';
 import { TpuModel } from '../model';
 import { TpuClient } from '../request';
 import { addSwitchboardCommands } from '../switchboard/commands';
@@ -109,14 +108,14 @@ describe('the page of the switchboard', () => {
     expect(doing.onMaintain).toHaveBeenCalledWith(NODE, 3600);
     cleanup();
     show({ maintenance: [{ node: NODE, starts: 0, is_ongoing: true }] });
-    screen.getByText('Maintenance is going on');
+    screen.getByText('Under maintenance');
   });
 
   it('offers only faults that can hit the call', () => {
     show({});
-    const form = screen.getByRole('form', { name: 'Script a fault' });
+    const form = screen.getByRole('form', { name: 'Add a fault' });
     within(form).getByText(/allow-list/);
-    fireEvent.change(within(form).getByLabelText('The next call of'), {
+    fireEvent.change(within(form).getByLabelText('Next call of'), {
       target: { value: 'ListNodes' }
     });
     expect(within(form).queryByText(/allow-list/)).toBeNull();
@@ -134,11 +133,11 @@ describe('the page of the switchboard', () => {
 
   it('asks for the fault that is chosen', () => {
     const doing = show({});
-    const form = screen.getByRole('form', { name: 'Script a fault' });
-    fireEvent.change(within(form).getByLabelText('The next call of'), {
+    const form = screen.getByRole('form', { name: 'Add a fault' });
+    fireEvent.change(within(form).getByLabelText('Next call of'), {
       target: { value: 'StopNode' }
     });
-    fireEvent.change(within(form).getByLabelText('Fails so'), { target: { value: 'latency' } });
+    fireEvent.change(within(form).getByLabelText('Fails with'), { target: { value: 'latency' } });
     fireEvent.submit(form);
     expect(doing.onAddFault).toHaveBeenCalledWith({
       method: 'StopNode',
@@ -155,18 +154,18 @@ describe('the page of the switchboard', () => {
         { id: 5, method: '*', kind: 'page_token_expired', times: null }
       ]
     });
-    const faults = screen.getByRole('list', { name: 'Faults that wait for their call' });
+    const faults = screen.getByRole('list', { name: 'Pending faults' });
     within(faults).getByText(/no capacity/);
     within(faults).getByText(/page_token_expired/);
     within(faults).getByText('every time');
-    click(/^Forget the fault of any call/);
+    click(/^Remove the fault of any call/);
     expect(doing.onRemoveFault).toHaveBeenCalledWith(5);
   });
 
-  it('cuts the link to one worker', () => {
+  it('cuts the connection to one worker', () => {
     const link = { node: NODE, worker_id: 1, connections: 1, faults: [] };
     const doing = show({ links: [link] });
-    click('Cut the link to my-node, worker 1');
+    click('Cut the connection to my-node, worker 1');
     expect(doing.onFaultLink).toHaveBeenCalledWith(link, [{ verb: 'refuse' }, { verb: 'reset' }]);
   });
 
@@ -174,7 +173,7 @@ describe('the page of the switchboard', () => {
     const limited = { zone: 'us-central1-a', family: 'v5e', chips: 0 };
     const doing = show({ capacity: [limited] });
     screen.getByText(/stock-out$/);
-    click('Lift the limit of v5e in us-central1-a');
+    click('Remove the limit of v5e in us-central1-a');
     expect(doing.onSetCapacity).toHaveBeenCalledWith({ ...limited, chips: null });
     const form = screen.getByRole('form', { name: 'Limit the capacity of a zone' });
     fireEvent.change(within(form).getByLabelText('Zone'), { target: { value: 'us-east1-d' } });
@@ -189,8 +188,8 @@ describe('the page of the switchboard', () => {
   it('asks for no capacity that is no number', () => {
     const doing = show({});
     const form = screen.getByRole('form', { name: 'Limit the capacity of a zone' });
-    fireEvent.change(within(form).getByLabelText('Chips in all'), { target: { value: 'many' } });
-    within(form).getByText('Write a whole number.');
+    fireEvent.change(within(form).getByLabelText('Total chips'), { target: { value: 'many' } });
+    within(form).getByText('Use a whole number.');
     fireEvent.submit(form);
     expect(doing.onSetCapacity).not.toHaveBeenCalled();
   });
@@ -212,13 +211,13 @@ describe('the page of the switchboard', () => {
 
   it('turns the API off, and sets what the project may do', () => {
     const doing = show({});
-    fireEvent.click(screen.getByLabelText('The Cloud TPU API is enabled'));
+    fireEvent.click(screen.getByLabelText('Cloud TPU API enabled'));
     expect(doing.onSetProject).toHaveBeenCalledWith({ api_enabled: false });
-    const form = screen.getByRole('form', { name: 'Limits of the project' });
+    const form = screen.getByRole('form', { name: 'Project limits' });
     fireEvent.change(within(form).getByLabelText('Denied permissions'), {
       target: { value: 'tpu.nodes.create, tpu.nodes.list' }
     });
-    fireEvent.change(within(form).getByLabelText('Creations per minute'), {
+    fireEvent.change(within(form).getByLabelText('Create requests per minute'), {
       target: { value: '2' }
     });
     fireEvent.submit(form);
@@ -264,7 +263,7 @@ describe('the emulated cloud', () => {
       nodes: [{ name: NODE, state: 'PREEMPTED', accelerator_type: 'v5litepod-8' }],
       clock: { now: 0, scale: 1, paused: true }
     });
-    expect(newsOf(before, after, trans)).toBe('my-node is PREEMPTED. The clock stands still.');
+    expect(newsOf(before, after, trans)).toBe('my-node is PREEMPTED. The clock is paused.');
     expect(newsOf(before, before, trans)).toBe('');
   });
 

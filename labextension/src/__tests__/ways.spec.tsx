@@ -1,5 +1,4 @@
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
-import React from 'react';
 import { CreateForm } from '../components/createform';
 import { IGettingActs } from '../money/choice/getting';
 import { TpuRequestError } from '../request';
@@ -81,7 +80,7 @@ describe('the form, where there are other ways to a node', () => {
     const row = { ...ROW, asked: 16, after: -8, fits: false };
     open(getting({ quotaAfter: jest.fn().mockResolvedValue({ rows: [row] }) }));
     await later();
-    screen.getByText(/16 chips asked, but only 8 of 16 free/);
+    screen.getByText(/16 chips requested, but only 8 of 16 free/);
   });
 
   it('asks once for a choice that changes quickly, and shows nothing of an older one', async () => {
@@ -100,7 +99,7 @@ describe('the form, where there are other ways to a node', () => {
     const refuse = jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT));
     open(getting({ coverage: refuse, quotaAfter: refuse }));
     await later();
-    screen.getByText(`Whether it is billed: not known (${STOCKOUT.message})`);
+    screen.getByText(`Billing: unknown (${STOCKOUT.message})`);
     await click('button', 'Create');
     expect(onCreate).toHaveBeenCalled();
   });
@@ -111,7 +110,7 @@ describe('the form, where there are other ways to a node', () => {
     await click('radio', 'Search until one is found');
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
-    await click('checkbox', 'Take it though its price is not known');
+    await click('checkbox', 'Create anyway (price unknown)');
     fireEvent.change(screen.getByLabelText('Keep trying for (minutes)'), {
       target: { value: '30' }
     });
@@ -128,7 +127,7 @@ describe('the form, where there are other ways to a node', () => {
   it('queues for as long as is said', async () => {
     const acts = getting();
     open(acts);
-    await click('radio', 'Queue until there is room');
+    await click('radio', 'Queue until there is capacity');
     fireEvent.change(screen.getByLabelText('Give up after'), { target: { value: '3600' } });
     await click('button', 'Queue');
     expect(acts.onQueue).toHaveBeenCalledWith(
@@ -141,8 +140,8 @@ describe('the form, where there are other ways to a node', () => {
     open(acts);
     expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
     choose('spot');
-    await click('checkbox', 'Recreate it after a pre-emption');
-    await click('checkbox', 'Take it though its price is not known');
+    await click('checkbox', 'Recreate after pre-emption');
+    await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Create');
     expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
   });
@@ -153,7 +152,7 @@ describe('the form, where there are other ways to a node', () => {
     choose('flex-start');
     expect(screen.queryByRole('radio', { name: 'Create it now' })).toBeNull();
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
-    await click('checkbox', 'Take it though its price is not known');
+    await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Queue');
     screen.getByText('Use a number up to 168.');
     expect(acts.onQueue).not.toHaveBeenCalled();

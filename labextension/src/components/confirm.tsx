@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
-import { formatPrice, formatPriceSource, formatUsd, noStartText } from '../format';
+import * as messages from '../messages/panel';
+import { currentCost, emulatedCost, noStartText } from '../messages/panel';
+import { formatPriceSource } from '../messages/units';
 import { INode } from '../tokens';
 
 interface IProps {
@@ -14,15 +15,11 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <>
       <Subject node={node} trans={trans} />
-      <p>{trans.__('Its disk and every file on it are lost, and its kernels end.')}</p>
+      <p>{messages.deleteConsequences(trans)}</p>
       <Saving node={node} emulated={emulated} trans={trans} />
       {!node.managed && (
         <p>
-          <strong>
-            {trans.__(
-              'This node was not created by jupyter_tpu and may be in use by someone else.'
-            )}
-          </strong>
+          <strong>{messages.mayBeInUse(trans)}</strong>
         </p>
       )}
     </>
@@ -37,13 +34,13 @@ export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
       <Subject node={node} trans={trans} />
       {noStart ? (
         <>
-          <p>{trans.__('Its kernels end.')}</p>
+          <p>{messages.kernelsStop(trans)}</p>
           <p>
             <strong>{noStart}</strong>
           </p>
         </>
       ) : (
-        <p>{trans.__('Its kernels end. Its disk is kept, and it can be started again.')}</p>
+        <p>{messages.stopConsequences(trans)}</p>
       )}
       <Saving node={node} emulated={emulated} trans={trans} />
     </>
@@ -51,36 +48,14 @@ export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
 }
 
 function Subject({ node, trans }: Omit<IProps, 'emulated'>): JSX.Element {
-  return <p>{trans.__('%1 in %2, state %3.', node.accelerator_type, node.zone, node.state)}</p>;
+  return <p>{messages.subject(node.accelerator_type, node.zone, node.state, trans)}</p>;
 }
 
 /** What is paid now, and is not any more afterwards. */
 function Saving({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <p title={formatPriceSource(node.price, trans)}>
-      <strong>{emulated ? emulatedCostOf(node, trans) : costOf(node, trans)}</strong>
+      <strong>{emulated ? emulatedCost(node, trans) : currentCost(node, trans)}</strong>
     </p>
   );
-}
-
-function emulatedCostOf({ price }: INode, trans: TranslationBundle): string {
-  return price
-    ? trans.__(
-        'Nothing is billed: the cloud is emulated. A real node costs %1.',
-        formatPrice(price, trans)
-      )
-    : trans.__('Nothing is billed: the cloud is emulated.');
-}
-
-function costOf({ billing, price, cost_usd }: INode, trans: TranslationBundle): string {
-  if (!billing) {
-    return trans.__('It is not billed by the hour in this state.');
-  }
-  if (!price) {
-    return trans.__('It is billed now, at a price per hour that is not known here. That ends.');
-  }
-  const rate = formatPrice(price, trans);
-  return cost_usd === null
-    ? trans.__('It costs %1 now. That ends.', rate)
-    : trans.__('It costs %1 now, %2 so far. That ends.', rate, formatUsd(cost_usd));
 }

@@ -1,5 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useId, useRef, useState } from 'react';
+import { useEffect, useId, useRef, useState } from 'react';
+import { checkName, suggestName } from '../fleet';
+import * as common from '../messages/common';
+import * as messages from '../messages/create';
+import { submitLabel } from '../messages/create';
+import { formatSize } from '../messages/units';
 import { ChoiceNotice } from '../money/choice/cost';
 import {
   hasUnknownPrice,
@@ -10,12 +15,9 @@ import {
   runTime,
   searchTerms,
   WAY_DRAFT,
-  Way,
   wayOf
 } from '../money/choice/getting';
 import { isMinutes, mayBeTakenBack, Ways } from '../money/choice/ways';
-import { checkName, suggestName } from '../fleet';
-import { formatSize } from '../format';
 import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec, termsOf } from '../offers';
 import { INodeList, INodeSpec, IOffer, IOffers, Provisioning } from '../tokens';
 import { Button } from './button';
@@ -66,7 +68,7 @@ export function CreateForm(props: IProps): JSX.Element {
         }
       }}
     >
-      <h3 id={heading}>{trans.__('Create a node')}</h3>
+      <h3 id={heading}>{common.createNode(trans)}</h3>
       <NameField value={spec.node_id} complaint={complaint} trans={trans} onChange={change} />
       <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
       <TermsField
@@ -76,12 +78,8 @@ export function CreateForm(props: IProps): JSX.Element {
         onChange={change}
       />
       <Check
-        label={trans.__('Internal addresses only')}
-        note={
-          spec.internal_ips
-            ? trans.__('It needs no external address, and is reached only from its own network.')
-            : undefined
-        }
+        label={messages.internalOnly(trans)}
+        note={spec.internal_ips ? messages.internalOnlyNote(trans) : undefined}
         checked={spec.internal_ips ?? false}
         onChange={internal_ips => change({ internal_ips })}
       />
@@ -106,9 +104,9 @@ export function CreateForm(props: IProps): JSX.Element {
       )}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
-        <Button onClick={onCancel}>{trans.__('Cancel')}</Button>
+        <Button onClick={onCancel}>{common.cancel(trans)}</Button>
         <Button kind="accept" type="submit" disabled={isSending || !offer || !isPriced}>
-          {submitName(wayOf(spec, draft), isSending, trans)}
+          {submitLabel(wayOf(spec, draft), isSending, trans)}
         </Button>
       </div>
     </form>
@@ -141,18 +139,6 @@ async function take(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<v
   }
 }
 
-function submitName(way: Way, isSending: boolean, trans: TranslationBundle): string {
-  if (isSending) {
-    return trans.__('Creating…');
-  }
-  const names = {
-    now: trans.__('Create'),
-    search: trans.__('Search'),
-    queue: trans.__('Queue')
-  };
-  return names[way];
-}
-
 interface IPartProps<T> {
   value: T;
   trans: TranslationBundle;
@@ -164,7 +150,7 @@ function NameField(props: IPartProps<string> & { complaint: string }): JSX.Eleme
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
   return (
-    <Field label={trans.__('Name')} complaint={complaint}>
+    <Field label={common.name(trans)} complaint={complaint}>
       {attributes => (
         <input
           ref={input}
@@ -193,11 +179,11 @@ interface IPlaceProps {
 function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX.Element {
   return (
     <>
-      <Select label={trans.__('Zone')} value={spec.zone} onChange={zone => onChange({ zone })}>
+      <Select label={common.zone(trans)} value={spec.zone} onChange={zone => onChange({ zone })}>
         {options(Object.keys(offers.zones))}
       </Select>
       <Select
-        label={trans.__('Accelerator type')}
+        label={messages.acceleratorType(trans)}
         value={spec.accelerator_type}
         note={offer && (offer.description || formatSize(offer, trans))}
         onChange={accelerator_type => onChange({ accelerator_type })}
@@ -209,7 +195,7 @@ function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX
         ))}
       </Select>
       <Select
-        label={trans.__('Runtime version')}
+        label={common.runtimeVersion(trans)}
         value={spec.runtime_version}
         onChange={runtime_version => onChange({ runtime_version })}
       >
@@ -229,16 +215,16 @@ interface ITermsProps {
 
 function TermsField({ value, canQueue, trans, onChange }: ITermsProps): JSX.Element {
   const all: [Provisioning, string, string][] = [
-    ['on-demand', trans.__('On demand'), trans.__('Yours until you end it.')],
-    ['spot', trans.__('Spot'), trans.__('Cheaper, but can be taken back at any time.')],
-    ['preemptible', trans.__('Preemptible'), trans.__('As spot, for 24 hours at most.')],
-    ['reserved', trans.__('Reserved'), trans.__('From a reservation of the project.')],
-    ['flex-start', trans.__('Flex-start'), trans.__('Queued, for a time that is set.')]
+    ['on-demand', messages.onDemand(trans), messages.onDemandNote(trans)],
+    ['spot', messages.spot(trans), messages.spotNote(trans)],
+    ['preemptible', messages.preemptible(trans), messages.preemptibleNote(trans)],
+    ['reserved', messages.reserved(trans), messages.reservedNote(trans)],
+    ['flex-start', messages.flexStart(trans), messages.flexStartNote(trans)]
   ];
   const choices = all.filter(([terms]) => canQueue || terms !== 'flex-start');
   return (
     <Select
-      label={trans.__('Provisioning model')}
+      label={messages.provisioningModel(trans)}
       value={value}
       note={choices.find(([terms]) => terms === value)?.[2]}
       onChange={chosen => {

@@ -1,8 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
-import React from 'react';
 import { billingOf } from '../fleet';
 import { formatUsd } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import * as units from '../messages/units';
 import { INodeList, IStatus } from '../tokens';
 import { Button } from './button';
 
@@ -22,24 +24,21 @@ export function Header(props: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Header">
       <div className="jp-tpu-Header-line">
-        <h2>{trans.__('TPU nodes')}</h2>
-        <IconButton label={trans.__('Create a node')} icon={addIcon} onClick={onCreate} />
-        <IconButton label={trans.__('Refresh the list')} icon={refreshIcon} onClick={onRefresh} />
+        <h2>{messages.title(trans)}</h2>
+        <IconButton label={common.createNode(trans)} icon={addIcon} onClick={onCreate} />
+        <IconButton label={messages.refreshList(trans)} icon={refreshIcon} onClick={onRefresh} />
       </div>
       {status?.project && (
         <div className="jp-tpu-Project jp-tpu-Muted" title={status.project}>
-          {trans.__('Project %1', status.project)}
+          {messages.project(status.project, trans)}
         </div>
       )}
       {status?.emulated && (
         <div className="jp-tpu-Header-line jp-mod-wrap">
-          <div className="jp-tpu-Emulated">{trans.__('Emulated cloud: nothing is billed')}</div>
+          <div className="jp-tpu-Emulated">{common.emulatedCloud(trans)}</div>
           {onOpenSwitchboard && (
-            <Button
-              title={trans.__('Pre-empt nodes, take capacity away, break links, move the clock')}
-              onClick={onOpenSwitchboard}
-            >
-              {trans.__('Break it…')}
+            <Button title={common.simulatorSummary(trans)} onClick={onOpenSwitchboard}>
+              {messages.simulateFailure(trans)}
             </Button>
           )}
         </div>
@@ -81,10 +80,10 @@ function Billing({ list, trans }: IBillingProps): JSX.Element | null {
     return null;
   }
   const usd = formatUsd(usdPerHour);
-  const rate = isPartial ? trans.__('at least %1 per hour', usd) : trans.__('%1 per hour', usd);
+  const rate = isPartial ? units.atLeastPerHour(usd, trans) : units.perHour(usd, trans);
   return (
     <div className="jp-tpu-Billing">
-      {trans._n('%1 node running', '%1 nodes running', count)} · {rate}
+      {messages.nodesRunning(count, trans)} · {rate}
     </div>
   );
 }

@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { IRow } from '../fleet';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
 import { INode } from '../tokens';
 import { Button } from './button';
 import { INodeActs } from './noderow';
@@ -20,33 +21,33 @@ export function NodeActions(props: IProps): JSX.Element {
   const name = node.node_id;
   const isHeld = props.isBusy || row.intent !== null;
   return (
-    <div className="jp-tpu-Actions" role="group" aria-label={trans.__('Actions on %1', name)}>
+    <div className="jp-tpu-Actions" role="group" aria-label={messages.actionsOn(name, trans)}>
       {canRun(row) && <NotebookButtons {...props} />}
       {node.state === 'READY' && (
         <Button
-          aria-label={trans.__('Stop %1', name)}
+          aria-label={common.stopNode(name, trans)}
           disabled={isHeld}
           onClick={() => acts.onStop(node)}
         >
-          {trans.__('Stop')}
+          {common.stopButton(trans)}
         </Button>
       )}
       {node.state === 'STOPPED' && !node.spot && (
         <Button
           kind="accept"
-          aria-label={trans.__('Start %1', name)}
+          aria-label={messages.startNode(name, trans)}
           disabled={isHeld}
           onClick={() => acts.onStart(node)}
         >
-          {trans.__('Start')}
+          {messages.startButton(trans)}
         </Button>
       )}
       <Button
-        aria-label={trans.__('Delete %1', name)}
+        aria-label={common.deleteNode(name, trans)}
         disabled={props.isBusy || !canDelete(row)}
         onClick={() => acts.onDelete(node)}
       >
-        {trans.__('Delete')}
+        {common.deleteButton(trans)}
       </Button>
     </div>
   );
@@ -64,26 +65,26 @@ function canDelete({ node, intent }: IRow): boolean {
 
 function NotebookButtons({ node, canSwitchKernel, acts, trans }: IProps): JSX.Element {
   const isPrepared = node.kernelspec !== null;
-  const unprepared = isPrepared ? undefined : trans.__('Its kernel is not there yet.');
+  const unprepared = isPrepared ? undefined : messages.kernelNotReady(trans);
   return (
     <>
       <Button
         kind="accept"
-        aria-label={trans.__('Open notebook on %1', node.node_id)}
+        aria-label={messages.openNotebookOn(node.node_id, trans)}
         disabled={!isPrepared}
         title={unprepared}
         onClick={() => acts.onOpenNotebook(node)}
       >
-        {trans.__('Open notebook')}
+        {messages.openNotebook(trans)}
       </Button>
       {canSwitchKernel && (
         <Button
-          aria-label={trans.__('Run the current notebook on %1', node.node_id)}
+          aria-label={messages.runNotebookOn(node.node_id, trans)}
           disabled={!isPrepared}
-          title={unprepared ?? trans.__('Run the current notebook on this node')}
+          title={unprepared ?? messages.runNotebookHereHint(trans)}
           onClick={() => acts.onSwitchKernel(node)}
         >
-          {trans.__('Run here')}
+          {messages.runNotebookHere(trans)}
         </Button>
       )}
     </>

@@ -1,6 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { formatPriceSource, formatSize } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import { formatPriceSource, formatSize } from '../messages/units';
 import { INode, IWorker } from '../tokens';
 
 interface IProps {
@@ -25,14 +27,14 @@ export function NodeDetails({ id, node, trans }: IProps): JSX.Element {
 
 function facts(node: INode, trans: TranslationBundle): [string, string][] {
   const all: [string, string][] = [
-    [trans.__('Size'), node.accelerator ? formatSize(node.accelerator, trans) : ''],
-    [trans.__('Runtime version'), node.runtime_version],
-    [trans.__('Created'), formatTime(node.create_time)],
-    [trans.__('Health'), node.health],
-    [trans.__('Addresses'), node.workers.map(addressOf).filter(Boolean).join(', ')],
-    [trans.__('Price'), formatPriceSource(node.price, trans)],
-    [trans.__('Full name'), node.name],
-    [trans.__('Description'), node.description]
+    [messages.size(trans), node.accelerator ? formatSize(node.accelerator, trans) : ''],
+    [common.runtimeVersion(trans), node.runtime_version],
+    [messages.created(trans), formatTime(node.create_time)],
+    [messages.health(trans), node.health],
+    [messages.addresses(trans), node.workers.map(addressOf).filter(Boolean).join(', ')],
+    [messages.price(trans), formatPriceSource(node.price, trans)],
+    [messages.fullName(trans), node.name],
+    [messages.description(trans), node.description]
   ];
   return all.filter(([, text]) => text);
 }

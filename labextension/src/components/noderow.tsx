@@ -1,15 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
 import { failedCreation, IRow } from '../fleet';
-import {
-  formatPrice,
-  formatPriceSource,
-  formatProgress,
-  formatUsd,
-  noStartText,
-  stateKind,
-  termsName
-} from '../format';
+import { formatUsd, stateKind } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import { formatProgress, noStartText } from '../messages/panel';
+import { formatPrice, formatPriceSource, provisioningName } from '../messages/units';
 import { IIntent, INode, INodeKey, IProblem } from '../tokens';
 import { NodeActions } from './nodeactions';
 import { NodeDetails } from './nodedetails';
@@ -116,7 +112,7 @@ function Heading({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.E
 
 function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.Element {
   const where = [row.node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
-  const terms = row.node && termsName(row.node, trans);
+  const terms = row.node && provisioningName(row.node, trans);
   return (
     <span className="jp-tpu-Node-line jp-mod-wrap">
       <span className="jp-tpu-Node-where" title={where}>
@@ -124,8 +120,8 @@ function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.
       </span>
       {terms && <span className="jp-tpu-Badge">{terms}</span>}
       {row.node && !row.node.managed && (
-        <span className="jp-tpu-Badge" title={trans.__('This node was not made by jupyter_tpu.')}>
-          {trans.__('made elsewhere')}
+        <span className="jp-tpu-Badge" title={messages.notCreatedByUs(trans)}>
+          {common.createdElsewhere(trans)}
         </span>
       )}
     </span>
@@ -133,11 +129,7 @@ function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.
 }
 
 function Lost({ trans }: { trans: TranslationBundle }): JSX.Element {
-  return (
-    <div className="jp-tpu-Muted">
-      {trans.__('The cloud took it back. It counts against your quota until it is deleted.')}
-    </div>
-  );
+  return <div className="jp-tpu-Muted">{messages.reclaimed(trans)}</div>;
 }
 
 function NoStart({ node, trans }: { node: INode; trans: TranslationBundle }): JSX.Element | null {
@@ -161,7 +153,7 @@ function Cost({ node, trans }: { node: INode; trans: TranslationBundle }): JSX.E
     <div className="jp-tpu-Cost" title={formatPriceSource(node.price, trans)}>
       <span>{formatPrice(node.price, trans)}</span>
       {node.cost_usd !== null && (
-        <span className="jp-tpu-Muted">{trans.__('%1 so far', formatUsd(node.cost_usd))}</span>
+        <span className="jp-tpu-Muted">{messages.costSoFar(formatUsd(node.cost_usd), trans)}</span>
       )}
     </div>
   );

@@ -1,8 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
-import { formatAge } from '../format';
 import { LoadFace } from '../load/faces';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import { formatAge } from '../messages/units';
 import { IMoneyFaces } from '../money/faces';
 import { IDatedList, INodeSpec, IOffers, IProblem, IStatus, Phase } from '../tokens';
 import { Button } from './button';
@@ -80,13 +82,9 @@ interface IMissingProps {
 function ServerHalfMissing({ onRetry, trans }: IMissingProps): JSX.Element {
   return (
     <div className="jp-tpu-Empty" role="alert">
-      <h2>{trans.__('The server half is missing')}</h2>
-      <p>
-        {trans.__(
-          'The Jupyter server runs without jupyter_tpu. Install jupyter-tpu in its environment and start it again.'
-        )}
-      </p>
-      <Button onClick={onRetry}>{trans.__('Try again')}</Button>
+      <h2>{messages.serverExtensionMissing(trans)}</h2>
+      <p>{messages.installServerExtension(trans)}</p>
+      <Button onClick={onRetry}>{common.tryAgain(trans)}</Button>
     </div>
   );
 }
@@ -94,7 +92,7 @@ function ServerHalfMissing({ onRetry, trans }: IMissingProps): JSX.Element {
 function Waiting({ state, trans }: IProps): JSX.Element | null {
   return state.problem || state.status?.error ? null : (
     <div className="jp-tpu-Empty jp-tpu-Muted" role="status">
-      {trans.__('Asking for your nodes…')}
+      {messages.loadingNodes(trans)}
     </div>
   );
 }
@@ -108,7 +106,7 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   const age = state.list.age_s + Math.max(0, now - state.list.received_ms) / 1000;
   const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
   return isStale ? (
-    <div className="jp-tpu-Stale">{trans.__('As of %1 ago', formatAge(age, trans))}</div>
+    <div className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</div>
   ) : null;
 }
 
@@ -126,14 +124,12 @@ function Troubles({ state, acts, trans }: IProps): JSX.Element {
       ))}
       {state.isCollaborative && (
         <div className="jp-tpu-Notice" role="status">
-          {trans.__(
-            'Outputs that were printed while nobody watched are not put back into notebooks that several people edit at once.'
-          )}
+          {messages.notRestoredInSharedNotebooks(trans)}
         </div>
       )}
       {zones.length > 0 && (
         <div className="jp-tpu-Unreachable" role="status">
-          {trans.__('No answer from %1: nodes there are not listed.', zones.join(', '))}
+          {messages.zonesUnreachable(zones.join(', '), trans)}
         </div>
       )}
     </>
@@ -157,7 +153,7 @@ function Form({ state, acts, money, trans }: IProps): JSX.Element {
   return state.offersProblem ? (
     <Problem problem={state.offersProblem} trans={trans} onDismiss={acts.onCloseForm} />
   ) : (
-    <div className="jp-tpu-Empty jp-tpu-Muted">{trans.__('Asking what can be created…')}</div>
+    <div className="jp-tpu-Empty jp-tpu-Muted">{messages.loadingOffers(trans)}</div>
   );
 }
 
@@ -170,7 +166,7 @@ function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
     );
   }
   return (
-    <ul className="jp-tpu-Nodes" aria-label={trans.__('Nodes')}>
+    <ul className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
       {rows.map(row => (
         <NodeRow
           key={row.key}
@@ -196,12 +192,10 @@ interface INoNodesProps {
 function NoNodes({ onCreate, trans }: INoNodesProps): JSX.Element {
   return (
     <div className="jp-tpu-Empty">
-      <p>{trans.__('No nodes yet.')}</p>
-      <p className="jp-tpu-Muted">
-        {trans.__('Create one, and notebooks run on it as on a local kernel.')}
-      </p>
+      <p>{messages.noNodes(trans)}</p>
+      <p className="jp-tpu-Muted">{messages.noNodesHint(trans)}</p>
       <Button kind="accept" onClick={onCreate}>
-        {trans.__('Create a node')}
+        {common.createNode(trans)}
       </Button>
     </div>
   );

@@ -1,6 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
-import { formatPrice, formatPriceSource, priceOf } from '../format';
+import { priceOf } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/create';
+import { priceTerms } from '../messages/create';
+import { formatPrice, formatPriceSource } from '../messages/units';
 import { IOffer, Provisioning } from '../tokens';
 
 interface IProps {
@@ -16,7 +19,7 @@ export function PriceNotice(props: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Price" role="status">
       {provisioning === 'reserved' ? <Reserved trans={trans} /> : <ListPrice {...props} />}
-      {emulated && <div>{trans.__('Emulated cloud: nothing is billed.')}</div>}
+      {emulated && <div>{common.emulatedCloudSentence(trans)}</div>}
     </div>
   );
 }
@@ -26,30 +29,17 @@ function ListPrice({ offer, provisioning, trans }: IProps): JSX.Element {
   return (
     <>
       <strong>{formatPrice(price, trans)}</strong>
-      {price && <span> {termsOf(provisioning, trans)}</span>}
+      {price && <span> {priceTerms(provisioning, trans)}</span>}
       <div className="jp-tpu-Muted">{formatPriceSource(price, trans)}</div>
     </>
   );
 }
 
-function termsOf(provisioning: Provisioning, trans: TranslationBundle): string {
-  const words: { readonly [terms in Provisioning]: string } = {
-    'on-demand': trans.__('on demand'),
-    spot: trans.__('as spot'),
-    preemptible: trans.__('as preemptible'),
-    reserved: trans.__('as reserved'),
-    'flex-start': trans.__('by flex-start')
-  };
-  return words[provisioning];
-}
-
 function Reserved({ trans }: Pick<IProps, 'trans'>): JSX.Element {
   return (
     <>
-      <strong>{trans.__('Billed with its reservation')}</strong>
-      <div className="jp-tpu-Muted">
-        {trans.__('A reservation has its own price, and is paid whether it is used or not.')}
-      </div>
+      <strong>{messages.billedWithReservation(trans)}</strong>
+      <div className="jp-tpu-Muted">{messages.reservationPrice(trans)}</div>
     </>
   );
 }

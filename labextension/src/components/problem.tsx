@@ -1,5 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
 import { IProblem } from '../tokens';
 import { Button } from './button';
 
@@ -18,8 +19,8 @@ export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Ele
       <RawText text={problem.raw} trans={trans} />
       {(onDismiss || onRetry) && (
         <div className="jp-tpu-Actions">
-          {onRetry && <Button onClick={onRetry}>{trans.__('Try again')}</Button>}
-          {onDismiss && <Button onClick={onDismiss}>{trans.__('Dismiss')}</Button>}
+          {onRetry && <Button onClick={onRetry}>{common.tryAgain(trans)}</Button>}
+          {onDismiss && <Button onClick={onDismiss}>{common.dismiss(trans)}</Button>}
         </div>
       )}
     </div>
@@ -39,14 +40,14 @@ function Lines({ problem, trans }: { problem: IProblem; trans: TranslationBundle
 /** The words for what only the browser can know; all others come from the server. */
 function messageOf(problem: IProblem, trans: TranslationBundle): string {
   return problem.code === 'server_unreachable'
-    ? trans.__('The Jupyter server does not answer.')
+    ? messages.serverUnreachable(trans)
     : problem.message;
 }
 
 function RawText({ text, trans }: { text: string; trans: TranslationBundle }): JSX.Element | null {
   return text ? (
     <details className="jp-tpu-Raw">
-      <summary>{trans.__('Original message')}</summary>
+      <summary>{common.originalMessage(trans)}</summary>
       <pre>{text}</pre>
     </details>
   ) : null;

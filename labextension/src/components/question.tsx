@@ -2,7 +2,7 @@
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as common from '../messages/common';
 
 export async function ask(
   title: string,
@@ -14,7 +14,7 @@ export async function ask(
     title,
     body: <div className="jp-tpu-Question">{body}</div>,
     buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
+      Dialog.cancelButton({ label: common.cancel(trans) }),
       Dialog.warnButton({ label: accept })
     ],
     defaultButton: 0

@@ -1,4 +1,3 @@
-import React from 'react';
 import { stateKind } from '../format';
 import { stateIcons } from '../icons';
 

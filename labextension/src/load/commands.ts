@@ -3,6 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as commandsMessages from '../messages/commands';
+import * as messages from '../messages/load';
+import { processName } from '../messages/load';
 import { chooseNode } from '../questions';
 import { asProblem, TpuRequestError } from '../request';
 import { INodeKey, ITpuModel } from '../tokens';
@@ -10,7 +13,6 @@ import { confirmFree } from './dialogs';
 import { heldOf, IHeld } from './holders';
 import { IFreed } from './records';
 import { ILoadModel, INodeLoad, LoadCommandIDs } from './tokens';
-import { holderName } from './words';
 
 interface IContext {
   readonly commands: CommandRegistry;
@@ -28,9 +30,9 @@ interface IMeant {
 }
 
 export function addLoadCommands({ commands, model, nodes, trans }: IContext): void {
-  const label = trans.__('Release the Chips of a TPU Node');
+  const label = commandsMessages.releaseChips(trans);
   commands.addCommand(LoadCommandIDs.free, {
-    label: args => (isKey(args) ? label : trans.__('%1…', label)),
+    label: args => (isKey(args) ? label : commandsMessages.withEllipsis(label, trans)),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
     execute: async args => {
       const isPossible = ({ state }: { state: string }): boolean => state === 'READY';
@@ -87,19 +89,19 @@ function chosen({ part }: INodeLoad, meant: readonly IMeant[] | undefined): IHel
 
 function nothingHeld({ part }: INodeLoad, trans: TranslationBundle): string {
   return part.problem
-    ? trans.__('It is not known which processes use the chips: %1', part.problem.message)
-    : trans.__('The process no longer uses the chips.');
+    ? messages.processesUnknown(part.problem.message, trans)
+    : messages.processGone(trans);
 }
 
 /** @throws TpuRequestError where some of it still has its chips. */
 function told(answers: readonly IFreed[], trans: TranslationBundle): string {
-  const messages = [...new Set(answers.map(({ message }) => message).filter(Boolean))].join(' ');
+  const texts = [...new Set(answers.map(({ message }) => message).filter(Boolean))].join(' ');
   const left = answers.flatMap(answer => answer.left);
   if (left.length > 0) {
-    const names = left.map(holder => `${holderName(holder, trans)} (${holder.pid})`).join(', ');
-    throw refused(messages || trans.__('Still held by %1.', names));
+    const names = left.map(holder => `${processName(holder, trans)} (${holder.pid})`).join(', ');
+    throw refused(texts || messages.stillUsedBy(names, trans));
   }
-  return messages || trans.__('The chips are free.');
+  return texts || messages.released(trans);
 }
 
 function refused(message: string): TpuRequestError {

@@ -1,10 +1,11 @@
 /** What the user is asked before a process that holds chips is ended. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { ask } from '../components/question';
+import * as common from '../messages/common';
+import * as messages from '../messages/load';
+import { formatSince, processName } from '../messages/load';
 import { IHeld } from './holders';
-import { formatSince, holderName } from './words';
 
 /** More lines than this help nobody. */
 const LONGEST = 20;
@@ -18,10 +19,10 @@ export async function confirmFree(
   const users = [
     ...new Set(held.filter(({ holder }) => !holder.is_own_user).map(({ holder }) => holder.user))
   ];
-  const others = users.map(user => user || trans.__('an unknown user')).join(', ');
+  const others = users.map(user => user || messages.unknownUser(trans)).join(', ');
   const isAgreed = await ask(
-    trans.__('Release the chips of %1?', node_id),
-    others ? trans.__('Continue…') : trans.__('Release'),
+    messages.releaseQuestion(node_id, trans),
+    others ? messages.continueEllipsis(trans) : messages.release(trans),
     <Question held={held} others={others} trans={trans} />,
     trans
   );
@@ -29,14 +30,9 @@ export async function confirmFree(
     return isAgreed;
   }
   return ask(
-    trans.__('Really end what belongs to %1?', others),
-    trans._n('End the process', 'End the processes', held.length),
-    <p>
-      {trans.__(
-        'Nobody asks %1. What these processes have not saved is lost, and it cannot be undone.',
-        others
-      )}
-    </p>,
+    messages.endForeignQuestion(others, trans),
+    messages.endProcesses(held.length, trans),
+    <p>{messages.endForeignConsequences(others, trans)}</p>,
     trans
   );
 }
@@ -50,28 +46,21 @@ interface IQuestionProps {
 function Question({ held, others, trans }: IQuestionProps): JSX.Element {
   return (
     <>
-      <p>{trans._n('This process ends:', 'These %1 processes end:', held.length)}</p>
+      <p>{messages.processesEnd(held.length, trans)}</p>
       <ul className="jp-tpu-Ends">
         {held.slice(0, LONGEST).map(each => (
           <li key={`${each.worker_id} ${each.holder.pid}`}>{describe(each, trans)}</li>
         ))}
       </ul>
-      {held.length > LONGEST && <p>{trans.__('and %1 more', held.length - LONGEST)}</p>}
+      {held.length > LONGEST && <p>{common.andMore(held.length - LONGEST, trans)}</p>}
       {others ? (
         <p>
-          <strong>
-            {trans.__(
-              'It belongs to %1, not to you. It is told to end, and after 3 s ended by force, as far as the system of the worker allows.',
-              others
-            )}
-          </strong>
+          <strong>{messages.foreignProcess(others, trans)}</strong>
         </p>
       ) : (
         <>
-          <p>{trans.__('What it has in memory is lost: variables, and what was not saved.')}</p>
-          <p>
-            {trans.__('Outputs stay in their notebooks, and in the record of what was printed.')}
-          </p>
+          <p>{messages.memoryLost(trans)}</p>
+          <p>{messages.outputsStay(trans)}</p>
         </>
       )}
     </>
@@ -80,8 +69,8 @@ function Question({ held, others, trans }: IQuestionProps): JSX.Element {
 
 function describe({ worker_id, holder }: IHeld, trans: TranslationBundle): string {
   return [
-    holderName(holder, trans),
-    trans.__('worker %1, pid %2', worker_id, holder.pid),
+    processName(holder, trans),
+    messages.workerAndPid(worker_id, holder.pid, trans),
     formatSince(holder, Date.now() / 1000, trans)
   ].join(' · ');
 }

@@ -2,7 +2,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ISignal } from '@lumino/signaling';
-import React from 'react';
 import { Plotter } from '../chart/drawing';
 import { INode } from '../tokens';
 import { IPast } from './plot';

@@ -3,6 +3,7 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import * as common from '../messages/common';
 import { TpuClient } from '../request';
 import { ITpuModel } from '../tokens';
 import { LoadClient } from './client';
@@ -26,7 +27,7 @@ export const load: JupyterFrontEndPlugin<ILoadModel> = {
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const model = new LoadModel(new LoadClient(new TpuClient(serviceManager.serverSettings)));
     addLoadCommands({ commands, model, nodes, trans });
-    palette?.addItem({ command: LoadCommandIDs.free, category: trans.__('Cloud TPU') });
+    palette?.addItem({ command: LoadCommandIDs.free, category: common.product(trans) });
     return model;
   }
 };

@@ -3,12 +3,14 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as messages from '../messages/commands';
+import * as spendMessages from '../messages/spend';
+import { formatRate } from '../messages/spend';
 import { INodeKey, ITpuModel } from '../tokens';
 import { confirmPanic, confirmRemoval, confirmSweep } from './dialogs';
 import { IGrantTerms } from './grantrecords';
 import { IBudgetTerms, IQueueTerms, ISearchTerms } from './records';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
-import { formatRate } from './words';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -31,12 +33,12 @@ function addNodeCommands(context: ICommandContext): void {
   const { trans, model } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.keep, {
-    label: trans.__('Keep a TPU Node'),
+    label: messages.keepRunning(trans),
     args: { ...key, for_s: number, until: number, while_busy: flag },
     act: args => client.keep(keyOf(args), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setBrakes, {
-    label: trans.__('Change When a TPU Node Ends'),
+    label: messages.setAutostop(trans),
     args: {
       ...key,
       idle_after_s: number,
@@ -47,7 +49,7 @@ function addNodeCommands(context: ICommandContext): void {
     act: args => client.setBrakes(keyOf(args), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setRecovery, {
-    label: trans.__('Recreate a TPU Node After Pre-emption'),
+    label: messages.setRecreation(trans),
     args: { ...key, is_on: flag },
     act: args => client.setRecovery(keyOf(args), { is_on: args.is_on === true })
   });
@@ -57,22 +59,22 @@ function addBudgetCommands(context: ICommandContext): void {
   const { trans, model } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.setBudget, {
-    label: trans.__('Set a Budget for TPU Nodes'),
+    label: messages.setBudget(trans),
     args: { name: text, terms: record },
     act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as IBudgetTerms)
   });
   addCommand(context, MoneyCommandIDs.removeBudget, {
-    label: trans.__('Remove a Budget'),
+    label: messages.removeBudget(trans),
     args: { name: text },
     act: ({ name }) => client.removeBudget(name as string)
   });
   addCommand(context, MoneyCommandIDs.saveGrant, {
-    label: trans.__('Save a Grant or Credit'),
+    label: messages.saveGrant(trans),
     args: { name: text, terms: record },
     act: ({ name, terms }) => client.saveGrant(name as string, terms as unknown as IGrantTerms)
   });
   addCommand(context, MoneyCommandIDs.removeGrant, {
-    label: trans.__('Remove a Grant or Credit'),
+    label: messages.removeGrant(trans),
     args: { name: text },
     act: ({ name }) => client.removeGrant(name as string)
   });
@@ -82,22 +84,22 @@ function addGettingCommands(context: ICommandContext): void {
   const { trans, model } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.search, {
-    label: trans.__('Search for a TPU Node'),
+    label: messages.search(trans),
     args: { terms: record },
     act: ({ terms }) => client.search(terms as unknown as ISearchTerms)
   });
   addCommand(context, MoneyCommandIDs.cancelSearch, {
-    label: trans.__('Cancel a Search'),
+    label: messages.cancelSearch(trans),
     args: { search_id: text },
     act: ({ search_id }) => client.cancelSearch(search_id as string)
   });
   addCommand(context, MoneyCommandIDs.queue, {
-    label: trans.__('Queue for a TPU Node'),
+    label: messages.queue(trans),
     args: { terms: record },
     act: ({ terms }) => client.queue(terms as unknown as IQueueTerms)
   });
   addCommand(context, MoneyCommandIDs.removeQueued, {
-    label: trans.__('Remove a Queued Resource'),
+    label: messages.removeQueued(trans),
     args: { zone: text, queued_id: text },
     act: async args => {
       const { zone, queued_id } = args as { zone: string; queued_id: string };
@@ -115,7 +117,7 @@ function addSweepCommands(context: ICommandContext): void {
   const { client } = model;
   const emulated = (): boolean => nodes.status?.emulated ?? false;
   addCommand(context, MoneyCommandIDs.sweep, {
-    label: trans.__('Delete What Costs or Holds Quota'),
+    label: messages.cleanUp(trans),
     args: { names: { type: 'array', items: text } },
     act: async args => {
       const names = args.names as string[];
@@ -125,11 +127,11 @@ function addSweepCommands(context: ICommandContext): void {
     }
   });
   addCommand(context, MoneyCommandIDs.panic, {
-    label: trans.__('Stop All TPU Spending…'),
+    label: messages.stopAll(trans),
     args: {},
     act: async () => {
       const spend = model.parts.spend.dated?.data;
-      const rate = spend ? formatRate(spend, trans) : trans.__('spending unknown');
+      const rate = spend ? formatRate(spend, trans) : spendMessages.spendingUnknown(trans);
       return (await confirmPanic(rate, { emulated: emulated(), trans })) ? client.panic() : null;
     }
   });

@@ -1,10 +1,12 @@
 /** What the user is asked before something is deleted for money's sake. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { ask } from '../components/question';
+import * as capacityMessages from '../messages/capacity';
+import * as messages from '../messages/cleanup';
+import { totalCost } from '../messages/cleanup';
+import * as common from '../messages/common';
 import { IQueued, ISweepItem } from './records';
-import { formatSweepCost } from './words';
 
 interface IQuestion {
   readonly emulated: boolean;
@@ -20,8 +22,8 @@ export async function confirmSweep(
   const items = known.filter(({ name }) => names.includes(name));
   const foreign = items.filter(({ is_ours }) => !is_ours).length;
   return ask(
-    trans._n('Delete %1 thing?', 'Delete %1 things?', names.length),
-    trans.__('Delete'),
+    messages.deleteQuestion(names.length, trans),
+    common.deleteButton(trans),
     <>
       <ul>
         {names.map(name => (
@@ -30,23 +32,16 @@ export async function confirmSweep(
       </ul>
       <p>
         <strong>
-          {items.length < names.length
-            ? trans.__('What all of it costs is not known.')
-            : formatSweepCost(items, trans)}
+          {items.length < names.length ? messages.costUnknown(trans) : totalCost(items, trans)}
         </strong>
       </p>
-      {emulated && <p>{trans.__('Nothing is billed: the cloud is emulated.')}</p>}
+      {emulated && <p>{common.emulatedCloudSentence(trans)}</p>}
       {foreign > 0 && (
         <p>
-          <strong>
-            {trans.__(
-              '%1 of it was not created by jupyter_tpu and may be in use by someone else.',
-              foreign
-            )}
-          </strong>
+          <strong>{messages.notOurs(foreign, trans)}</strong>
         </p>
       )}
-      <p>{trans.__('Disks and every file on them are lost, and kernels end.')}</p>
+      <p>{messages.deleteConsequences(trans)}</p>
     </>,
     trans
   );
@@ -65,13 +60,9 @@ export async function confirmRemoval(
     return true;
   }
   return ask(
-    trans.__('Remove %1?', queuedId),
-    trans.__('Remove'),
-    <p>
-      {trans.__(
-        'Its node is deleted with it: disk and every file on it are lost, and its kernels end.'
-      )}
-    </p>,
+    capacityMessages.removeQuestion(queuedId, trans),
+    common.remove(trans),
+    <p>{capacityMessages.removeConsequences(trans)}</p>,
     trans
   );
 }
@@ -79,18 +70,14 @@ export async function confirmRemoval(
 /** Whether to end all that is billed. */
 export function confirmPanic(rate: string, { emulated, trans }: IQuestion): Promise<boolean> {
   return ask(
-    trans.__('Stop all spending now?'),
-    trans.__('Stop all spending'),
+    messages.stopAllQuestion(trans),
+    messages.stopAll(trans),
     <>
+      <p>{messages.stopAllConsequences(trans)}</p>
       <p>
-        {trans.__(
-          'Everything of this project that is billed is stopped or deleted, in all zones, also what was made elsewhere. Kernels end.'
-        )}
+        <strong>{messages.currentRate(rate, trans)}</strong>
       </p>
-      <p>
-        <strong>{trans.__('Now: %1.', rate)}</strong>
-      </p>
-      {emulated && <p>{trans.__('Nothing is billed: the cloud is emulated.')}</p>}
+      {emulated && <p>{common.emulatedCloudSentence(trans)}</p>}
     </>,
     trans
   );

@@ -3,10 +3,11 @@
 import { ISessionContext } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import React from 'react';
 import { Line, LineAbove } from '../components/lineabove';
 import { Problem } from '../components/problem';
 import { useSending } from '../components/sending';
+import * as messages from '../messages/autostop';
+import { autostopCountdown, autostopReason } from '../messages/autostop';
 import { nodeNameOf } from '../nodekernel';
 import { INodeKey } from '../tokens';
 import { IBrake, IBrakes, IKeep } from './records';
@@ -15,7 +16,7 @@ import { Reminder } from './sections/reminder';
 import { IMoneyActs } from './sections/section';
 import { useServerNow } from './servertime';
 import { IDated, IMoneyModel } from './tokens';
-import { canBeKept, endName, formatCountedEnd } from './words';
+import { canBeKept } from './words';
 
 type OnKeep = (key: INodeKey, keep: IKeep) => Promise<void>;
 
@@ -105,18 +106,14 @@ export function Warning(props: IProps): JSX.Element {
 
 /** Said once: it has no time in it that goes on. */
 function announcementOf({ node_id, ends_why }: IBrake, trans: TranslationBundle): string {
-  return trans.__(
-    '%1, on which this notebook runs, ends soon: %2',
-    node_id,
-    endName(ends_why, trans)
-  );
+  return messages.endsSoonBecause(node_id, autostopReason(ends_why, trans), trans);
 }
 
 function Reminded(props: IProps & { brake: IBrake }): JSX.Element {
   const { brake, trans, onKeep, onEnd, onHeight } = props;
   const { isSending, problem, send, dismiss } = useSending();
   return (
-    <Line role="group" aria-label={trans.__('%1 is billed', brake.node_id)} onHeight={onHeight}>
+    <Line role="group" aria-label={messages.isBilled(brake.node_id, trans)} onHeight={onHeight}>
       <Reminder
         brake={brake}
         isBusy={isSending}
@@ -138,12 +135,12 @@ function Ending({ brake, brakes, trans, onKeep, onHeight }: IEndingProps): JSX.E
   const now_s = useServerNow({ dated: brakes, problem: null });
   const { isSending, problem, send, dismiss } = useSending();
   return (
-    <Line role="group" aria-label={trans.__('The end of %1', brake.node_id)} onHeight={onHeight}>
+    <Line role="group" aria-label={messages.warningLabel(brake.node_id, trans)} onHeight={onHeight}>
       <strong className="jp-tpu-EndWarning-name" title={brake.node_id}>
         {brake.node_id}
       </strong>
       <span role="timer" aria-live="off" title={brake.reason}>
-        {formatCountedEnd(brake, now_s, brakes.server_s, trans)}
+        {autostopCountdown(brake, now_s, brakes.server_s, trans)}
       </span>
       {canBeKept(brake) && (
         <KeepButtons

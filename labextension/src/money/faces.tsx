@@ -1,6 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import React from 'react';
 import { INode, INodeKey } from '../tokens';
 import { IGettingActs } from './choice/getting';
 import { IIdlePast } from './past/idle';

@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IGlance } from '../load/faces';
-import { IActivitySource } from './records';
+import { chipUse } from '../messages/load';
 import { IMoneyModel } from './tokens';
 
 /** Said only while it is new: the brakes are asked again and again while the panel is in sight. */
@@ -13,16 +13,7 @@ export function glanceOf(model: IMoneyModel, trans: TranslationBundle): IGlance 
       const { dated, problem } = model.parts.brakes;
       const brake = problem ? undefined : dated?.data.nodes.find(one => one.name === name);
       const chips = brake?.sources.find(({ source }) => source === 'accelerator');
-      return chips && wordOf(chips, trans);
+      return chips && chipUse(chips, trans);
     }
   };
-}
-
-function wordOf({ state }: IActivitySource, trans: TranslationBundle): string {
-  const words = {
-    active: trans.__('in use'),
-    quiet: trans.__('idle'),
-    unknown: trans.__('unknown')
-  };
-  return words[state];
 }

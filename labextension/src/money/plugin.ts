@@ -5,6 +5,7 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import * as common from '../messages/common';
 import { TpuClient } from '../request';
 import { CommandIDs, ITpuModel } from '../tokens';
 import { moneyActs } from './acts';
@@ -34,7 +35,7 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings));
     const model = new MoneyModel(client, serviceManager.events.stream);
     addMoneyCommands({ commands, model, nodes, trans });
-    palette?.addItem({ command: MoneyCommandIDs.panic, category: trans.__('Cloud TPU') });
+    palette?.addItem({ command: MoneyCommandIDs.panic, category: common.product(trans) });
     void started.then(() => model.start());
     return model;
   }

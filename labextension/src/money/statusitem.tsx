@@ -2,21 +2,15 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
-import React from 'react';
 import { useNow } from '../components/now';
+import { autostopSummary } from '../messages/autostop';
+import * as messages from '../messages/spend';
+import { formatRate, shortRate } from '../messages/spend';
+import { formatDuration } from '../messages/units';
 import { serverNow } from './model';
-import { IMoneyModel } from './tokens';
-import {
-  faultsOf,
-  formatEnd,
-  formatRate,
-  formatSpan,
-  isBilled,
-  knownRate,
-  nearestEnd
-} from './words';
-import { formatUsd } from '../format';
 import { ISpend } from './records';
+import { IMoneyModel } from './tokens';
+import { faultsOf, isBilled, nearestEnd } from './words';
 
 export class MoneyStatus extends VDomRenderer<IMoneyModel> {
   /** @param _open shows the panel */
@@ -56,23 +50,23 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
     faults.length > 0 || brakes.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const end =
     next && next.ends_at !== null
-      ? trans.__('%1 ends in %2', next.node_id, formatSpan(next.ends_at - now_s, trans))
+      ? messages.endsIn(next.node_id, formatDuration(next.ends_at - now_s, trans), trans)
       : '';
   const billed = brakes.find(({ reminder }) => reminder !== null);
   const reminded =
     billed?.reminder && !end
-      ? trans.__(
-          '%1: no action for %2',
+      ? messages.noActionFor(
           billed.node_id,
-          formatSpan(billed.reminder.days * 86400, trans)
+          formatDuration(billed.reminder.days * 86400, trans),
+          trans
         )
       : '';
   const title = [
-    trans.__('TPU: %1', formatRate(spend, trans)),
+    messages.tooltip(formatRate(spend, trans), trans),
     ...brakes.flatMap(({ reminder }) => (reminder ? [reminder.text] : [])),
-    next && `${next.node_id}: ${formatEnd(next, now_s, trans)}`,
+    next && `${next.node_id}: ${autostopSummary(next, now_s, trans)}`,
     ...faults,
-    model.parts.spend.problem && trans.__('This is old: the server does not answer.')
+    model.parts.spend.problem && messages.outOfDate(trans)
   ];
   return (
     <button
@@ -84,12 +78,4 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
       {[shortRate(spend, trans), end, reminded].filter(Boolean).join(' · ')}
     </button>
   );
-}
-
-function shortRate(spend: ISpend, trans: TranslationBundle): string {
-  if (spend.usd_per_hour !== null) {
-    return trans.__('TPU %1/h', formatUsd(spend.usd_per_hour));
-  }
-  const known = knownRate(spend);
-  return known > 0 ? trans.__('TPU ≥ %1/h', formatUsd(known)) : trans.__('TPU price unknown');
 }

@@ -5,6 +5,8 @@ import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as messages from '../messages/commands';
+import * as replayMessages from '../messages/replay';
 import { ReplayChoice } from './dialog';
 import { NotebookReplay } from './replay';
 
@@ -27,12 +29,12 @@ type Args = ReadonlyPartialJSONObject;
 export function addReplayCommands(context: IReplayContext): void {
   const { commands, trans } = context;
   commands.addCommand(ReplayCommandIDs.run, {
-    label: trans.__('Run the Cells Again That Were Lost with the Node…'),
+    label: messages.rerunLostCells(trans),
     describedBy: { args: ARGS },
     execute: async args => ask(find(context, args), trans)
   });
   commands.addCommand(ReplayCommandIDs.dismiss, {
-    label: trans.__('Do Not Run the Cells Again That Were Lost with the Node'),
+    label: messages.dismissLostCells(trans),
     describedBy: { args: ARGS },
     execute: async args => find(context, args)?.dismiss()
   });
@@ -55,9 +57,9 @@ async function ask(own: NotebookReplay | undefined, trans: TranslationBundle): P
     return;
   }
   const answer = await showDialog({
-    title: trans.__('Run again what was lost with the node'),
+    title: replayMessages.dialogTitle(trans),
     body: new ReplayChoice(own.choices, trans),
-    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Run') })]
+    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: replayMessages.run(trans) })]
   });
   if (answer.button.accept && answer.value) {
     await own.run(answer.value);

@@ -3,9 +3,10 @@
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import { useState } from 'react';
+import * as messages from '../messages/replay';
+import { stateText } from '../messages/replay';
 import { IChoice } from './plan';
-import { stateText } from './words';
 
 /** The body of the dialog; its value is the ids of the chosen runs. */
 export class ReplayChoice extends ReactWidget implements Dialog.IBodyWidget<ReadonlySet<string>> {
@@ -81,9 +82,9 @@ function Choice({ choice, isChosen, onToggle, trans }: IChoiceProps): JSX.Elemen
   const { run, canRun, isEdited, isMissing } = choice;
   const notes = [
     stateText(run, trans),
-    isEdited && trans.__('edited since: the cell runs as it is now'),
-    isMissing && canRun && trans.__('not in this notebook any more: a cell is added'),
-    !canRun && trans.__('not in this notebook any more, and too long to be kept')
+    isEdited && messages.editedSince(trans),
+    isMissing && canRun && messages.cellAdded(trans),
+    !canRun && messages.cannotRun(trans)
   ].filter(Boolean);
   return (
     <li>

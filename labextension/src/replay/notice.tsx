@@ -2,12 +2,13 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import React from 'react';
 import { Button } from '../components/button';
 import { Line, LineAbove } from '../components/lineabove';
+import * as common from '../messages/common';
+import * as messages from '../messages/replay';
+import { noticeText } from '../messages/replay';
 import { IReplay } from './records';
 import { NotebookReplay } from './replay';
-import { noticeText } from './words';
 
 export interface IReplayActs {
   onRun: () => void;
@@ -57,13 +58,13 @@ export function Notice(props: IProps): JSX.Element {
     <Line onHeight={onHeight}>
       <span role="status" title={lost.reason}>
         {noticeText(lost, new Date(), trans)}
-        {!lost.is_back && ` ${trans.__('The node is not back yet.')}`}
+        {!lost.is_back && ` ${messages.nodeNotBack(trans)}`}
       </span>
       <Button onClick={onRun} disabled={isBusy}>
-        {isRunning ? trans.__('Running…') : trans.__('Run these again…')}
+        {isRunning ? messages.running(trans) : messages.rerunEllipsis(trans)}
       </Button>
       <Button onClick={onDismiss} disabled={isRunning}>
-        {trans.__('Dismiss')}
+        {common.dismiss(trans)}
       </Button>
     </Line>
   );

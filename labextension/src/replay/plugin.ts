@@ -4,6 +4,7 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { Event, ServiceManager } from '@jupyterlab/services';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+import { markText } from '../messages/replay';
 import { mayRunOnNode } from '../nodekernel';
 import { TpuClient } from '../request';
 import { IKernelEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
@@ -13,7 +14,6 @@ import { ReplayCells } from './notebook';
 import { ReplayNotice } from './notice';
 import { NotebookReplay } from './replay';
 import { ReplaySource } from './source';
-import { markText } from './words';
 
 const DOMAIN = 'jupyter_tpu';
 

@@ -5,6 +5,8 @@ import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as messages from '../messages/commands';
+import * as notebookMessages from '../messages/notebook';
 import { TpuClient } from '../request';
 import { RestoreCommandIDs } from '../tokens';
 import { Elsewhere } from './elsewhere';
@@ -31,19 +33,19 @@ export function addRestoreCommands(context: IRestoreContext): void {
   const { app, tracker, trans } = context;
   const isEnabled = (): boolean => tracker.currentWidget !== null;
   app.commands.addCommand(RestoreCommandIDs.restoreOutputs, {
-    label: trans.__('Restore All Outputs of This Notebook from Its Kernel'),
+    label: messages.restoreOutputs(trans),
     isEnabled,
     describedBy: { args: argsOf({}) },
     execute: async args => open(context, args)?.restorer.restore(true)
   });
   app.commands.addCommand(RestoreCommandIDs.showOutputs, {
-    label: trans.__('Show Outputs That Are Not in This Notebook'),
+    label: messages.showOutputs(trans),
     isEnabled,
     describedBy: { args: argsOf({}) },
     execute: async args => showElsewhere(context, open(context, args))
   });
   app.commands.addCommand(RestoreCommandIDs.addCell, {
-    label: trans.__('Add the Cell of Such an Output'),
+    label: messages.addCell(trans),
     isEnabled,
     describedBy: { args: argsOf({ msg_id: { type: 'string' } }) },
     execute: args => addCell(open(context, args), args.msg_id)
@@ -64,9 +66,9 @@ function open({ tracker, restorers }: IRestoreContext, { path }: Args): IOpen | 
 
 async function showElsewhere(context: IRestoreContext, which: IOpen | null): Promise<void> {
   const { app, client, trans } = context;
-  const title = trans.__('Outputs that are not in the notebook');
+  const title = notebookMessages.elsewhereTitle(trans);
   if (!which || which.restorer.homeless.length + which.restorer.shortened.length === 0) {
-    const body = trans.__('All outputs of this kernel are in their cells.');
+    const body = notebookMessages.allInCells(trans);
     await showDialog({ title, body, buttons: [Dialog.okButton()] });
     return;
   }
@@ -79,7 +81,11 @@ async function showElsewhere(context: IRestoreContext, which: IOpen | null): Pro
     textUrl: (msgId: string, query?: string) => client.textUrl(restorer.kernelId, msgId, query)
   };
   const body = new Elsewhere(restorer, acts, panel.content.rendermime, trans);
-  await showDialog({ title, body, buttons: [Dialog.okButton({ label: trans.__('Close') })] });
+  await showDialog({
+    title,
+    body,
+    buttons: [Dialog.okButton({ label: notebookMessages.close(trans) })]
+  });
 }
 
 /** The new cell has the old id, so what was recorded for that goes on in it. */

@@ -5,8 +5,9 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Panel, Widget } from '@lumino/widgets';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../components/button';
+import * as messages from '../messages/notebook';
 import { IRecordedRequest } from './records';
 import { Run } from './run';
 
@@ -33,11 +34,11 @@ export class Elsewhere extends Panel {
   ) {
     super();
     this.addClass('jp-tpu-Elsewhere');
-    this._addSection(this._trans.__('Of cells that are not in this notebook'), homeless, run => {
+    this._addSection(messages.fromMissingCells(this._trans), homeless, run => {
       this.addWidget(ReactWidget.create(this._renderRun(run)));
       this.addWidget(this._outputsOf(run));
     });
-    this._addSection(this._trans.__('Shortened in this notebook'), shortened, request =>
+    this._addSection(messages.shortenedHere(this._trans), shortened, request =>
       this.addWidget(ReactWidget.create(this._renderShortened(request)))
     );
   }
@@ -63,10 +64,10 @@ export class Elsewhere extends Panel {
       <Code code={code} count={execution_count} isRunning={false}>
         <div className="jp-tpu-Actions">
           <a href={textUrl(msg_id)} target="_blank" rel="noreferrer">
-            {this._trans.__('Open the whole text')}
+            {messages.openFullText(this._trans)}
           </a>
           <a href={textUrl(msg_id, '?download=1')} download>
-            {this._trans.__('Download')}
+            {messages.download(this._trans)}
           </a>
         </div>
       </Code>
@@ -114,9 +115,9 @@ function Actions({ run, acts, trans }: IActionsProps): JSX.Element {
   };
   return (
     <div className="jp-tpu-Actions">
-      <Button onClick={() => acts.onCopy(run.request.code)}>{trans.__('Copy the code')}</Button>
+      <Button onClick={() => acts.onCopy(run.request.code)}>{messages.copyCode(trans)}</Button>
       <Button onClick={add} disabled={isAdded}>
-        {isAdded ? trans.__('Added at the end') : trans.__('Add as a cell')}
+        {isAdded ? messages.addedAtEnd(trans) : messages.addAsCell(trans)}
       </Button>
     </div>
   );

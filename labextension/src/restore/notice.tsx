@@ -2,7 +2,8 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
-import React, { useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
+import * as messages from '../messages/notebook';
 import { NotebookRestorer } from './restorer';
 
 /** Long enough to be read, and then out of the way. */
@@ -58,11 +59,8 @@ export function Notice(props: IProps): JSX.Element {
   return (
     <>
       <span role="status" title={problem}>
-        {problem && trans.__('Outputs are not restored yet')}
-        {!problem &&
-          cells > 0 &&
-          isFresh &&
-          trans._n('%1 cell restored', '%1 cells restored', cells)}
+        {problem && messages.notRestored(trans)}
+        {!problem && cells > 0 && isFresh && messages.cellsRestored(cells, trans)}
       </span>
       <More {...props} />
     </>
@@ -71,11 +69,11 @@ export function Notice(props: IProps): JSX.Element {
 
 function More({ homeless, shortened, trans, onShow }: IProps): JSX.Element | null {
   const parts = [
-    homeless && trans._n('%1 output without a cell', '%1 outputs without a cell', homeless),
-    shortened && trans._n('%1 output shortened', '%1 outputs shortened', shortened)
+    homeless && messages.withoutCell(homeless, trans),
+    shortened && messages.shortened(shortened, trans)
   ].filter(Boolean);
   return parts.length > 0 ? (
-    <button type="button" onClick={onShow} title={trans.__('Show these outputs')}>
+    <button type="button" onClick={onShow} title={messages.showThese(trans)}>
       {parts.join(' · ')}
     </button>
   ) : null;

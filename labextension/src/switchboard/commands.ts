@@ -4,6 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as messages from '../messages/commands';
+import * as common from '../messages/common';
+import * as simulatorMessages from '../messages/simulator';
 import { IAsk, SwitchboardModel } from './model';
 import { SwitchboardCommandIDs } from './tokens';
 
@@ -29,7 +32,7 @@ export function addSwitchboardCommands(
     });
   }
   commands.addCommand(SwitchboardCommandIDs.reset, {
-    label: trans.__('Reset the Emulated Cloud…'),
+    label: messages.resetCloud(trans),
     describedBy: { args: { type: 'object', properties: {} } },
     execute: async () => {
       if (await confirmReset(trans)) {
@@ -43,7 +46,7 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
   return [
     {
       id: SwitchboardCommandIDs.setClock,
-      label: trans.__('Set the Clock of the Emulated Cloud'),
+      label: messages.setClock(trans),
       args: {
         scale: { type: 'number', description: 'Virtual seconds per real second' },
         paused: { type: 'boolean', description: 'Whether time stands still' },
@@ -53,13 +56,13 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.preempt,
-      label: trans.__('Pre-empt Nodes of the Emulated Cloud'),
+      label: messages.preemptNodes(trans),
       args: { nodes: { type: 'array', items: { type: 'string' }, description: 'Full names' } },
       asks: args => (args.nodes as string[]).map(node => post('preempt', { node }))
     },
     {
       id: SwitchboardCommandIDs.maintain,
-      label: trans.__('Announce Maintenance of an Emulated Node'),
+      label: messages.announceMaintenance(trans),
       args: {
         node: NODE,
         in_s: { type: 'number', description: 'Virtual seconds until it begins' }
@@ -68,7 +71,7 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.faultLink,
-      label: trans.__('Break or Fix the Link to an Emulated Worker'),
+      label: messages.disruptConnection(trans),
       args: {
         node: NODE,
         worker_id: { type: 'integer' },
@@ -86,7 +89,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
   return [
     {
       id: SwitchboardCommandIDs.setCapacity,
-      label: trans.__('Set the Capacity of an Emulated Zone'),
+      label: messages.setCapacity(trans),
       args: {
         zone: { type: 'string' },
         family: { type: 'string', description: 'Generation, such as v5e' },
@@ -96,7 +99,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.setQuota,
-      label: trans.__('Set a Quota of the Emulated Project'),
+      label: messages.setQuota(trans),
       args: {
         quota_id: { type: 'string' },
         zone: { type: 'string', description: 'For a quota of a zone' },
@@ -107,7 +110,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.setProject,
-      label: trans.__('Set What the Emulated Project May Do'),
+      label: messages.setProject(trans),
       args: {
         api_enabled: { type: 'boolean' },
         denied_permissions: { type: 'array', items: { type: 'string' } },
@@ -125,7 +128,7 @@ function faultActs(trans: TranslationBundle): readonly IAct[] {
   return [
     {
       id: SwitchboardCommandIDs.addFault,
-      label: trans.__('Script a Fault of the Emulated Cloud'),
+      label: messages.addFault(trans),
       args: {
         method: { type: 'string', description: 'Such as CreateNode; * is any' },
         kind: { type: 'string' },
@@ -135,13 +138,13 @@ function faultActs(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.removeFault,
-      label: trans.__('Forget a Scripted Fault of the Emulated Cloud'),
+      label: messages.removeFault(trans),
       args: { id: { type: 'integer' } },
       asks: ({ id }) => [{ method: 'DELETE', part: `faults?id=${Number(id)}` }]
     },
     {
       id: SwitchboardCommandIDs.clearFaults,
-      label: trans.__('Forget the Scripted Faults of the Emulated Cloud'),
+      label: messages.clearFaults(trans),
       args: {},
       asks: () => [{ method: 'DELETE', part: 'faults' }]
     }
@@ -156,13 +159,11 @@ function post(part: string, body: ReadonlyPartialJSONObject): IAsk {
 
 async function confirmReset(trans: TranslationBundle): Promise<boolean> {
   const result = await showDialog({
-    title: trans.__('Reset the emulated cloud?'),
-    body: trans.__(
-      'All its nodes, their disks and every file on them are lost, and their kernels end. Faults, limits, quotas and the ledger are as at first.'
-    ),
+    title: simulatorMessages.resetQuestion(trans),
+    body: simulatorMessages.resetConsequences(trans),
     buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: trans.__('Reset') })
+      Dialog.cancelButton({ label: common.cancel(trans) }),
+      Dialog.warnButton({ label: simulatorMessages.reset(trans) })
     ],
     defaultButton: 0
   });

@@ -1,9 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
-import React, { useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { Button } from '../components/button';
 import { Problem } from '../components/problem';
 import { formatUsd } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/simulator';
+import * as units from '../messages/units';
 import { IOffers, IProblem } from '../tokens';
 import { CapacityCard } from './cards/capacity';
 import { ClockCard } from './cards/clock';
@@ -70,7 +73,7 @@ export function SwitchboardPage({ state, acts, trans }: IProps): JSX.Element {
       ) : (
         !problem && (
           <div className="jp-tpu-Empty jp-tpu-Muted" role="status">
-            {trans.__('Asking the emulated cloud…')}
+            {messages.loadingCloud(trans)}
           </div>
         )
       )}
@@ -84,16 +87,16 @@ function Head({ state, acts, trans }: IProps): JSX.Element {
   return (
     <header className="jp-tpu-Switchboard-head">
       <div>
-        <h2>{trans.__('Fault switchboard')}</h2>
+        <h2>{messages.title(trans)}</h2>
         <div className="jp-tpu-Muted">
           {cloud?.project
-            ? trans.__('Emulated cloud of project %1: nothing is billed', cloud.project)
-            : trans.__('Emulated cloud: nothing is billed')}
+            ? messages.emulatedCloudOf(cloud.project, trans)
+            : common.emulatedCloud(trans)}
         </div>
       </div>
       {cloud && <Costs costs={cloud.ledger} trans={trans} />}
       <Button kind="warn" onClick={acts.onReset}>
-        {trans.__('Reset…')}
+        {messages.resetEllipsis(trans)}
       </Button>
     </header>
   );
@@ -103,11 +106,11 @@ function Costs({ costs, trans }: { costs: ICosts; trans: TranslationBundle }): J
   const { total_usd, usd_per_hour } = costs;
   return (
     <div className="jp-tpu-Switchboard-costs">
-      {trans.__('Ledger: %1', formatUsd(total_usd))}
+      {messages.simulatedCost(formatUsd(total_usd), trans)}
       {Boolean(usd_per_hour) && (
         <span className="jp-tpu-Muted">
           {' · '}
-          {trans.__('%1 per hour', formatUsd(usd_per_hour ?? 0))}
+          {units.perHour(formatUsd(usd_per_hour ?? 0), trans)}
         </span>
       )}
     </div>

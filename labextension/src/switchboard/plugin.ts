@@ -4,6 +4,8 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { tpuIcon } from '../icons';
+import * as messages from '../messages/commands';
+import * as common from '../messages/common';
 import { TpuClient } from '../request';
 import { IOffers, ITpuModel } from '../tokens';
 import { addSwitchboardCommands } from './commands';
@@ -28,7 +30,7 @@ export const switchboard: JupyterFrontEndPlugin<void> = {
       if (nodes.status?.switchboard) {
         nodes.stateChanged.disconnect(addOnce);
         addSwitchboard(app, trans);
-        const category = trans.__('Cloud TPU');
+        const category = common.product(trans);
         PALETTE.forEach(command => palette?.addItem({ command, category }));
       }
     };
@@ -47,8 +49,8 @@ function addSwitchboard(app: JupyterFrontEnd, trans: TranslationBundle): void {
   let offers: Promise<IOffers> | null = null;
   let page: MainAreaWidget<Switchboard> | null = null;
   commands.addCommand(SwitchboardCommandIDs.open, {
-    label: trans.__('Show the Fault Switchboard'),
-    caption: trans.__('Pre-empt nodes, take capacity away, break links, move the clock'),
+    label: messages.showSimulator(trans),
+    caption: common.simulatorSummary(trans),
     icon: tpuIcon,
     describedBy: { args: { type: 'object', properties: {} } },
     execute: () => {

@@ -6,7 +6,7 @@ import { VDomRenderer } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject } from '@lumino/coreutils';
 import { Message } from '@lumino/messaging';
-import React from 'react';
+import * as messages from '../messages/simulator';
 import { problemOf } from '../request';
 import { IOffers } from '../tokens';
 import { SwitchboardModel } from './model';
@@ -25,7 +25,7 @@ export class Switchboard extends VDomRenderer<SwitchboardModel> {
   ) {
     super(model);
     this.addClass('jp-tpu-Switchboard');
-    this.title.label = this._trans.__('Fault switchboard');
+    this.title.label = messages.title(this._trans);
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', this.title.label);
     offers.then(

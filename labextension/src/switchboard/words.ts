@@ -2,6 +2,8 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
+import * as common from '../messages/common';
+import * as messages from '../messages/simulator';
 import { ICloud, ILinkFault, IScriptedFault, placeOf } from './records';
 
 /** A fault that can be chosen: its name, and what the control API is asked for. */
@@ -28,42 +30,42 @@ export const METHODS = [
 ];
 
 export function methodName(method: string, trans: TranslationBundle): string {
-  return method === '*' ? trans.__('any call') : method;
+  return method === '*' ? messages.anyCall(trans) : method;
 }
 
 /** The faults of the form, each with a name that says what the caller will see. */
 export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
   return [
-    choice('quota', trans.__('Refused: quota used up (429)')),
+    choice('quota', messages.faultQuota(trans)),
     {
-      ...choice('stockout', trans.__('Accepted, then no capacity (stock-out)')),
+      ...choice('stockout', messages.faultStockout(trans)),
       fits: /^(Create|Start)Node$/
     },
     {
-      ...choice('not_allowlisted', trans.__('Refused: project not on the allow-list')),
+      ...choice('not_allowlisted', messages.faultNotAllowlisted(trans)),
       fits: /^Create/
     },
-    choice('permission_denied', trans.__('Refused: permission denied (403)')),
-    choice('api_disabled', trans.__('Refused: Cloud TPU API disabled (403)')),
-    choice('location_denied', trans.__('Refused: location not allowed')),
-    choice('unavailable', trans.__('Service unavailable (503)')),
-    choice('internal', trans.__('Internal error (500)'), {
+    choice('permission_denied', messages.faultPermissionDenied(trans)),
+    choice('api_disabled', messages.faultApiDisabled(trans)),
+    choice('location_denied', messages.faultLocationDenied(trans)),
+    choice('unavailable', messages.faultUnavailable(trans)),
+    choice('internal', messages.faultInternal(trans), {
       kind: 'error',
       code: 'INTERNAL',
       message: 'Internal error encountered.'
     }),
-    choice('html', trans.__('Error page of a load balancer (502)')),
-    choice('truncated', trans.__('Done, but the answer breaks off')),
-    choice('unknown_enum', trans.__('Done, with a state that nobody knows')),
-    choice('latency', trans.__('Answer 10 s late'), { kind: 'latency', seconds: 10 }),
-    choice('drop', trans.__('Connection breaks, nothing is done')),
-    choice('applied_then_drop', trans.__('Done, but the answer is lost')),
+    choice('html', messages.faultHtml(trans)),
+    choice('truncated', messages.faultTruncated(trans)),
+    choice('unknown_enum', messages.faultUnknownState(trans)),
+    choice('latency', messages.faultLate(trans), { kind: 'latency', seconds: 10 }),
+    choice('drop', messages.faultDropped(trans)),
+    choice('applied_then_drop', messages.faultResponseLost(trans)),
     {
-      ...choice('stuck', trans.__('Operation never ends')),
+      ...choice('stuck', messages.faultStuck(trans)),
       fits: /^(Create|Delete|Start|Stop)/
     },
     {
-      ...choice('not_yet_visible', trans.__('New nodes are not shown for a minute of its time'), {
+      ...choice('not_yet_visible', messages.faultHidden(trans), {
         kind: 'not_yet_visible',
         seconds: 60
       }),
@@ -101,26 +103,26 @@ export function linkChoices(trans: TranslationBundle): readonly ILinkChoice[] {
   return [
     {
       id: 'slow',
-      label: trans.__('Slow'),
-      title: trans.__('300 ms each way'),
+      label: messages.slow(trans),
+      title: messages.slowTitle(trans),
       asks: [{ verb: 'latency', ms: 300 }]
     },
     {
       id: 'stall',
-      label: trans.__('Stall'),
-      title: trans.__('Nothing moves, nothing is lost'),
+      label: messages.stall(trans),
+      title: messages.stallTitle(trans),
       asks: [{ verb: 'stall' }]
     },
     {
       id: 'cut',
-      label: trans.__('Cut'),
-      title: trans.__('Connections end, new ones are refused'),
+      label: messages.cut(trans),
+      title: messages.cutTitle(trans),
       asks: [{ verb: 'refuse' }, { verb: 'reset' }]
     },
     {
       id: 'mend',
-      label: trans.__('Mend'),
-      title: trans.__('The end of all faults'),
+      label: messages.restore(trans),
+      title: messages.restoreTitle(trans),
       asks: [{ verb: 'clear' }]
     }
   ];
@@ -128,15 +130,17 @@ export function linkChoices(trans: TranslationBundle): readonly ILinkChoice[] {
 
 /** The state of a link in a few words. */
 export function linkState(faults: readonly ILinkFault[], trans: TranslationBundle): string {
-  return faults.map(fault => linkFaultName(fault, trans)).join(', ') || trans.__('no faults');
+  return (
+    faults.map(fault => linkFaultName(fault, trans)).join(', ') || messages.connectionFine(trans)
+  );
 }
 
 function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): string {
   const words = new Map([
-    ['latency', trans.__('%1 ms slower', ms ?? 0)],
-    ['stall', trans.__('stalled')],
-    ['refuse', trans.__('cut')],
-    ['black_hole', trans.__('swallows everything')]
+    ['latency', messages.slower(ms ?? 0, trans)],
+    ['stall', messages.stalled(trans)],
+    ['refuse', messages.isCut(trans)],
+    ['black_hole', messages.dropsEverything(trans)]
   ]);
   return words.get(verb) ?? verb;
 }
@@ -146,9 +150,9 @@ export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle):
   return [
     ...nodeNews(before, after, trans),
     before.clock.paused !== after.clock.paused &&
-      (after.clock.paused ? trans.__('The clock stands still.') : trans.__('The clock runs.')),
+      (after.clock.paused ? messages.clockPaused(trans) : messages.clockRuns(trans)),
     before.faults.length !== after.faults.length &&
-      trans._n('%1 fault waits.', '%1 faults wait.', after.faults.length)
+      messages.pendingFaultCount(after.faults.length, trans)
   ]
     .filter(Boolean)
     .join(' ');
@@ -158,7 +162,7 @@ function nodeNews(before: ICloud, after: ICloud, trans: TranslationBundle): stri
   const old = new Map(before.nodes.map(({ name, state }) => [name, state]));
   return after.nodes
     .filter(({ name, state }) => old.get(name) !== state)
-    .map(({ name, state }) => trans.__('%1 is %2.', placeOf(name).id, state));
+    .map(({ name, state }) => common.nodeIs(placeOf(name).id, state, trans));
 }
 
 /** A moment of the emulated time in the browser's own format. */

@@ -1,16 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { fieldName, formatUnknown, formatUsed, placed } from '../../messages/load';
 import { Field, ICore, ISample } from '../records';
 import { chipsOf, IChipCores, percentOf } from '../totals';
-import {
-  fieldName,
-  formatPercent,
-  formatUnknown,
-  formatUsed,
-  missingFields,
-  placed,
-  reasonFor
-} from '../words';
+import { formatPercent, missingFields, reasonFor } from '../words';
 import { Bar } from './bar';
 
 interface IProps {
@@ -27,12 +21,10 @@ export function Chips({ sample, where, trans }: IProps): JSX.Element {
   const shown = isBare && missing.includes('tensorcore_percent') ? [] : chipsOf(sample);
   return (
     <>
-      {sample.state === 'idle' && (
-        <div className="jp-tpu-Muted">{trans.__('Idle: no process is using the chips.')}</div>
-      )}
+      {sample.state === 'idle' && <div className="jp-tpu-Muted">{messages.idle(trans)}</div>}
       {sample.state === 'unknown' && (
         <div className="jp-tpu-Notice jp-tpu-Line">
-          {trans.__('Unknown: %1', sample.reason || trans.__('no reason was given'))}
+          {messages.unknownBecause(sample.reason || messages.noReason(trans), trans)}
         </div>
       )}
       {shown.map(chip => (
@@ -47,7 +39,7 @@ export function Chips({ sample, where, trans }: IProps): JSX.Element {
 function Unknown({ sample, trans }: Omit<IProps, 'where'>): JSX.Element | null {
   const lines = formatUnknown(sample, trans);
   return lines.length > 0 ? (
-    <ul className="jp-tpu-Unknown jp-tpu-Muted" aria-label={trans.__('What is not known')}>
+    <ul className="jp-tpu-Unknown jp-tpu-Muted" aria-label={messages.unknownValues(trans)}>
       {lines.map(line => (
         <li key={line}>{line}</li>
       ))}
@@ -64,17 +56,17 @@ interface IChipProps extends IProps {
 function Chip({ chip, sample, missing, where, trans }: IChipProps): JSX.Element {
   const isNamed = chip.cores.length > 1;
   const isShared = sample.duty_per === 'chip' && isNamed;
-  const name = placed(trans.__('chip %1', chip.chip), where, trans);
+  const name = placed(messages.chip(chip.chip, trans), where, trans);
   return (
     <div className="jp-tpu-Chip" role="group" aria-label={name}>
-      <div className="jp-tpu-Chip-name">{trans.__('Chip %1', chip.chip)}</div>
+      <div className="jp-tpu-Chip-name">{messages.chipTitle(chip.chip, trans)}</div>
       {!missing.includes('duty_percent') && (
         <Percent
-          name={isShared ? trans.__('Chip duty') : trans.__('Duty')}
+          name={isShared ? messages.chipDuty(trans) : messages.duty(trans)}
           of={name}
           percent={chip.duty_percent}
           reason={reasonFor(sample, 'duty_percent')}
-          title={isShared ? trans.__('One number for all cores of the chip') : undefined}
+          title={isShared ? messages.sharedDuty(trans) : undefined}
           trans={trans}
         />
       )}
@@ -83,7 +75,7 @@ function Chip({ chip, sample, missing, where, trans }: IChipProps): JSX.Element 
           key={core.core}
           core={core}
           isNamed={isNamed}
-          of={isNamed ? placed(trans.__('core %1', core.core), where, trans) : name}
+          of={isNamed ? placed(messages.core(core.core, trans), where, trans) : name}
           {...{ sample, missing, trans }}
         />
       ))}
@@ -106,13 +98,13 @@ function Core({ core, isNamed, of, sample, missing, trans }: ICoreProps): JSX.El
   );
   return (
     <>
-      {isNamed && <div className="jp-tpu-Core-name">{trans.__('Core %1', core.core)}</div>}
+      {isNamed && <div className="jp-tpu-Core-name">{messages.coreTitle(core.core, trans)}</div>}
       {!missing.includes('hbm_used_bytes') && (
         <Bar
           name={hbm}
-          label={trans.__('%1 of %2', hbm, of)}
+          label={messages.part(hbm, of, trans)}
           percent={percentOf(used, total)}
-          text={used === null ? trans.__('unknown') : formatUsed(used, total, trans)}
+          text={used === null ? common.unknown(trans) : formatUsed(used, total, trans)}
           title={used === null ? reasonFor(sample, 'hbm_used_bytes') : undefined}
           isLimit={true}
         />
@@ -145,9 +137,9 @@ function Percent({ name, of, percent, reason, title, trans }: IPercentProps): JS
   return (
     <Bar
       name={name}
-      label={trans.__('%1 of %2', name, of)}
+      label={messages.part(name, of, trans)}
       percent={percent}
-      text={percent === null ? trans.__('unknown') : formatPercent(percent)}
+      text={percent === null ? common.unknown(trans) : formatPercent(percent)}
       title={percent === null ? reason : title}
     />
   );
@@ -174,7 +166,7 @@ function formatFact(
   trans: TranslationBundle
 ): string {
   if (value === null) {
-    return trans.__('unknown');
+    return common.unknown(trans);
   }
-  return field === 'idle_s' ? trans.__('%1 s', value.toFixed(1)) : String(value);
+  return field === 'idle_s' ? messages.seconds(value.toFixed(1), trans) : String(value);
 }

@@ -1,12 +1,15 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useMemo, useState } from 'react';
+import { useMemo, useState } from 'react';
 import { Canvas, Key, LineSign } from '../../chart/canvas';
 import { Plotter } from '../../chart/drawing';
 import { Button } from '../../components/button';
-import { formatSpan } from '../../money/words';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { lineName } from '../../messages/load';
+import { formatDuration } from '../../messages/units';
 import { COLOURS, DASHES, IPast } from '../plot';
 import { ISeries, LINES, rangeOf, tail } from '../series';
-import { formatPercent, lineName } from '../words';
+import { formatPercent } from '../words';
 
 /** Spans that can be looked at; seconds. */
 const SPANS = [300, 900, 3600] as const;
@@ -24,19 +27,19 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
   const [span_s, setSpan] = useState<number>(SPANS[0]);
   const shown = useMemo(() => tail(series, span_s), [series, span_s]);
   const lines = LINES.filter(line => rangeOf(shown[line]) !== null);
-  const title = trans.__('Load of %1 in the last %2, in percent', name, formatSpan(span_s, trans));
+  const title = messages.historyOf(name, formatDuration(span_s, trans), trans);
   return (
     <figure className="jp-tpu-History" aria-label={title}>
-      <div className="jp-tpu-Actions" role="group" aria-label={trans.__('Time that is shown')}>
+      <div className="jp-tpu-Actions" role="group" aria-label={common.timeRange(trans)}>
         {SPANS.map(each => (
           <Button key={each} aria-pressed={each === span_s} onClick={() => setSpan(each)}>
-            {formatSpan(each, trans)}
+            {formatDuration(each, trans)}
           </Button>
         ))}
       </div>
       <Canvas
         what={useMemo(() => ({ series: shown, span_s }), [shown, span_s])}
-        label={trans.__('%1. %2', title, inWords(shown, trans))}
+        label={common.twoSentences(title, inWords(shown, trans), trans)}
         plot={plot}
       />
       <figcaption>
@@ -56,15 +59,15 @@ function inWords(series: ISeries, trans: TranslationBundle): string {
     const last = range?.last ?? null;
     return range
       ? [
-          trans.__(
-            '%1: now %2, between %3 and %4.',
+          messages.lineSummary(
             lineName(line, trans),
-            last === null ? trans.__('unknown') : formatPercent(last),
+            last === null ? common.unknown(trans) : formatPercent(last),
             formatPercent(range.least),
-            formatPercent(range.most)
+            formatPercent(range.most),
+            trans
           )
         ]
       : [];
   });
-  return sentences.join(' ') || trans.__('Nothing was measured.');
+  return sentences.join(' ') || messages.noHistory(trans);
 }

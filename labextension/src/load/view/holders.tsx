@@ -1,12 +1,13 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as messages from '../../messages/load';
+import { formatSince, processName } from '../../messages/load';
 import { INodeKey } from '../../tokens';
 import { IHeld, IProgram, programsOf } from '../holders';
 import { IMetrics } from '../records';
-import { formatSince, holderName } from '../words';
 
 /** What can be done to those who hold chips; rejects with what is to be shown. */
 export interface ILoadActs {
@@ -35,8 +36,8 @@ export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps
     <div className="jp-tpu-Holders">
       {programs.length > 0 && (
         <>
-          <div className="jp-tpu-Chip-name">{trans.__('The chips are held by')}</div>
-          <ul className="jp-tpu-Items" aria-label={trans.__('TPU processes')}>
+          <div className="jp-tpu-Chip-name">{messages.usedBy(trans)}</div>
+          <ul className="jp-tpu-Items" aria-label={messages.processes(trans)}>
             {programs.map(program => (
               <li key={program.key}>
                 <Program
@@ -51,7 +52,7 @@ export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps
           </ul>
         </>
       )}
-      {isFreeing && <div role="status">{trans.__('Releasing the chips…')}</div>}
+      {isFreeing && <div role="status">{messages.releasing(trans)}</div>}
       {!isSending && result && <div role="status">{result}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
     </div>
@@ -68,11 +69,9 @@ interface IProgramProps {
 
 function Program({ program, isBusy, now_s, trans, onFree }: IProgramProps): JSX.Element {
   const { first, held } = program;
-  const name = holderName(first, trans);
+  const name = processName(first, trans);
   const facts = [
-    held.length > 1
-      ? trans._n('on %1 worker', 'on %1 workers', held.length)
-      : trans.__('pid %1', first.pid),
+    held.length > 1 ? messages.onWorkers(held.length, trans) : messages.pid(first.pid, trans),
     first.user,
     formatSince(first, now_s, trans)
   ];
@@ -85,16 +84,16 @@ function Program({ program, isBusy, now_s, trans, onFree }: IProgramProps): JSX.
         <Button
           kind="plain"
           isOff={isBusy}
-          aria-label={trans.__('Release the chips used by %1', name)}
+          aria-label={messages.releaseFrom(name, trans)}
           onClick={onFree}
         >
-          {trans.__('Release…')}
+          {messages.releaseEllipsis(trans)}
         </Button>
       </div>
       <div>
         {facts.filter(Boolean).join(' · ')}
         {!first.is_own_user && (
-          <span className="jp-tpu-Badge jp-mod-near">{trans.__('another user')}</span>
+          <span className="jp-tpu-Badge jp-mod-near">{messages.anotherUser(trans)}</span>
         )}
       </div>
       {name !== first.command && (

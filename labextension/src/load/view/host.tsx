@@ -1,8 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { formatUsed, placed } from '../../messages/load';
 import { IHost, ISample } from '../records';
 import { percentOf } from '../totals';
-import { formatPercent, formatUsed, placed } from '../words';
+import { formatPercent } from '../words';
 import { Bar } from './bar';
 
 interface IProps {
@@ -14,19 +16,17 @@ interface IProps {
 /** Processors, memory and disk of a worker. */
 export function Host({ sample, where, trans }: IProps): JSX.Element {
   const { host, unknown } = sample;
-  const name = placed(trans.__('host'), where, trans);
+  const name = placed(messages.host(trans), where, trans);
   return (
     <div className="jp-tpu-Chip" role="group" aria-label={name}>
       <div className="jp-tpu-Chip-name">
-        {host.cpus === null
-          ? trans.__('Host')
-          : trans._n('Host · %1 CPU', 'Host · %1 CPUs', host.cpus)}
+        {host.cpus === null ? messages.hostTitle(trans) : messages.hostWithCpus(host.cpus, trans)}
       </div>
       <Bar
-        name={trans.__('CPU')}
-        label={trans.__('CPU of %1', name)}
+        name={messages.cpu(trans)}
+        label={messages.cpuOf(name, trans)}
         percent={host.cpu_percent}
-        text={host.cpu_percent === null ? trans.__('unknown') : formatPercent(host.cpu_percent)}
+        text={host.cpu_percent === null ? common.unknown(trans) : formatPercent(host.cpu_percent)}
         title={host.cpu_percent === null ? unknown.cpu_percent : undefined}
       />
       {(['memory', 'disk'] as const).map(what => (
@@ -47,13 +47,13 @@ interface ISpaceProps {
 function Space({ what, host, name, unknown, trans }: ISpaceProps): JSX.Element {
   const used = host[`${what}_used_bytes`];
   const total = host[`${what}_total_bytes`];
-  const word = what === 'memory' ? trans.__('Memory') : trans.__('Disk');
+  const word = what === 'memory' ? messages.memory(trans) : messages.disk(trans);
   return (
     <Bar
       name={word}
-      label={trans.__('%1 of %2', word, name)}
+      label={messages.part(word, name, trans)}
       percent={percentOf(used, total)}
-      text={used === null ? trans.__('unknown') : formatUsed(used, total, trans)}
+      text={used === null ? common.unknown(trans) : formatUsed(used, total, trans)}
       title={used === null ? unknown[`${what}_used_bytes`] : undefined}
       isLimit={true}
     />

@@ -1,17 +1,19 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import React, { useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Plotter } from '../../chart/drawing';
 import { Fold } from '../../components/fold';
 import { useNow } from '../../components/now';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { formatNode, formatTotals } from '../../messages/load';
+import { formatDuration } from '../../messages/units';
 import { serverNow } from '../../money/model';
-import { formatSpan } from '../../money/words';
 import { INode } from '../../tokens';
 import { IPast } from '../plot';
 import { IMetrics } from '../records';
 import { INodeLoad } from '../tokens';
 import { samplesOf, totalsOf } from '../totals';
-import { formatNode, formatTotals } from '../words';
 import { History } from './history';
 import { Holders, ILoadActs } from './holders';
 import { Workers } from './workers';
@@ -39,8 +41,8 @@ export function LoadSection(props: IProps): JSX.Element {
     <UseSignal signal={load.changed}>
       {() => (
         <Fold
-          title={trans.__('Load')}
-          label={trans.__('Load of %1', node.node_id)}
+          title={messages.title(trans)}
+          label={messages.loadOf(node.node_id, trans)}
           summary={isOpen ? summaryOf(load, trans) : closed}
           isOpen={isOpen}
           onToggle={() => setOpen(!isOpen)}
@@ -65,13 +67,13 @@ function Body(props: IProps): JSX.Element {
     <>
       {problem && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {trans.__('Could not be asked: %1', problem.message || problem.code)}
+          {common.couldNotLoad(problem.message || problem.code, trans)}
           {dated && <Old dated={dated} trans={trans} />}
         </div>
       )}
       {!dated && !problem && (
         <div className="jp-tpu-Muted" role="status">
-          {trans.__('Asking…')}
+          {common.loading(trans)}
         </div>
       )}
       {dated && (
@@ -98,7 +100,7 @@ function Whole({ metrics, trans }: { metrics: IMetrics; trans: TranslationBundle
     <>
       <div>{formatNode(metrics, trans)}</div>
       {metrics.workers.length === 0 && (
-        <div className="jp-tpu-Muted">{trans.__('None of its workers could be asked yet.')}</div>
+        <div className="jp-tpu-Muted">{messages.noWorkerAnswered(trans)}</div>
       )}
     </>
   );
@@ -111,5 +113,5 @@ interface IOldProps {
 
 function Old({ dated, trans }: IOldProps): JSX.Element {
   const age = serverNow(dated, useNow()) - (dated.data.as_of ?? dated.server_s);
-  return <span> {trans.__('What is shown is of %1 ago.', formatSpan(age, trans))}</span>;
+  return <span> {messages.lastUpdated(formatDuration(age, trans), trans)}</span>;
 }

@@ -4,12 +4,15 @@ import React, { startTransition, useCallback, useEffect, useId, useRef, useState
 import { Button } from '../../components/button';
 import { useInSight } from '../../components/insight';
 import { useNow } from '../../components/now';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { formatDuty, formatTotals } from '../../messages/load';
+import { formatDuration } from '../../messages/units';
 import { serverNow } from '../../money/model';
 import { IDated } from '../../money/tokens';
-import { formatSpan, textOf } from '../../money/words';
+import { textOf } from '../../money/words';
 import { IMetrics, ISample, IWorkerLoad } from '../records';
 import { percentOf, totalsOf } from '../totals';
-import { formatDuty, formatTotals } from '../words';
 import { Spark } from './bar';
 import { Chips } from './chips';
 import { Host } from './host';
@@ -44,10 +47,10 @@ export function Workers({ dated, trans }: IProps): JSX.Element {
     <>
       <div className="jp-tpu-Actions">
         <Button onClick={() => startTransition(() => setOpen(new Set(isAll ? [] : ids)))}>
-          {isAll ? trans.__('Close all workers') : trans.__('Open all workers')}
+          {isAll ? messages.collapseAll(trans) : messages.expandAll(trans)}
         </Button>
       </div>
-      <ul className="jp-tpu-Workers" aria-label={trans.__('Workers')}>
+      <ul className="jp-tpu-Workers" aria-label={messages.workers(trans)}>
         {workers.map(worker => (
           <Worker
             key={worker.worker_id}
@@ -114,10 +117,10 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JS
         onClick={() => onToggle(worker_id)}
       >
         <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
-        <span>{trans.__('Worker %1', worker_id)}</span>
+        <span>{messages.workerTitle(worker_id, trans)}</span>
         {sample && <Sparks sample={sample} />}
         <span className="jp-tpu-Load-summary">
-          {worker.error ? trans.__('no new numbers') : formatDuty(totals, trans)}
+          {worker.error ? messages.noNewData(trans) : formatDuty(totals, trans)}
         </span>
       </button>
       {isOpen && (
@@ -125,7 +128,7 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JS
           id={id}
           worker={worker}
           dated={dated}
-          where={trans.__('worker %1', worker_id)}
+          where={messages.worker(worker_id, trans)}
           trans={trans}
         />
       )}
@@ -191,7 +194,7 @@ function WorkerBody({ worker, dated, where, trans }: IBodyProps): JSX.Element {
           <Host sample={sample} where={where} trans={trans} />
         </>
       ) : (
-        !error && <div className="jp-tpu-Muted">{trans.__('Nothing was measured yet.')}</div>
+        !error && <div className="jp-tpu-Muted">{messages.noMeasurements(trans)}</div>
       )}
     </>
   );
@@ -201,6 +204,8 @@ function WorkerBody({ worker, dated, where, trans }: IBodyProps): JSX.Element {
 function Age({ as_of, dated, trans }: IProps & { as_of: number }): JSX.Element {
   const now_s = serverNow(dated, useNow());
   return (
-    <div className="jp-tpu-Muted">{trans.__('As of %1 ago', formatSpan(now_s - as_of, trans))}</div>
+    <div className="jp-tpu-Muted">
+      {common.lastUpdated(formatDuration(now_s - as_of, trans), trans)}
+    </div>
   );
 }

@@ -1,5 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useState } from 'react';
+import * as messages from '../../messages/create';
+import { quotaLeft } from '../../messages/create';
 import { problemOf } from '../../request';
 import { IProblem } from '../../tokens';
 import { IChoice } from '../client';
@@ -22,11 +24,11 @@ export function ChoiceNotice({ choice, acts, trans }: IProps): JSX.Element {
   const coverage = useAnswer(choice, acts.coverage);
   const quota = useAnswer(choice, acts.quotaAfter);
   return (
-    <div className="jp-tpu-Price" role="status" aria-label={trans.__('What this choice means')}>
-      <Known answer={coverage} what={trans.__('Whether it is billed')} trans={trans}>
+    <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
+      <Known answer={coverage} what={messages.billing(trans)} trans={trans}>
         {data => <Coverage coverage={data} trans={trans} />}
       </Known>
-      <Known answer={quota} what={trans.__('Quota')} trans={trans}>
+      <Known answer={quota} what={messages.quota(trans)} trans={trans}>
         {quotas => <Quotas quotas={quotas} trans={trans} />}
       </Known>
     </div>
@@ -79,8 +81,8 @@ function Known<T>({ answer, what, trans, children }: IKnownProps<T>): JSX.Elemen
   return (
     <div className="jp-tpu-Muted">
       {problem
-        ? trans.__('%1: not known (%2)', what, problem.message || problem.code)
-        : trans.__('%1: asking…', what)}
+        ? messages.notKnown(what, problem.message || problem.code, trans)
+        : messages.loadingPart(what, trans)}
     </div>
   );
 }
@@ -99,7 +101,7 @@ function Coverage({ coverage, trans }: ICoverageProps): JSX.Element {
       </div>
       {besides.length > 0 && (
         <details className="jp-tpu-Raw">
-          <summary>{trans.__('Billed in any case')}</summary>
+          <summary>{messages.alwaysBilled(trans)}</summary>
           <ul>
             {besides.map((text, index) => (
               <li key={index}>{text}</li>
@@ -121,7 +123,7 @@ function Quotas({
   const error = textOf(quotas.error);
   return (
     <>
-      {error && <div className="jp-tpu-Muted">{trans.__('Quota may not be whole: %1', error)}</div>}
+      {error && <div className="jp-tpu-Muted">{messages.quotaIncomplete(error, trans)}</div>}
       {quotas.rows.map(row => (
         <After key={`${row.quota_id} ${row.location}`} row={row} trans={trans} />
       ))}
@@ -132,20 +134,7 @@ function Quotas({
 function After({ row, trans }: { row: IQuotaAfter; trans: TranslationBundle }): JSX.Element {
   return (
     <div className={row.fits === false ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'} title={row.quota_id}>
-      {row.label} · {row.location}: {leftOf(row, trans)}
+      {row.label} · {row.location}: {quotaLeft(row, trans)}
     </div>
   );
-}
-
-function leftOf(row: IQuotaAfter, trans: TranslationBundle): string {
-  const { limit, after, used, asked, unit } = row;
-  if (row.is_unlimited) {
-    return trans.__('without limit');
-  }
-  if (limit === null || after === null) {
-    return trans.__('%1 %2 asked, %3 in use; the limit is not known', asked, unit, used);
-  }
-  return row.fits === false
-    ? trans.__('%1 %2 asked, but only %3 of %4 free', asked, unit, Math.max(0, limit - used), limit)
-    : trans.__('%1 of %2 %3 left afterwards', after, limit, unit);
 }

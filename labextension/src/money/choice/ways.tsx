@@ -1,6 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId } from 'react';
+import { useId } from 'react';
 import { Check, Select } from '../../components/field';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/create';
 import { termsOf } from '../../offers';
 import { INodeSpec, IOffers } from '../../tokens';
 import { Text } from '../sections/budgetform';
@@ -29,16 +31,16 @@ export function Ways(props: IProps): JSX.Element {
   const id = useId();
   const chosen = wayOf(spec, draft);
   const all: [Way, string][] = [
-    ['now', trans.__('Create it now')],
-    ['search', trans.__('Search until one is found')],
-    ['queue', trans.__('Queue until there is room')]
+    ['now', messages.createNow(trans)],
+    ['search', messages.searchWay(trans)],
+    ['queue', messages.queueWay(trans)]
   ];
   const isFlexStart = termsOf(spec) === 'flex-start';
   const ways = all.filter(([way]) => way === 'queue' || !isFlexStart);
   return (
     <>
       <fieldset className="jp-tpu-Choice">
-        <legend>{trans.__('How to get it')}</legend>
+        <legend>{messages.howToGetIt(trans)}</legend>
         {ways.map(([way, label]) => (
           <div key={way} className="jp-tpu-Check">
             <input
@@ -57,22 +59,22 @@ export function Ways(props: IProps): JSX.Element {
       {isFlexStart && <RunTime {...props} />}
       {chosen === 'queue' && termsOf(spec) === 'reserved' && (
         <Text
-          label={trans.__('Reservation')}
-          note={trans.__('Its id; empty: any that fits')}
+          label={messages.reservation(trans)}
+          note={messages.reservationNote(trans)}
           value={draft.reservation}
           onChange={reservation => onChange({ reservation })}
         />
       )}
       {chosen === 'now' && mayBeTakenBack(spec) && (
         <Check
-          label={trans.__('Recreate it after a pre-emption')}
+          label={common.recreate(trans)}
           checked={draft.again}
           onChange={again => onChange({ again })}
         />
       )}
       {hasUnknownPrice(offers, spec, draft) && (
         <Check
-          label={trans.__('Take it though its price is not known')}
+          label={messages.acceptUnknownPrice(trans)}
           checked={draft.acceptsUnknownPrice}
           onChange={acceptsUnknownPrice => onChange({ acceptsUnknownPrice })}
         />
@@ -98,7 +100,7 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
   return (
     <>
       <fieldset className="jp-tpu-Choice">
-        <legend>{trans.__('Accept any of these, the cheapest first')}</legend>
+        <legend>{messages.acceptAnyOf(trans)}</legend>
         <div className="jp-tpu-Candidates">
           {candidatesFor(offers, spec).map(candidate => {
             const key = candidateKey(candidate);
@@ -114,10 +116,10 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
         </div>
       </fieldset>
       <Text
-        label={trans.__('Keep trying for (minutes)')}
-        note={trans.__('Empty: try each of them once')}
+        label={messages.keepTryingFor(trans)}
+        note={messages.tryEachOnce(trans)}
         value={draft.minutes}
-        complaint={isMinutes(draft.minutes) ? '' : trans.__('Use a whole number.')}
+        complaint={isMinutes(draft.minutes) ? '' : common.useWholeNumber(trans)}
         onChange={minutes => onChange({ minutes })}
       />
     </>
@@ -133,14 +135,14 @@ const HOURS = [1, 6, 24, 168];
 function Queue({ draft, trans, onChange }: IProps): JSX.Element {
   return (
     <Select
-      label={trans.__('Give up after')}
-      note={trans.__('It is billed from the moment it is there.')}
+      label={messages.giveUpAfter(trans)}
+      note={messages.queueBilling(trans)}
       value={String(draft.validFor_s)}
       onChange={value => onChange({ validFor_s: Number(value) })}
     >
       {HOURS.map(hours => (
         <option key={hours} value={hours * 3600}>
-          {trans._n('%1 hour', '%1 hours', hours)}
+          {messages.hours(hours, trans)}
         </option>
       ))}
     </Select>
@@ -150,10 +152,10 @@ function Queue({ draft, trans, onChange }: IProps): JSX.Element {
 function RunTime({ draft, trans, onChange }: IProps): JSX.Element {
   return (
     <Text
-      label={trans.__('Run for (hours)')}
-      note={trans.__('The cloud itself deletes it so long after it became READY.')}
+      label={messages.runFor(trans)}
+      note={messages.runForNote(trans)}
       value={draft.runHours}
-      complaint={runTime(draft) === null ? trans.__('Use a number up to 168.') : ''}
+      complaint={runTime(draft) === null ? messages.useNumberUpTo168(trans) : ''}
       onChange={runHours => onChange({ runHours })}
     />
   );

@@ -1,7 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useMemo, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { Canvas, Key, LineSign } from '../../chart/canvas';
 import { Plotter } from '../../chart/drawing';
+import * as messages from '../../messages/autostop';
+import { activityDescription, intervalDetail, verdictName } from '../../messages/autostop';
+import * as common from '../../messages/common';
+import { formatDuration } from '../../messages/units';
 import { problemOf } from '../../request';
 import { INodeKey } from '../../tokens';
 import { clockTime } from '../moments';
@@ -9,8 +13,7 @@ import { IBrakesPast } from '../pastrecords';
 import { PartBody } from '../sections/section';
 import { IDated, IPart } from '../tokens';
 import { COLOURS } from './idleplot';
-import { IIdle, idleInWords, idleOf, stretchDetail, verdictName } from './idlewords';
-import { formatSpan } from '../words';
+import { idleOf, IIdle } from './idlewords';
 import { Table } from './tables';
 
 /** How the last hour is asked for and drawn. */
@@ -68,31 +71,31 @@ interface ILastHourProps {
 
 function LastHour({ data, name, plot, trans }: ILastHourProps): JSX.Element {
   const idle = useMemo(() => idleOf(data), [data]);
-  const title = trans.__('How %1 was used in the last hour', name);
+  const title = messages.lastHourOf(name, trans);
   if (data.why_unknown !== null) {
-    return (
-      <div className="jp-tpu-Muted">
-        {trans.__('How it was used in the last hour is not known: %1.', data.why_unknown)}
-      </div>
-    );
+    return <div className="jp-tpu-Muted">{messages.lastHourUnknown(data.why_unknown, trans)}</div>;
   }
   return (
     <figure className="jp-tpu-History" aria-label={title}>
-      <Canvas what={idle} label={trans.__('%1: %2', title, idleInWords(data, trans))} plot={plot} />
+      <Canvas
+        what={idle}
+        label={common.labelled(title, activityDescription(data, trans), trans)}
+        plot={plot}
+      />
       <Legend idle={idle} trans={trans} />
       <Table
         title={title}
-        head={[trans.__('From'), trans.__('For'), trans.__('Use')]}
+        head={[messages.from(trans), messages.duration(trans), messages.activity(trans)]}
         rows={[...data.stretches].reverse().map(stretch => {
-          const detail = stretchDetail(stretch, trans);
+          const detail = intervalDetail(stretch, trans);
           const state = verdictName(stretch.verdict, trans);
           return [
             clockTime(stretch.starts_at),
-            formatSpan(stretch.ends_at - stretch.starts_at, trans),
-            detail ? trans.__('%1: %2', state, detail) : state
+            formatDuration(stretch.ends_at - stretch.starts_at, trans),
+            detail ? common.labelled(state, detail, trans) : state
           ];
         })}
-        none={trans.__('No data yet.')}
+        none={messages.noData(trans)}
         trans={trans}
       />
     </figure>
@@ -112,7 +115,7 @@ function Legend({ idle, trans }: { idle: IIdle; trans: TranslationBundle }): JSX
       ))}
       {idle.level.some(level => level !== null) && (
         <Key sign={<LineSign colour={COLOURS.level} dash={[]} />}>
-          {trans.__('part of the idle time that ends it')}
+          {messages.shareOfIdleTimeout(trans)}
         </Key>
       )}
     </figcaption>

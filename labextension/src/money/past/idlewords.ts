@@ -1,8 +1,6 @@
 /** The last hour of a node in words and as the numbers of a chart; pure. */
 
-import { TranslationBundle } from '@jupyterlab/translation';
 import { IBrakesPast, IStretch } from '../pastrecords';
-import { formatSpan, sourceName } from '../words';
 
 /** As far as the agents remember; seconds. */
 export const HOUR_S = 3600;
@@ -47,34 +45,4 @@ function levelAt(stretch: IStretch, at: number, idle_after_s: number | null): nu
   }
   const idle_s = verdict === 'idle' ? at - (quiet_since ?? at) : 0;
   return Math.min(100, (100 * Math.max(0, idle_s)) / idle_after_s);
-}
-
-export function verdictName(verdict: IStretch['verdict'], trans: TranslationBundle): string {
-  const words: { readonly [verdict: string]: string } = {
-    busy: trans.__('in use'),
-    idle: trans.__('idle'),
-    unknown: trans.__('unknown (treated as busy)')
-  };
-  return words[verdict] ?? verdict;
-}
-
-/** Why it was so, as the node says. */
-export function stretchDetail({ sources, detail }: IStretch, trans: TranslationBundle): string {
-  return detail || sources.map(source => sourceName(source as never, trans)).join(', ');
-}
-
-/** The chart for those who cannot see it. */
-export function idleInWords({ now, stretches }: IBrakesPast, trans: TranslationBundle): string {
-  const since = now - HOUR_S;
-  const parts = (['busy', 'idle', 'unknown'] as const).flatMap(verdict => {
-    const all_s = stretches
-      .filter(stretch => stretch.verdict === verdict)
-      .reduce((sum, { starts_at, ends_at }) => sum + ends_at - Math.max(since, starts_at), 0);
-    return all_s >= 1
-      ? [trans.__('%1 for %2', verdictName(verdict, trans), formatSpan(all_s, trans))]
-      : [];
-  });
-  return parts.length > 0
-    ? trans.__('%1; no data for the rest.', parts.join(', '))
-    : trans.__('Not enough data yet.');
 }

@@ -1,8 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/spend';
+import { formatAmount, formatCost } from '../../messages/spend';
+import { formatDuration } from '../../messages/units';
 import { IBudgetCourse, ISpendHistory } from '../pastrecords';
-import { formatAmount, formatMoment, formatSpan } from '../words';
-import { formatCost, isUsed, slotName } from './words';
+import { formatMoment } from '../words';
+import { isUsed, slotName } from './words';
 
 interface IProps {
   title: string;
@@ -13,16 +16,20 @@ interface IProps {
 export function Slots({ history, ...rest }: IProps & { history: ISpendHistory }): JSX.Element {
   const { trans } = rest;
   const { by, slots } = history;
-  const first = by === 'hour' ? trans.__('From') : trans.__('Day');
+  const first = by === 'hour' ? messages.from(trans) : messages.day(trans);
   const rows = [...slots]
     .reverse()
     .filter(isUsed)
-    .map(slot => [slotName(slot, by), formatCost(slot, trans), formatSpan(slot.ready_s, trans)]);
+    .map(slot => [
+      slotName(slot, by),
+      formatCost(slot, trans),
+      formatDuration(slot.ready_s, trans)
+    ]);
   return (
     <Table
-      head={[first, trans.__('Cost'), trans.__('READY for')]}
+      head={[first, messages.cost(trans), messages.readyFor(trans)]}
       rows={rows}
-      none={trans.__('Nothing was spent in this time.')}
+      none={messages.nothingSpent(trans)}
       {...rest}
     />
   );
@@ -44,12 +51,12 @@ export function Courses({ course, ...rest }: IProps & { course: IBudgetCourse })
       formatAmount(watched, budget.unit, trans),
       ...(budget.unwatched ? [formatAmount(used, budget.unit, trans)] : [])
     ]);
-  const head = [trans.__('Until'), trans.__('Used')];
+  const head = [messages.until(trans), messages.used(trans)];
   return (
     <Table
-      head={budget.unwatched ? [...head, trans.__('At most')] : head}
+      head={budget.unwatched ? [...head, messages.atMost(trans)] : head}
       rows={rows}
-      none={trans.__('Nothing was used yet.')}
+      none={messages.nothingUsed(trans)}
       {...rest}
     />
   );
@@ -66,7 +73,7 @@ interface ITableProps extends IProps {
 export function Table({ head, rows, none, title, trans }: ITableProps): JSX.Element {
   return (
     <details className="jp-tpu-Raw">
-      <summary>{trans.__('As a table')}</summary>
+      <summary>{common.asTable(trans)}</summary>
       {rows.length === 0 ? (
         <div className="jp-tpu-Muted">{none}</div>
       ) : (

@@ -1,26 +1,25 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import React, { useEffect, useMemo } from 'react';
+import { useEffect, useMemo } from 'react';
 import { Canvas, Key, LineSign } from '../../chart/canvas';
 import { Plotter } from '../../chart/drawing';
 import { Button } from '../../components/button';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/spend';
+import {
+  burnDownDescription,
+  formatSpent,
+  historyDescription,
+  historyName,
+  historyTitle
+} from '../../messages/spend';
 import { IBudgetCourse, IPastAnswer, ISpendHistory, PastChoice } from '../pastrecords';
 import { IBudget } from '../records';
 import { PartBody } from '../sections/section';
 import { choiceOf, IPastModel, sameChoice, SPANS } from './model';
 import { COLOURS, DASHES, UNKNOWN } from './plots';
 import { Courses, Slots } from './tables';
-import {
-  barsOf,
-  choiceName,
-  courseInWords,
-  curveOf,
-  formatSpent,
-  historyInWords,
-  IBars,
-  ICurve,
-  titleOf
-} from './words';
+import { barsOf, curveOf, IBars, ICurve } from './words';
 
 /** Draw the charts of money. */
 export interface IPastPlots {
@@ -60,9 +59,9 @@ function Choices({ past, budgets, trans }: IProps): JSX.Element {
   const readable = budgets.filter(({ amount }) => amount !== null);
   const choices: PastChoice[] = [...SPANS, ...readable.map(({ name }) => ({ budget: name }))];
   return (
-    <div className="jp-tpu-Actions" role="group" aria-label={trans.__('What is shown over time')}>
+    <div className="jp-tpu-Actions" role="group" aria-label={common.timeRange(trans)}>
       {choices.map(choice => {
-        const name = choiceName(choice, trans);
+        const name = historyName(choice, trans);
         return (
           <Button
             key={name}
@@ -80,7 +79,7 @@ function Choices({ past, budgets, trans }: IProps): JSX.Element {
 
 /** Of what is in sight, which may not be what was chosen last. */
 function shownTitle({ part, choice }: IPastModel, trans: TranslationBundle): string {
-  return titleOf(part.dated ? choiceOf(part.dated.data) : choice, trans);
+  return historyTitle(part.dated ? choiceOf(part.dated.data) : choice, trans);
 }
 
 interface IAnswerProps extends IProps {
@@ -109,15 +108,13 @@ function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
     <>
       <Canvas
         what={bars}
-        label={trans.__('%1. %2', title, historyInWords(history, trans))}
+        label={common.twoSentences(title, historyDescription(history, trans), trans)}
         plot={plot}
       />
       <figcaption>
-        <span>{trans.__('In all %1', formatSpent(history.sum, trans))}</span>
+        <span>{messages.totalOf(formatSpent(history.sum, trans), trans)}</span>
         {bars.upTo.some(much => much !== null) && (
-          <Key sign={<BoxSign colour={COLOURS.upTo} />}>
-            {trans.__('at most this, in unmonitored time')}
-          </Key>
+          <Key sign={<BoxSign colour={COLOURS.upTo} />}>{messages.unmonitored(trans)}</Key>
         )}
         {bars.isUnpriced.some(Boolean) && (
           <Key
@@ -127,7 +124,7 @@ function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
               </text>
             }
           >
-            {trans.__('and more, of unknown price: %1', history.unpriced.join(', '))}
+            {messages.plusUnpriced(history.unpriced.join(', '), trans)}
           </Key>
         )}
       </figcaption>
@@ -160,19 +157,19 @@ interface ICurveProps {
 function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
   const curve = useMemo(() => curveOf(course), [course]);
   if (!curve) {
-    return <div className="jp-tpu-Muted">{courseInWords(course, trans)}</div>;
+    return <div className="jp-tpu-Muted">{burnDownDescription(course, trans)}</div>;
   }
   const lines = [
-    ['known', trans.__('used')],
-    curve.used && ['upTo', trans.__('at most this, in unmonitored time')],
-    curve.runs_out_at !== null && ['ahead', trans.__('at the present rate')],
-    ['cap', trans.__('cap')]
+    ['known', messages.usedLine(trans)],
+    curve.used && ['upTo', messages.unmonitored(trans)],
+    curve.runs_out_at !== null && ['ahead', messages.atCurrentRate(trans)],
+    ['cap', messages.cap(trans)]
   ].filter((line): line is [keyof typeof COLOURS, string] => Boolean(line));
   return (
     <>
       <Canvas
         what={curve}
-        label={trans.__('%1. %2', title, courseInWords(course, trans))}
+        label={common.twoSentences(title, burnDownDescription(course, trans), trans)}
         plot={plot}
       />
       <figcaption>
@@ -182,9 +179,7 @@ function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
           </Key>
         ))}
         {course.unpriced.length > 0 && (
-          <span>
-            {trans.__('Of unknown price, counted as the dearest: %1', course.unpriced.join(', '))}
-          </span>
+          <span>{messages.unpricedAsDearest(course.unpriced.join(', '), trans)}</span>
         )}
       </figcaption>
       <Courses course={course} title={title} trans={trans} />

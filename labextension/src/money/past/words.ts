@@ -1,11 +1,8 @@
 /** Money over time in words and as the numbers of a chart; pure. */
 
-import { TranslationBundle } from '@jupyterlab/translation';
-import { formatUsd } from '../../format';
 import { clockTime } from '../moments';
-import { IBudgetCourse, ISlot, ISpendHistory, ISpent, PastChoice } from '../pastrecords';
+import { IBudgetCourse, ISlot, ISpendHistory, ISpent } from '../pastrecords';
 import { IBudget } from '../records';
-import { formatAmount, formatSpan, formatSum } from '../words';
 
 /** Bars, one for each hour or day. */
 export interface IBars {
@@ -79,64 +76,7 @@ export function isUpTo({ unwatched_s, up_to_usd, known_usd }: ISpent): boolean {
   return unwatched_s > 0 && up_to_usd > known_usd;
 }
 
-/** What was spent and for how long nodes were READY, with what is not known of it. */
-export function formatSpent(spent: ISpent, trans: TranslationBundle): string {
-  const text = formatCost(spent, trans);
-  return spent.ready_s > 0 ? `${text} · ${formatSpan(spent.ready_s, trans)}` : text;
-}
-
-/** What was spent, with what is not known of it. */
-export function formatCost(spent: ISpent, trans: TranslationBundle): string {
-  const text = formatSum({ ...spent, ready_s: 0 }, trans);
-  return isUpTo(spent) ? trans.__('%1, up to %2', text, formatUsd(spent.up_to_usd)) : text;
-}
-
 /** Whether there is anything to say of it. */
 export function isUsed({ ready_s, unwatched_s }: ISpent): boolean {
   return ready_s > 0 || unwatched_s > 0;
-}
-
-export function choiceName(choice: PastChoice, trans: TranslationBundle): string {
-  if ('budget' in choice) {
-    return trans.__('Budget %1', choice.budget);
-  }
-  return choice.by === 'hour' ? trans.__('%1 h', choice.last) : trans.__('%1 d', choice.last);
-}
-
-/** What a chart is of. */
-export function titleOf(choice: PastChoice, trans: TranslationBundle): string {
-  if ('budget' in choice) {
-    return trans.__('How the budget %1 came to be used', choice.budget);
-  }
-  return choice.by === 'hour'
-    ? trans.__('Spent in each of the last %1 hours', choice.last)
-    : trans.__('Spent on each of the last %1 days', choice.last);
-}
-
-/** A chart of bars for those who cannot see it. */
-export function historyInWords(history: ISpendHistory, trans: TranslationBundle): string {
-  const sum = trans.__('In all %1.', formatSpent(history.sum, trans));
-  const most = [...history.slots].sort((left, right) => right.known_usd - left.known_usd)[0];
-  return most && most.known_usd > 0
-    ? trans.__('%1 Most: %2 at %3.', sum, formatUsd(most.known_usd), slotName(most, history.by))
-    : sum;
-}
-
-/** A chart of a budget for those who cannot see it. */
-export function courseInWords({ budget, points }: IBudgetCourse, trans: TranslationBundle): string {
-  const { amount, unit, used } = budget;
-  const last = points[points.length - 1];
-  if (amount === null || used === null || !last) {
-    return trans.__('How it was used is not known.');
-  }
-  const halfway = points.find(point => point.used >= last.used / 2) ?? last;
-  return trans.__(
-    '%1 of %2 now; half of that by %3.',
-    formatAmount(used, unit, trans),
-    formatAmount(amount, unit, trans),
-    new Date(halfway.at * 1000).toLocaleString(undefined, {
-      dateStyle: 'medium',
-      timeStyle: 'short'
-    })
-  );
 }

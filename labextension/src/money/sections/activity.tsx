@@ -1,5 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import * as messages from '../../messages/spend';
 import { formatDetail, formatMoment, textOf } from '../words';
 import { ISectionProps, PartBody, Section } from './section';
 
@@ -8,16 +8,16 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
   return (
     <Section
       name="audit"
-      title={trans.__('Activity log')}
+      title={messages.activityLog(trans)}
       isOpen={model.open.has('audit')}
       onToggle={acts.onToggle}
     >
       <PartBody part={model.parts.audit} trans={trans}>
         {({ entries }, now_s) =>
           entries.length === 0 ? (
-            <div className="jp-tpu-Muted">{trans.__('Nothing was done yet.')}</div>
+            <div className="jp-tpu-Muted">{messages.noEntries(trans)}</div>
           ) : (
-            <ul className="jp-tpu-Items" aria-label={trans.__('Activity log')}>
+            <ul className="jp-tpu-Items" aria-label={messages.activityLog(trans)}>
               {entries.slice(0, 20).map((entry, index) => (
                 <li key={index}>
                   <div className="jp-tpu-Split">
@@ -25,7 +25,7 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
                       {entry.action} · {entry.subject.split('/').pop()}
                     </span>
                     {'error' in entry.detail && (
-                      <span className="jp-tpu-Badge jp-mod-full">{trans.__('failed')}</span>
+                      <span className="jp-tpu-Badge jp-mod-full">{messages.failed(trans)}</span>
                     )}
                     <span className="jp-tpu-Muted">{formatMoment(entry.at, now_s)}</span>
                   </div>
@@ -48,7 +48,7 @@ function Detail(props: { text: string; trans: TranslationBundle }): JSX.Element 
   const { text, trans } = props;
   return text ? (
     <details className="jp-tpu-Raw">
-      <summary>{trans.__('Details')}</summary>
+      <summary>{messages.details(trans)}</summary>
       <pre>{text}</pre>
     </details>
   ) : null;

@@ -1,9 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { Select } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as messages from '../../messages/autostop';
+import * as common from '../../messages/common';
 import { IBrake, IBrakeTerms } from '../records';
 import { Text } from './budgetform';
 
@@ -47,41 +49,41 @@ export function BrakesForm({ brake, trans, onSet, onClose }: IProps): JSX.Elemen
         }
       }}
     >
-      <h4 id={heading}>{trans.__('When %1 ends', brake.node_id)}</h4>
+      <h4 id={heading}>{messages.settingsOf(brake.node_id, trans)}</h4>
       <Text
-        label={trans.__('After being idle for (minutes)')}
+        label={messages.idleTimeout(trans)}
         value={idle}
-        note={trans.__('Empty: never because of idleness')}
-        complaint={isSpan(idle) ? '' : trans.__('Use a number above 0.')}
+        note={messages.noIdleTimeout(trans)}
+        complaint={isSpan(idle) ? '' : common.useNumberAboveZero(trans)}
         onChange={setIdle}
       />
       <Text
-        label={trans.__('After a silent cell ran with idle chips and nobody connected for (hours)')}
+        label={messages.runningCellIdleAfter(trans)}
         value={unattended}
-        note={trans.__('Empty: a running cell is never idle')}
-        complaint={isSpan(unattended) ? '' : trans.__('Use a number above 0.')}
+        note={messages.runningCellNeverIdle(trans)}
+        complaint={isSpan(unattended) ? '' : common.useNumberAboveZero(trans)}
         onChange={setUnattended}
       />
       <Text
-        label={trans.__('Longest session (hours)')}
+        label={messages.maximumSession(trans)}
         value={session}
-        note={trans.__('Empty: no longest session')}
-        complaint={isSpan(session) ? '' : trans.__('Use a number above 0.')}
+        note={messages.noMaximumSession(trans)}
+        complaint={isSpan(session) ? '' : common.useNumberAboveZero(trans)}
         onChange={setSession}
       />
       <Select
-        label={trans.__('Then')}
+        label={messages.then(trans)}
         value={action}
         onChange={value => setAction(value as IBrake['action'])}
       >
-        <option value="delete">{trans.__('delete it')}</option>
-        <option value="stop">{trans.__('stop it and keep its disk')}</option>
+        <option value="delete">{messages.deleteNode(trans)}</option>
+        <option value="stop">{messages.stopNode(trans)}</option>
       </Select>
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
-        <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+        <Button onClick={onClose}>{common.cancel(trans)}</Button>
         <Button kind="accept" type="submit" disabled={isSending || isWrong}>
-          {trans.__('Set')}
+          {messages.save(trans)}
         </Button>
       </div>
     </form>

@@ -1,9 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { Field, Select } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/spend';
+import { weekdays } from '../../messages/spend';
 import { BudgetAction, BudgetPeriod, BudgetUnit, IBudgetTerms } from '../records';
 import { freeName } from '../words';
 
@@ -57,38 +60,38 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
         }
       }}
     >
-      <h4 id={heading}>{trans.__('Set a budget')}</h4>
-      <Text label={trans.__('Name')} value={draft.name} onChange={name => change({ name })} />
+      <h4 id={heading}>{messages.setBudget(trans)}</h4>
+      <Text label={common.name(trans)} value={draft.name} onChange={name => change({ name })} />
       <div className="jp-tpu-Pair">
         <Text
-          label={trans.__('Amount')}
+          label={messages.amount(trans)}
           value={draft.amount}
-          complaint={draft.amount && isWrong ? trans.__('Use a number above 0.') : ''}
+          complaint={draft.amount && isWrong ? common.useNumberAboveZero(trans) : ''}
           onChange={amount => change({ amount })}
         />
         <Select
-          label={trans.__('Unit')}
+          label={messages.unit(trans)}
           value={draft.unit}
           onChange={unit => change({ unit: unit as BudgetUnit })}
         >
-          <option value="usd">{trans.__('US dollars')}</option>
-          <option value="hours">{trans.__('node hours')}</option>
+          <option value="usd">{messages.usDollars(trans)}</option>
+          <option value="hours">{messages.nodeHours(trans)}</option>
         </Select>
       </div>
       <Window draft={draft} change={change} trans={trans} />
       <Select
-        label={trans.__('At the cap')}
+        label={messages.atTheCap(trans)}
         value={draft.action}
         onChange={action => change({ action: action as BudgetAction })}
       >
-        <option value="stop">{trans.__('stop all that is billed')}</option>
-        <option value="warn">{trans.__('only warn')}</option>
+        <option value="stop">{messages.stopEverything(trans)}</option>
+        <option value="warn">{messages.onlyWarn(trans)}</option>
       </Select>
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
-        <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+        <Button onClick={onClose}>{common.cancel(trans)}</Button>
         <Button kind="accept" type="submit" disabled={isSending || isWrong || !draft.name}>
-          {trans.__('Set the budget')}
+          {messages.setThisBudget(trans)}
         </Button>
       </div>
     </form>
@@ -106,22 +109,22 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
   return (
     <>
       <Select
-        label={trans.__('Period')}
+        label={messages.period(trans)}
         value={draft.period}
         onChange={period => change({ period: period as BudgetPeriod })}
       >
-        <option value="day">{trans.__('each day')}</option>
-        <option value="week">{trans.__('each week')}</option>
-        <option value="month">{trans.__('each month')}</option>
-        <option value="total">{trans.__('in total')}</option>
+        <option value="day">{messages.eachDay(trans)}</option>
+        <option value="week">{messages.eachWeek(trans)}</option>
+        <option value="month">{messages.eachMonth(trans)}</option>
+        <option value="total">{messages.inTotal(trans)}</option>
       </Select>
       {draft.period === 'week' && (
         <Select
-          label={trans.__('Resets on')}
+          label={messages.resetsOn(trans)}
           value={draft.resets_on}
           onChange={resets_on => change({ resets_on })}
         >
-          {daysOf(trans).map(([day, label]) => (
+          {weekdays(trans).map(([day, label]) => (
             <option key={day} value={day}>
               {label}
             </option>
@@ -130,7 +133,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
       )}
       {draft.period !== 'total' && (
         <Text
-          label={trans.__('Resets at')}
+          label={messages.resetsAt(trans)}
           type="time"
           value={draft.resets_at}
           onChange={resets_at => change({ resets_at })}
@@ -176,16 +179,4 @@ function termsOf(draft: IDraft, amount: number): IBudgetTerms {
     ...(period === 'week' ? { resets_on } : {}),
     ...(period === 'total' ? {} : { resets_at })
   };
-}
-
-function daysOf(trans: TranslationBundle): [string, string][] {
-  return [
-    ['monday', trans.__('Monday')],
-    ['tuesday', trans.__('Tuesday')],
-    ['wednesday', trans.__('Wednesday')],
-    ['thursday', trans.__('Thursday')],
-    ['friday', trans.__('Friday')],
-    ['saturday', trans.__('Saturday')],
-    ['sunday', trans.__('Sunday')]
-  ];
 }

@@ -1,12 +1,14 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { ISending, useSending } from '../../components/sending';
 import { State } from '../../components/state';
-import { termsName } from '../../format';
+import * as messages from '../../messages/capacity';
+import { outcomeName, phaseName, queuedDetails } from '../../messages/capacity';
+import * as common from '../../messages/common';
+import { provisioningName } from '../../messages/units';
 import { IQueued, ISearch, ITry } from '../records';
-import { formatMoment, formatSpan, outcomeName, phaseName, textOf } from '../words';
+import { formatMoment, textOf } from '../words';
 import { IMoneyActs, ISectionProps, PartBody, Partial, Section } from './section';
 
 /** Searches and queued resources: what was tried, what was refused and why, and what still waits. */
@@ -17,21 +19,21 @@ export function GettingSection({ model, acts, trans }: ISectionProps): JSX.Eleme
   return (
     <Section
       name="getting"
-      title={trans.__('Search and queue')}
-      summary={running ? trans._n('%1 search runs', '%1 searches run', running) : undefined}
+      title={messages.title(trans)}
+      summary={running ? messages.running(running, trans) : undefined}
       isOpen={model.open.has('getting')}
       onToggle={acts.onToggle}
     >
       {sending.problem && (
         <Problem problem={sending.problem} trans={trans} onDismiss={sending.dismiss} />
       )}
-      <h4>{trans.__('Searches')}</h4>
+      <h4>{messages.searches(trans)}</h4>
       <PartBody part={model.parts.searches} trans={trans}>
         {({ searches }, now_s) =>
           searches.length === 0 ? (
-            <div className="jp-tpu-Muted">{trans.__('None runs.')}</div>
+            <div className="jp-tpu-Muted">{messages.noSearches(trans)}</div>
           ) : (
-            <ul className="jp-tpu-Items" aria-label={trans.__('Searches')}>
+            <ul className="jp-tpu-Items" aria-label={messages.searches(trans)}>
               {searches.map(search => (
                 <li key={search.search_id}>
                   <Search {...{ search, now_s, acts, sending, trans }} />
@@ -41,15 +43,15 @@ export function GettingSection({ model, acts, trans }: ISectionProps): JSX.Eleme
           )
         }
       </PartBody>
-      <h4>{trans.__('Queued resources')}</h4>
+      <h4>{messages.queuedResources(trans)}</h4>
       <PartBody part={model.parts.queue} trans={trans}>
         {(queue, now_s) => (
           <>
             <Partial list={queue} trans={trans} />
             {queue.items.length === 0 && queue.is_complete && (
-              <div className="jp-tpu-Muted">{trans.__('None waits.')}</div>
+              <div className="jp-tpu-Muted">{messages.noQueued(trans)}</div>
             )}
-            <ul className="jp-tpu-Items" aria-label={trans.__('Queued resources')}>
+            <ul className="jp-tpu-Items" aria-label={messages.queuedResources(trans)}>
               {queue.items.map(queued => (
                 <li key={queued.name}>
                   <Queued {...{ queued, now_s, acts, sending, trans }} />
@@ -81,7 +83,7 @@ function Search(props: IRowProps & { search: ISearch }): JSX.Element {
         <span>{phaseName(search.phase, trans)}</span>
       </div>
       {search.message && <div className="jp-tpu-Muted">{search.message}</div>}
-      <ol className="jp-tpu-Tries" aria-label={trans.__('Tries of %1', search.node_id)}>
+      <ol className="jp-tpu-Tries" aria-label={messages.attempts(search.node_id, trans)}>
         {search.tries.map((one, index) => (
           <li key={index}>
             <Try one={one} now_s={now_s} trans={trans} />
@@ -92,10 +94,10 @@ function Search(props: IRowProps & { search: ISearch }): JSX.Element {
         <div className="jp-tpu-Actions">
           <Button
             isOff={sending.isSending}
-            aria-label={trans.__('Cancel the search for %1', search.node_id)}
+            aria-label={messages.cancelSearch(search.node_id, trans)}
             onClick={() => sending.send(() => acts.onCancelSearch(search.search_id))}
           >
-            {trans.__('Cancel')}
+            {common.cancel(trans)}
           </Button>
         </div>
       )}
@@ -110,7 +112,7 @@ interface ITryProps {
 }
 
 function Try({ one, now_s, trans }: ITryProps): JSX.Element {
-  const terms = termsName(one, trans);
+  const terms = provisioningName(one, trans);
   const where = [one.accelerator_type, one.zone, terms].filter(Boolean).join(' · ');
   return (
     <>
@@ -121,7 +123,7 @@ function Try({ one, now_s, trans }: ITryProps): JSX.Element {
       {one.message && <div className="jp-tpu-Muted">{one.message}</div>}
       {one.raw && (
         <details className="jp-tpu-Raw">
-          <summary>{trans.__('Original message')}</summary>
+          <summary>{common.originalMessage(trans)}</summary>
           <pre>{one.raw}</pre>
         </details>
       )}
@@ -140,31 +142,17 @@ function Queued(props: IRowProps & { queued: IQueued }): JSX.Element {
         </strong>
         <State state={queued.state} />
       </div>
-      <div className="jp-tpu-Muted">{describe(queued, now_s, trans)}</div>
+      <div className="jp-tpu-Muted">{queuedDetails(queued, now_s, trans)}</div>
       {error && <div className="jp-tpu-Complaint">{error}</div>}
       <div className="jp-tpu-Actions">
         <Button
           isOff={sending.isSending || queued.state === 'DELETING'}
-          aria-label={trans.__('Remove the queued resource %1', queued.queued_id)}
+          aria-label={messages.removeQueued(queued.queued_id, trans)}
           onClick={() => sending.send(() => acts.onRemoveQueued(queued.zone, queued.queued_id))}
         >
-          {trans.__('Remove')}
+          {common.remove(trans)}
         </Button>
       </div>
     </>
   );
-}
-
-function describe(queued: IQueued, now_s: number, trans: TranslationBundle): string {
-  const { state_since, valid_until } = queued;
-  return [
-    queued.accelerator_type,
-    queued.zone,
-    termsName(queued, trans),
-    state_since !== null && trans.__('for %1', formatSpan(now_s - state_since, trans)),
-    valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
-    queued.is_husk && trans.__('leftover: only uses quota')
-  ]
-    .filter(Boolean)
-    .join(' · ');
 }

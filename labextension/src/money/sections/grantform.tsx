@@ -1,9 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { Field, Select } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/grants';
 import { IGrantRow, IGrantTerms, IParsedMail } from '../grantrecords';
 import { freeName, textOf } from '../words';
 import { Text } from './budgetform';
@@ -52,50 +54,50 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
         }
       }}
     >
-      <h4 id={heading}>{trans.__('Add a grant or credit')}</h4>
+      <h4 id={heading}>{messages.add(trans)}</h4>
       <Select
-        label={trans.__('Kind')}
+        label={messages.kind(trans)}
         value={draft.kind}
         onChange={kind => change({ kind: kind as IDraft['kind'], name: freeName(kind, taken) })}
       >
-        <option value="trc">{trans.__('TRC grant (chips for a time)')}</option>
-        <option value="credit">{trans.__('Credit (money until a day)')}</option>
+        <option value="trc">{messages.trcGrant(trans)}</option>
+        <option value="credit">{messages.credit(trans)}</option>
       </Select>
       {draft.kind === 'trc' ? (
         <Chips draft={draft} change={change} trans={trans} onParse={onParse} />
       ) : (
         <Text
-          label={trans.__('Amount in US dollars')}
+          label={messages.amountUsd(trans)}
           value={draft.usd}
-          complaint={draft.usd && !isPositive(draft.usd) ? trans.__('Use a number above 0.') : ''}
+          complaint={draft.usd && !isPositive(draft.usd) ? common.useNumberAboveZero(trans) : ''}
           onChange={usd => change({ usd })}
         />
       )}
       <Text
-        label={trans.__('Name')}
+        label={common.name(trans)}
         value={draft.name}
-        complaint={taken.includes(draft.name) ? trans.__('Replaces the grant of this name.') : ''}
+        complaint={taken.includes(draft.name) ? messages.replacesGrant(trans) : ''}
         onChange={name => change({ name })}
       />
       <div className="jp-tpu-Pair">
         <Text
-          label={trans.__('First day')}
+          label={messages.firstDay(trans)}
           type="date"
           value={draft.starts_on}
           onChange={starts_on => change({ starts_on })}
         />
         <Text
-          label={trans.__('Days')}
+          label={messages.days(trans)}
           value={draft.days}
-          complaint={draft.days && !isDays(draft.days) ? trans.__('Use a whole number.') : ''}
+          complaint={draft.days && !isDays(draft.days) ? common.useWholeNumber(trans) : ''}
           onChange={days => change({ days })}
         />
       </div>
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
-        <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+        <Button onClick={onClose}>{common.cancel(trans)}</Button>
         <Button kind="accept" type="submit" disabled={isSending || !terms || !draft.name}>
-          {trans.__('Save')}
+          {messages.save(trans)}
         </Button>
       </div>
     </form>
@@ -119,7 +121,7 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
   };
   return (
     <>
-      <Field label={trans.__('Text of the mail')}>
+      <Field label={messages.mail(trans)}>
         {attributes => (
           <textarea
             className="jp-mod-styled jp-tpu-Mail"
@@ -133,14 +135,14 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
       </Field>
       <div className="jp-tpu-Actions">
         <Button isOff={isSending || !mail.trim()} onClick={() => send(read)}>
-          {trans.__('Read the mail')}
+          {messages.readMail(trans)}
         </Button>
       </div>
       {problem && <Problem problem={problem} trans={trans} />}
       {parsed && (
         <div role="status">
-          {trans._n('%1 row was read.', '%1 rows were read.', parsed.rows.length)}
-          {parsed.days === null && ` ${trans.__('It does not say for how many days.')}`}
+          {messages.rowsRead(parsed.rows.length, trans)}
+          {parsed.days === null && ` ${messages.noDays(trans)}`}
           {parsed.notes?.map((one, index) => (
             <div key={index} className="jp-tpu-Muted">
               {textOf(one)}

@@ -1,8 +1,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/grants';
+import { formatGrantRow } from '../../messages/grants';
 import { IGrantRow } from '../grantrecords';
-import { formatGrantRow } from '../words';
 import { Text } from './budgetform';
 
 interface IProps {
@@ -17,17 +19,17 @@ export function GrantRows({ rows, trans, onChange }: IProps): JSX.Element {
   return (
     <>
       {rows.length > 0 && (
-        <ul className="jp-tpu-Items" aria-label={trans.__('Rows of the grant')}>
+        <ul className="jp-tpu-Items" aria-label={messages.rows(trans)}>
           {rows.map((row, index) => {
             const text = formatGrantRow(row, trans);
             return (
               <li key={index} className="jp-tpu-Split">
                 <span className="jp-tpu-Grow">{text}</span>
                 <Button
-                  aria-label={trans.__('Take out %1', text)}
+                  aria-label={messages.removeRow(text, trans)}
                   onClick={() => onChange(rows.filter((_, other) => other !== index))}
                 >
-                  {trans.__('Take out')}
+                  {common.remove(trans)}
                 </Button>
               </li>
             );
@@ -38,7 +40,7 @@ export function GrantRows({ rows, trans, onChange }: IProps): JSX.Element {
         <NewRow trans={trans} onAdd={row => onChange([...rows, row])} />
       ) : (
         <div className="jp-tpu-Actions">
-          <Button onClick={() => setAsking(true)}>{trans.__('Add a row by hand')}</Button>
+          <Button onClick={() => setAsking(true)}>{messages.addRowEllipsis(trans)}</Button>
         </div>
       )}
     </>
@@ -58,19 +60,23 @@ function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
   const [spot, setSpot] = useState(true);
   const isWhole = /^[1-9]\d{0,5}$/.test(chips) && generation !== '' && zone !== '';
   return (
-    <div role="group" aria-label={trans.__('A row by hand')} className="jp-tpu-Rows-new">
+    <div role="group" aria-label={messages.newRow(trans)} className="jp-tpu-Rows-new">
       <div className="jp-tpu-Pair">
-        <Text label={trans.__('Chips')} value={chips} onChange={text => setChips(text.trim())} />
         <Text
-          label={trans.__('Generation')}
-          note={trans.__('such as v5e')}
+          label={messages.chips(trans)}
+          value={chips}
+          onChange={text => setChips(text.trim())}
+        />
+        <Text
+          label={common.generation(trans)}
+          note={messages.generationNote(trans)}
           value={generation}
           onChange={text => setGeneration(text.trim())}
         />
       </div>
       <Text
-        label={trans.__('Zone')}
-        note={trans.__('such as us-central1-a')}
+        label={common.zone(trans)}
+        note={messages.zoneNote(trans)}
         value={zone}
         onChange={text => setZone(text.trim())}
       />
@@ -81,14 +87,14 @@ function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
           checked={spot}
           onChange={event => setSpot(event.target.checked)}
         />
-        <label htmlFor={id}>{trans.__('spot')}</label>
+        <label htmlFor={id}>{messages.spot(trans)}</label>
       </div>
       <div className="jp-tpu-Actions">
         <Button
           isOff={!isWhole}
           onClick={() => onAdd({ chips: Number(chips), generation, zone, spot })}
         >
-          {trans.__('Add the row')}
+          {messages.addRow(trans)}
         </Button>
       </div>
     </div>

@@ -1,11 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
-import { formatUsd } from '../../format';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/grants';
+import { creditLeft, formatGrantRow, timeLeft } from '../../messages/grants';
 import { IGrant, IGrantRowUse } from '../grantrecords';
-import { formatGrantRow } from '../words';
 import { GrantForm } from './grantform';
 import { ISectionProps, Meter, PartBody, Section } from './section';
 
@@ -16,28 +17,26 @@ export function GrantsSection({ model, acts, trans }: ISectionProps): JSX.Elemen
   return (
     <Section
       name="grants"
-      title={trans.__('Grants and credit')}
+      title={messages.title(trans)}
       isOpen={model.open.has('grants')}
       onToggle={acts.onToggle}
     >
       <PartBody part={model.parts.grants} trans={trans}>
         {({ grants }) =>
           grants.length === 0 ? (
-            <div className="jp-tpu-Muted">
-              {trans.__('None is known: without one, everything is billed.')}
-            </div>
+            <div className="jp-tpu-Muted">{messages.none(trans)}</div>
           ) : (
-            <ul className="jp-tpu-Items" aria-label={trans.__('Grants and credit')}>
+            <ul className="jp-tpu-Items" aria-label={messages.title(trans)}>
               {grants.map(grant => (
                 <li key={grant.name}>
                   <Grant grant={grant} trans={trans} />
                   <div className="jp-tpu-Actions">
                     <Button
                       isOff={isSending}
-                      aria-label={trans.__('Remove the grant %1', grant.name)}
+                      aria-label={messages.removeGrant(grant.name, trans)}
                       onClick={() => send(() => acts.onRemoveGrant(grant.name))}
                     >
-                      {trans.__('Remove')}
+                      {common.remove(trans)}
                     </Button>
                   </div>
                 </li>
@@ -57,7 +56,7 @@ export function GrantsSection({ model, acts, trans }: ISectionProps): JSX.Elemen
         />
       ) : (
         <div className="jp-tpu-Actions">
-          <Button onClick={() => setAsking(true)}>{trans.__('Add a grant or credit…')}</Button>
+          <Button onClick={() => setAsking(true)}>{messages.addEllipsis(trans)}</Button>
         </div>
       )}
     </Section>
@@ -76,25 +75,18 @@ function Grant({ grant, trans }: IGrantProps): JSX.Element {
         <strong className="jp-tpu-Name" title={grant.name}>
           {grant.name}
         </strong>
-        <span className={grant.is_over ? 'jp-tpu-Complaint' : ''}>{leftOf(grant, trans)}</span>
+        <span className={grant.is_over ? 'jp-tpu-Complaint' : ''}>{timeLeft(grant, trans)}</span>
       </div>
       {grant.starts_on !== null && grant.ends_on !== null && (
-        <div className="jp-tpu-Muted">{trans.__('%1 to %2', grant.starts_on, grant.ends_on)}</div>
+        <div className="jp-tpu-Muted">{messages.period(grant.starts_on, grant.ends_on, trans)}</div>
       )}
       {grant.rows.map((row, index) => (
         <Row key={index} row={row} trans={trans} />
       ))}
-      {grant.kind === 'credit' && <div>{creditOf(grant, trans)}</div>}
+      {grant.kind === 'credit' && <div>{creditLeft(grant, trans)}</div>}
       {grant.error && <div className="jp-tpu-Complaint">{grant.error}</div>}
     </>
   );
-}
-
-function leftOf({ is_over, ends_on, days_left }: IGrant, trans: TranslationBundle): string {
-  if (is_over) {
-    return trans.__('over since %1', ends_on ?? '');
-  }
-  return days_left === null ? '' : trans._n('%1 day left', '%1 days left', days_left);
 }
 
 function Row({ row, trans }: { row: IGrantRowUse; trans: TranslationBundle }): JSX.Element {
@@ -102,8 +94,8 @@ function Row({ row, trans }: { row: IGrantRowUse; trans: TranslationBundle }): J
   const label = formatGrantRow(row, trans);
   const text =
     used === null || free === null
-      ? trans.__('how much is used is not known')
-      : trans.__('%1 used, %2 free', used, free);
+      ? messages.useUnknown(trans)
+      : messages.usedAndFree(used, free, trans);
   return (
     <div>
       <div>{label}</div>
@@ -118,13 +110,4 @@ function Row({ row, trans }: { row: IGrantRowUse; trans: TranslationBundle }): J
       )}
     </div>
   );
-}
-
-function creditOf({ usd, usd_used, usd_left }: IGrant, trans: TranslationBundle): string {
-  const whole = usd === null ? trans.__('an unknown amount') : formatUsd(usd);
-  if (usd_left === null) {
-    return trans.__('%1; what is left is not known', whole);
-  }
-  const used = usd_used === null ? '' : trans.__(', %1 used', formatUsd(usd_used));
-  return trans.__('%1 left of %2', formatUsd(usd_left), whole) + used;
 }

@@ -1,12 +1,14 @@
 /** Keeping a node longer: in its row of the panel, and in the notebooks that run on it. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useId, useRef, useState } from 'react';
+import { useEffect, useId, useRef, useState } from 'react';
 import { Button } from '../../components/button';
 import { useNow } from '../../components/now';
+import * as messages from '../../messages/autostop';
+import * as common from '../../messages/common';
+import { formatDuration } from '../../messages/units';
 import { nextMoment, onServer, suggestTime } from '../moments';
 import { IBrake, IKeep } from '../records';
-import { formatSpan } from '../words';
 
 const HOUR_S = 3600;
 
@@ -36,36 +38,36 @@ export function KeepButtons(props: IProps): JSX.Element {
         <Button
           isOff={isBusy}
           kind={brake.is_warning ? 'accept' : 'plain'}
-          aria-label={trans.__('Keep %1 for 1 h', brake.node_id)}
+          aria-label={messages.keepOneHourOf(brake.node_id, trans)}
           onClick={() => onKeep({ for_s: HOUR_S })}
         >
-          {trans.__('Keep 1 h')}
+          {messages.keepOneHour(trans)}
         </Button>
         <Button
           ref={opener}
           isOff={isBusy}
           aria-expanded={isAsking}
-          aria-label={trans.__('Keep %1 until a time', brake.node_id)}
+          aria-label={messages.keepUntilTimeOf(brake.node_id, trans)}
           onClick={() => setAsking(!isAsking)}
         >
-          {trans.__('Until…')}
+          {messages.untilEllipsis(trans)}
         </Button>
         {runsCell(brake) && !brake.kept_while_busy && (
           <Button
             isOff={isBusy}
-            aria-label={trans.__('Keep %1 until this cell ends', brake.node_id)}
+            aria-label={messages.keepUntilCellEndsOf(brake.node_id, trans)}
             onClick={() => onKeep({ while_busy: true })}
           >
-            {trans.__('Until this cell ends')}
+            {messages.untilCellEnds(trans)}
           </Button>
         )}
         {isKept && (
           <Button
             isOff={isBusy}
-            aria-label={trans.__('Cancel “keep running” for %1', brake.node_id)}
+            aria-label={messages.cancelKeepOf(brake.node_id, trans)}
             onClick={() => onKeep({})}
           >
-            {trans.__('Cancel')}
+            {messages.cancelKeep(trans)}
           </Button>
         )}
       </div>
@@ -88,11 +90,13 @@ function UntilForm(props: IProps & { onClose: () => void }): JSX.Element {
   useEffect(() => input.current?.focus(), []);
   const moment = nextMoment(time, new Date(now_ms));
   const until = moment && onServer(moment, now_ms, now_s);
-  const note = until ? trans.__('in %1', formatSpan(until - now_s, trans)) : trans.__('Say when.');
+  const note = until
+    ? messages.inTime(formatDuration(until - now_s, trans), trans)
+    : messages.enterTime(trans);
   return (
     <form
       className="jp-tpu-Until"
-      aria-label={trans.__('Keep %1 until', brake.node_id)}
+      aria-label={messages.keepUntilOf(brake.node_id, trans)}
       noValidate
       onSubmit={event => {
         event.preventDefault();
@@ -102,7 +106,7 @@ function UntilForm(props: IProps & { onClose: () => void }): JSX.Element {
         }
       }}
     >
-      <label htmlFor={id}>{trans.__('Keep until')}</label>
+      <label htmlFor={id}>{messages.keepUntil(trans)}</label>
       <input
         id={id}
         ref={input}
@@ -117,9 +121,9 @@ function UntilForm(props: IProps & { onClose: () => void }): JSX.Element {
         {note}
       </span>
       <Button kind="accept" type="submit" disabled={!until}>
-        {trans.__('Keep')}
+        {messages.keepRunning(trans)}
       </Button>
-      <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+      <Button onClick={onClose}>{common.cancel(trans)}</Button>
     </form>
   );
 }

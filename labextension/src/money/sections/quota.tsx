@@ -1,9 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../components/button';
 import { Check } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/quota';
+import { quotaUse } from '../../messages/quota';
 import { IQuotaLimit, IQuotaUser } from '../records';
 import { isUsed, limitsThatMatter, textOf } from '../words';
 import { IMoneyActs, ISectionProps, Meter, PartBody, Partial, Section } from './section';
@@ -16,7 +19,7 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
   return (
     <Section
       name="quota"
-      title={trans.__('Quota')}
+      title={messages.title(trans)}
       isOpen={model.open.has('quota')}
       onToggle={acts.onToggle}
     >
@@ -55,15 +58,11 @@ function Limits({ limits, chosenZone, acts, trans }: ILimitsProps): JSX.Element 
   return (
     <>
       {limits.length > 0 && (
-        <Check
-          label={trans.__('Show all %1 limits', limits.length)}
-          checked={isAll}
-          onChange={setAll}
-        />
+        <Check label={messages.showAll(limits.length, trans)} checked={isAll} onChange={setAll} />
       )}
-      {shown.length === 0 && <div className="jp-tpu-Muted">{trans.__('No quota is in use.')}</div>}
+      {shown.length === 0 && <div className="jp-tpu-Muted">{messages.none(trans)}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
-      <ul className="jp-tpu-Items" aria-label={trans.__('Quota limits')}>
+      <ul className="jp-tpu-Items" aria-label={messages.limits(trans)}>
         {shown.slice(0, LONGEST).map(limit => (
           <li key={`${limit.quota_id} ${limit.location}`}>
             <Limit limit={limit} isBusy={isSending} trans={trans} onFree={free} />
@@ -71,7 +70,7 @@ function Limits({ limits, chosenZone, acts, trans }: ILimitsProps): JSX.Element 
         ))}
       </ul>
       {shown.length > LONGEST && (
-        <div className="jp-tpu-Muted">{trans.__('and %1 more', shown.length - LONGEST)}</div>
+        <div className="jp-tpu-Muted">{common.andMore(shown.length - LONGEST, trans)}</div>
       )}
     </>
   );
@@ -85,7 +84,7 @@ interface ILimitProps {
 }
 
 function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
-  const text = useOf(limit, trans);
+  const text = quotaUse(limit, trans);
   return (
     <>
       <div title={limit.quota_id}>
@@ -94,7 +93,7 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
       <div className="jp-tpu-Muted">{text}</div>
       {limit.limit !== null && isUsed(limit) && (
         <Meter
-          label={trans.__('%1 in %2', limit.label, limit.location)}
+          label={common.inPlace(limit.label, limit.location, trans)}
           fraction={limit.limit > 0 ? limit.used / limit.limit : 1}
           text={text}
           level={limit.used >= limit.limit ? 'full' : 'ok'}
@@ -107,17 +106,14 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
           </span>
           {user.is_husk && (
             <>
-              <span className="jp-tpu-Badge jp-mod-full">{trans.__('leftover')}</span>
+              <span className="jp-tpu-Badge jp-mod-full">{common.leftover(trans)}</span>
               <Button
                 isOff={isBusy}
-                title={trans.__('It only uses quota.')}
-                aria-label={trans.__(
-                  'Delete %1 to free its quota',
-                  user.name.split('/').pop() ?? ''
-                )}
+                title={messages.onlyUsesQuota(trans)}
+                aria-label={messages.deleteToFree(user.name.split('/').pop() ?? '', trans)}
                 onClick={() => onFree(user)}
               >
-                {trans.__('Delete it…')}
+                {common.deleteEllipsis(trans)}
               </Button>
             </>
           )}
@@ -125,14 +121,4 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
       ))}
     </>
   );
-}
-
-function useOf(quota: IQuotaLimit, trans: TranslationBundle): string {
-  const { used, limit, unit } = quota;
-  if (quota.is_unlimited) {
-    return trans.__('%1 %2 in use, without limit', used, unit);
-  }
-  return limit === null
-    ? trans.__('%1 %2 in use; the limit is not known', used, unit)
-    : trans.__('%1 of %2 %3 in use', used, limit, unit);
 }

@@ -1,8 +1,9 @@
 /** That a node was billed for a day or more without a human act: in its row, and in the notebooks that run on it. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { Button } from '../../components/button';
+import * as messages from '../../messages/autostop';
+import * as common from '../../messages/common';
 import { IBrake, IKeep } from '../records';
 
 interface IProps {
@@ -26,19 +27,19 @@ export function Reminder({ brake, isBusy, trans, onKeep, onEnd }: IProps): JSX.E
       <div className="jp-tpu-Actions">
         <Button
           isOff={isBusy}
-          aria-label={trans.__('Keep %1 running', brake.node_id)}
+          aria-label={messages.keepRunningOf(brake.node_id, trans)}
           onClick={() => onKeep({ for_s: 3600 })}
         >
-          {trans.__('Keep running')}
+          {messages.keepRunning(trans)}
         </Button>
         <Button
           isOff={isBusy}
           aria-label={
-            isStop ? trans.__('Stop %1', brake.node_id) : trans.__('Delete %1', brake.node_id)
+            isStop ? common.stopNode(brake.node_id, trans) : common.deleteNode(brake.node_id, trans)
           }
           onClick={onEnd}
         >
-          {isStop ? trans.__('Stop…') : trans.__('Delete…')}
+          {isStop ? common.stopEllipsis(trans) : common.deleteEllipsis(trans)}
         </Button>
       </div>
     </div>

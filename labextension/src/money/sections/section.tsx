@@ -3,12 +3,13 @@ import React from 'react';
 import { Fold } from '../../components/fold';
 import { useNow } from '../../components/now';
 import { STALE_AFTER_S } from '../../fleet';
+import * as common from '../../messages/common';
+import { formatDuration } from '../../messages/units';
 import { INodeKey } from '../../tokens';
-import { serverNow } from '../model';
 import { IGrantTerms, IParsedMail } from '../grantrecords';
+import { serverNow } from '../model';
 import { IBrakeTerms, IBudgetTerms, ICompleteness, IKeep, ISweepResults } from '../records';
 import { IDated, IMoneyModel, IPart, SectionName } from '../tokens';
-import { formatSpan } from '../words';
 
 /** What can be done in the sections; each is a command, and rejects with what is to be shown. */
 export interface IMoneyActs {
@@ -68,14 +69,14 @@ export function PartBody<T extends object>({ part, trans, children }: IPartProps
     <>
       {problem && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {trans.__('Could not be asked: %1', problem.message || problem.code)}
+          {common.couldNotLoad(problem.message || problem.code, trans)}
         </div>
       )}
       {dated && <Age dated={dated} problem={problem !== null} now_ms={now_ms} trans={trans} />}
       {dated && children(dated.data, serverNow(dated, now_ms))}
       {!dated && !problem && (
         <div className="jp-tpu-Muted" role="status">
-          {trans.__('Asking…')}
+          {common.loading(trans)}
         </div>
       )}
     </>
@@ -93,7 +94,7 @@ function Age({ dated, problem, now_ms, trans }: IAgeProps): JSX.Element | null {
   const { as_of } = dated.data as { as_of?: number | null };
   const age = serverNow(dated, now_ms) - (as_of ?? dated.server_s);
   return age > STALE_AFTER_S || problem ? (
-    <div className="jp-tpu-Muted">{trans.__('As of %1 ago', formatSpan(age, trans))}</div>
+    <div className="jp-tpu-Muted">{common.lastUpdated(formatDuration(age, trans), trans)}</div>
   ) : null;
 }
 
@@ -109,8 +110,8 @@ export function Partial(props: {
   return (
     <div className="jp-tpu-Notice jp-tpu-Line" role="status">
       {list.unreachable.length > 0
-        ? trans.__('Partial: no answer from %1.', list.unreachable.join(', '))
-        : trans.__('Partial: not everything could be asked for.')}
+        ? common.noAnswerFrom(list.unreachable.join(', '), trans)
+        : common.incomplete(trans)}
     </div>
   );
 }

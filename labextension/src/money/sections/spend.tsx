@@ -3,17 +3,12 @@ import React, { useState } from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/spend';
+import { budgetTerms, budgetUse, formatRate, formatSum } from '../../messages/spend';
 import { IBudget, ISpend, LOST_BUDGETS } from '../records';
 import { IPart } from '../tokens';
-import {
-  faultsOf,
-  formatAmount,
-  formatMoment,
-  formatRate,
-  formatSpan,
-  formatSum,
-  periodName
-} from '../words';
+import { faultsOf } from '../words';
 import { BudgetForm } from './budgetform';
 import { ISectionProps, Meter, PartBody, Section } from './section';
 
@@ -27,7 +22,7 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
   const faults = part.dated ? faultsOf(part.dated.data) : [];
   return faults.length > 0 ? (
     <div className="jp-tpu-Notice jp-mod-fault" role="alert">
-      <strong>{trans.__('Nothing that costs money can be started.')}</strong> {faults.join(' ')}
+      <strong>{messages.blocked(trans)}</strong> {faults.join(' ')}
     </div>
   ) : null;
 }
@@ -43,7 +38,7 @@ export function SpendSection({ model, acts, past, trans }: IProps): JSX.Element 
   return (
     <Section
       name="spend"
-      title={trans.__('Spend')}
+      title={messages.title(trans)}
       summary={spend && formatRate(spend, trans)}
       isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
       isOpen={model.open.has('spend')}
@@ -64,10 +59,10 @@ export function SpendSection({ model, acts, past, trans }: IProps): JSX.Element 
 
 function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {
   const sums: [string, string][] = [
-    [trans.__('Now'), formatRate(spend, trans)],
-    [trans.__('Today'), formatSum(spend.today, trans)],
-    [trans.__('This week'), formatSum(spend.week, trans)],
-    [trans.__('Total'), formatSum(spend.total, trans)]
+    [messages.now(trans), formatRate(spend, trans)],
+    [messages.today(trans), formatSum(spend.today, trans)],
+    [messages.thisWeek(trans), formatSum(spend.week, trans)],
+    [messages.total(trans), formatSum(spend.total, trans)]
   ];
   return (
     <>
@@ -81,13 +76,11 @@ function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JS
       </dl>
       {spend.unpriced.length > 0 && (
         <div className="jp-tpu-Notice jp-tpu-Line">
-          {trans.__('No price is known for %1: sums are without it.', spend.unpriced.join(', '))}
+          {messages.unpriced(spend.unpriced.join(', '), trans)}
         </div>
       )}
       {!spend.is_complete && (
-        <div className="jp-tpu-Notice jp-tpu-Line">
-          {trans.__('Partial: there may be more that was not seen.')}
-        </div>
+        <div className="jp-tpu-Notice jp-tpu-Line">{messages.maybeMore(trans)}</div>
       )}
     </>
   );
@@ -104,7 +97,7 @@ function Budgets({ budgets, now_s, acts, trans }: IBudgetsProps): JSX.Element {
   return (
     <>
       {budgets.length > 0 && (
-        <ul className="jp-tpu-Items" aria-label={trans.__('Budgets')}>
+        <ul className="jp-tpu-Items" aria-label={messages.budgets(trans)}>
           {budgets.map(budget => (
             <li key={budget.name}>
               <Budget budget={budget} now_s={now_s} trans={trans} />
@@ -129,7 +122,7 @@ function Budgets({ budgets, now_s, acts, trans }: IBudgetsProps): JSX.Element {
         />
       ) : (
         <div className="jp-tpu-Actions">
-          <Button onClick={() => setAsking(true)}>{trans.__('Set a budget…')}</Button>
+          <Button onClick={() => setAsking(true)}>{messages.setBudgetEllipsis(trans)}</Button>
         </div>
       )}
     </>
@@ -144,10 +137,10 @@ interface IRemoveProps {
 
 function RemoveButton({ name, trans, onClick }: IRemoveProps): JSX.Element {
   return name === LOST_BUDGETS ? (
-    <Button onClick={onClick}>{trans.__('The budgets here are right')}</Button>
+    <Button onClick={onClick}>{messages.budgetsAreCorrect(trans)}</Button>
   ) : (
-    <Button aria-label={trans.__('Remove the budget %1', name)} onClick={onClick}>
-      {trans.__('Remove')}
+    <Button aria-label={messages.removeBudget(name, trans)} onClick={onClick}>
+      {common.remove(trans)}
     </Button>
   );
 }
@@ -159,8 +152,8 @@ interface IBudgetProps {
 }
 
 function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
-  const text = usedOf(budget, trans);
-  const terms = termsOf(budget, now_s, trans);
+  const text = budgetUse(budget, trans);
+  const terms = budgetTerms(budget, now_s, trans);
   return (
     <>
       <div className="jp-tpu-Split">
@@ -172,7 +165,7 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
       {text && <div>{text}</div>}
       {budget.fraction !== null && (
         <Meter
-          label={trans.__('Budget %1', budget.name)}
+          label={messages.budget(budget.name, trans)}
           fraction={budget.fraction}
           text={text}
           level={levelOf(budget)}
@@ -187,7 +180,7 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
 function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | null {
   return budget.level === 'ok' ? null : (
     <span className={`jp-tpu-Badge jp-mod-${levelOf(budget)}`}>
-      {budget.level === '100' ? trans.__('used up') : trans.__('over %1 %', budget.level)}
+      {budget.level === '100' ? messages.usedUp(trans) : messages.overPercent(budget.level, trans)}
     </span>
   );
 }
@@ -195,35 +188,4 @@ function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | nu
 function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
   const looks = { ok: 'ok', '50': 'ok', '80': 'near', '100': 'full' } as const;
   return looks[level] ?? 'full';
-}
-
-function usedOf(budget: IBudget, trans: TranslationBundle): string {
-  if (budget.amount === null) {
-    return '';
-  }
-  const amount = formatAmount(budget.amount, budget.unit, trans);
-  const period = periodName(budget.period, trans);
-  if (budget.used === null) {
-    return trans.__('Use unknown, of %1 %2', amount, period);
-  }
-  const used = formatAmount(budget.used, budget.unit, trans);
-  return budget.unwatched
-    ? trans.__('Up to %1 of %2 %3: some of the time was not monitored', used, amount, period)
-    : trans.__('%1 of %2 %3', used, amount, period);
-}
-
-/** What happens at the cap, and when. */
-function termsOf(budget: IBudget, now_s: number, trans: TranslationBundle): string {
-  const { action, level, runs_out_at, window_end } = budget;
-  return [
-    action === 'stop' && trans.__('stops all at the cap'),
-    action === 'warn' && trans.__('only warns'),
-    level !== '100' &&
-      runs_out_at !== null &&
-      runs_out_at > now_s &&
-      trans.__('runs out in %1', formatSpan(runs_out_at - now_s, trans)),
-    window_end !== null && trans.__('resets %1', formatMoment(window_end, now_s))
-  ]
-    .filter(Boolean)
-    .join(' · ');
 }

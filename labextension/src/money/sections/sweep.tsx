@@ -1,10 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { ISending, useSending } from '../../components/sending';
 import { State } from '../../components/state';
-import { formatUsd } from '../../format';
+import * as messages from '../../messages/cleanup';
+import { resourceDetails } from '../../messages/cleanup';
 import { ISweep, ISweepItem, ISweepResults } from '../records';
 import { textOf } from '../words';
 import { IMoneyActs, ISectionProps, PartBody, Partial, Section } from './section';
@@ -18,7 +19,7 @@ export function SweepSection({ model, acts, trans }: ISectionProps): JSX.Element
   return (
     <Section
       name="sweep"
-      title={trans.__('Sweep')}
+      title={messages.title(trans)}
       isOpen={model.open.has('sweep')}
       onToggle={acts.onToggle}
     >
@@ -36,10 +37,10 @@ export function SweepSection({ model, acts, trans }: ISectionProps): JSX.Element
         <Button
           kind="warn"
           isOff={sending.isSending}
-          title={trans.__('Stop all spending of this project now')}
+          title={messages.stopEverythingHint(trans)}
           onClick={() => end(acts.onPanic)}
         >
-          {trans.__('Stop everything…')}
+          {messages.stopEverything(trans)}
         </Button>
       </div>
     </Section>
@@ -63,10 +64,10 @@ function Outcome({ sending, results, trans }: IOutcomeProps): JSX.Element {
       )}
       {results && (
         <div role="status">
-          {trans.__('%1 ended, %2 not.', done, failed.length)}
+          {messages.outcome(done, failed.length, trans)}
           {failed.map(({ name, error }) => (
             <div key={name} className="jp-tpu-Complaint">
-              {name.split('/').pop()}: {textOf(error) || trans.__('not ended')}
+              {name.split('/').pop()}: {textOf(error) || messages.notDone(trans)}
             </div>
           ))}
         </div>
@@ -89,9 +90,7 @@ function Items({ sweep, isBusy, trans, onEnd, acts }: IItemsProps): JSX.Element 
   if (sweep.items.length === 0) {
     return (
       <div className="jp-tpu-Muted">
-        {sweep.is_complete
-          ? trans.__('Nothing in the project costs or holds quota.')
-          : trans.__('Nothing was found where it could be asked.')}
+        {sweep.is_complete ? messages.none(trans) : messages.nonePartly(trans)}
       </div>
     );
   }
@@ -106,7 +105,7 @@ function Items({ sweep, isBusy, trans, onEnd, acts }: IItemsProps): JSX.Element 
   };
   return (
     <>
-      <ul className="jp-tpu-Items" aria-label={trans.__('What costs or holds quota')}>
+      <ul className="jp-tpu-Items" aria-label={messages.title(trans)}>
         {sweep.items.map(item => (
           <li key={item.name}>
             <Item item={item} isMarked={marked.has(item.name)} trans={trans} onMark={mark} />
@@ -116,14 +115,14 @@ function Items({ sweep, isBusy, trans, onEnd, acts }: IItemsProps): JSX.Element 
       <div className="jp-tpu-Actions">
         {sweep.is_complete && names.length < sweep.items.length && (
           <Button onClick={() => setMarked(new Set(sweep.items.map(({ name }) => name)))}>
-            {trans.__('Mark all')}
+            {messages.selectAll(trans)}
           </Button>
         )}
         <Button
           isOff={isBusy || names.length === 0}
           onClick={() => onEnd(() => acts.onSweep(names))}
         >
-          {trans._n('Delete %1 marked…', 'Delete %1 marked…', names.length)}
+          {messages.deleteSelected(names.length, trans)}
         </Button>
       </div>
     </>
@@ -154,27 +153,8 @@ function Item({ item, isMarked, trans, onMark }: IItemProps): JSX.Element {
           </strong>
           <State state={item.state} />
         </span>
-        <span className="jp-tpu-Muted">{describe(item, trans)}</span>
+        <span className="jp-tpu-Muted">{resourceDetails(item, trans)}</span>
       </label>
     </div>
   );
-}
-
-function describe(item: ISweepItem, trans: TranslationBundle): string {
-  const price =
-    item.usd_per_hour === null
-      ? trans.__('price unknown')
-      : trans.__('%1 per hour', formatUsd(item.usd_per_hour));
-  return [
-    item.kind === 'queued_resource' && trans.__('queued resource'),
-    item.accelerator_type,
-    item.zone,
-    item.is_billed && price,
-    item.holds_quota && trans.__('holds quota'),
-    item.is_husk && trans.__('leftover'),
-    !item.is_ours && trans.__('made elsewhere'),
-    item.description
-  ]
-    .filter(Boolean)
-    .join(' · ');
 }

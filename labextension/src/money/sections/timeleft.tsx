@@ -4,12 +4,20 @@ import { Button } from '../../components/button';
 import { Check } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
-import { IBrake, IRecovery } from '../records';
+import * as messages from '../../messages/autostop';
+import {
+  autostopSummary,
+  guardState,
+  keptRunning,
+  sourceName,
+  sourceState
+} from '../../messages/autostop';
+import * as common from '../../messages/common';
 import { INode } from '../../tokens';
 import { IdlePast, IIdlePast } from '../past/idle';
+import { IBrake, IRecovery } from '../records';
 import { useServerNow } from '../servertime';
 import { IParts } from '../tokens';
-import { formatEnd, formatKept, sourceName, sourceState } from '../words';
 import { BrakesForm } from './brakesform';
 import { KeepButtons } from './keep';
 import { Reminder } from './reminder';
@@ -33,13 +41,13 @@ export function TimeLeft({ node, parts, acts, past, trans }: IProps): JSX.Elemen
   if (!brake || (!node.billing && brake.ends_at === null)) {
     return null;
   }
-  const kept = formatKept(brake, now_s, trans);
+  const kept = keptRunning(brake, now_s, trans);
   const busy = { isBusy: isSending, send };
   return (
     <div
       className={`jp-tpu-TimeLeft${brake.is_warning ? ' jp-mod-warning' : ''}`}
       role="group"
-      aria-label={trans.__('Time left of %1', brake.node_id)}
+      aria-label={messages.rowLabel(brake.node_id, trans)}
     >
       <Reminder
         brake={brake}
@@ -48,18 +56,16 @@ export function TimeLeft({ node, parts, acts, past, trans }: IProps): JSX.Elemen
         onKeep={keep => send(() => acts.onKeep(brake, keep))}
         onEnd={() => send(() => acts.onEnd(brake, brake.action))}
       />
-      <strong>{formatEnd(brake, now_s, trans)}</strong>
+      <strong>{autostopSummary(brake, now_s, trans)}</strong>
       {brake.is_warning && (
         <div className="jp-tpu-Announcer" role="alert">
-          {trans.__('%1 ends soon.', brake.node_id)}
+          {messages.endsSoon(brake.node_id, trans)}
         </div>
       )}
       {brake.reason && <div className="jp-tpu-Muted">{brake.reason}</div>}
       {kept && <div>{kept}</div>}
       {brake.guard.state === 'cannot' && (
-        <div className="jp-tpu-Complaint">
-          {trans.__('It cannot end itself while no server runs. %1', brake.guard.detail)}
-        </div>
+        <div className="jp-tpu-Complaint">{messages.needsServer(brake.guard.detail, trans)}</div>
       )}
       <KeepButtons
         brake={brake}
@@ -102,7 +108,7 @@ function More(props: IMoreProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   return (
     <details className="jp-tpu-Raw" onToggle={event => setOpen(isOwnToggle(event, isOpen))}>
-      <summary>{trans.__('What counts as use')}</summary>
+      <summary>{messages.activityAndSettings(trans)}</summary>
       <dl className="jp-tpu-Details jp-tpu-Stack">
         {brake.sources.map(source => (
           <React.Fragment key={source.source}>
@@ -113,7 +119,7 @@ function More(props: IMoreProps): JSX.Element {
             </dd>
           </React.Fragment>
         ))}
-        <dt>{trans.__('Guard on the node')}</dt>
+        <dt>{messages.guard(trans)}</dt>
         <dd>
           {guardState(brake.guard.state, trans)}
           {brake.guard.detail && <span className="jp-tpu-Muted"> · {brake.guard.detail}</span>}
@@ -131,10 +137,10 @@ function More(props: IMoreProps): JSX.Element {
       ) : (
         <div className="jp-tpu-Actions">
           <Button
-            aria-label={trans.__('Change when %1 ends', brake.node_id)}
+            aria-label={messages.changeOf(brake.node_id, trans)}
             onClick={() => setAsking(true)}
           >
-            {trans.__('Change…')}
+            {messages.change(trans)}
           </Button>
         </div>
       )}
@@ -156,7 +162,7 @@ function Again(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
   return (
     <>
       <Check
-        label={trans.__('Recreate it after a pre-emption')}
+        label={common.recreate(trans)}
         checked={recovery?.is_on ?? false}
         isDisabled={isBusy}
         onChange={is_on => send(() => acts.onSetRecovery(brake, is_on))}
@@ -164,14 +170,4 @@ function Again(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
       {recovery?.message && <div className="jp-tpu-Muted">{recovery.message}</div>}
     </>
   );
-}
-
-function guardState(state: string, trans: TranslationBundle): string {
-  const words: { readonly [state: string]: string } = {
-    armed: trans.__('armed'),
-    off: trans.__('off'),
-    cannot: trans.__('cannot end the node'),
-    unknown: trans.__('unknown')
-  };
-  return words[state] ?? state;
 }

@@ -1,7 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../components/button';
 import { Field, options, Select } from '../../components/field';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/simulator';
 import { IOffers } from '../../tokens';
 import { ICardProps } from '../page';
 import { ICapacity } from '../records';
@@ -11,10 +13,10 @@ import { Card, Rows } from './card';
 /** Chips that the zones have, by generation: no chips is a stock-out. */
 export function CapacityCard({ cloud, offers, acts, trans }: ICardProps): JSX.Element {
   return (
-    <Card title={trans.__('Capacity')}>
+    <Card title={messages.capacity(trans)}>
       <Rows
-        label={trans.__('Zones with limited capacity')}
-        empty={trans.__('Every zone has room for everything.')}
+        label={messages.limitedZones(trans)}
+        empty={messages.unlimitedEverywhere(trans)}
         items={cloud.capacity.filter(({ chips }) => chips !== null)}
         keyOf={({ zone, family }) => `${zone} ${family}`}
         trans={trans}
@@ -33,13 +35,13 @@ function Limited({ capacity, acts, trans }: ILimitedProps): JSX.Element {
   return (
     <div className="jp-tpu-Row">
       <span className="jp-tpu-Row-text">
-        <strong>{trans.__('%1 in %2', family, zone)}</strong> · {roomOf(capacity, trans)}
+        <strong>{common.inPlace(family, zone, trans)}</strong> · {roomOf(capacity, trans)}
       </span>
       <Button
-        aria-label={trans.__('Lift the limit of %1 in %2', family, zone)}
+        aria-label={messages.removeLimitOf(family, zone, trans)}
         onClick={() => acts.onSetCapacity({ zone, family, chips: null })}
       >
-        {trans.__('Lift')}
+        {common.remove(trans)}
       </Button>
     </div>
   );
@@ -47,11 +49,11 @@ function Limited({ capacity, acts, trans }: ILimitedProps): JSX.Element {
 
 function roomOf({ chips, used }: ICapacity, trans: TranslationBundle): string {
   if (!chips) {
-    return trans.__('stock-out');
+    return messages.stockOut(trans);
   }
   return used === undefined
-    ? trans._n('%1 chip', '%1 chips', chips)
-    : trans.__('%1 of %2 chips in use', used, chips);
+    ? messages.chips(chips, trans)
+    : messages.chipsInUse(used, chips, trans);
 }
 
 type IFormProps = Pick<ICardProps, 'acts' | 'trans'> & { offers: IOffers };
@@ -65,7 +67,7 @@ function CapacityForm({ offers, acts, trans }: IFormProps): JSX.Element {
   const isWrong = !isCount(chips);
   return (
     <form
-      aria-label={trans.__('Limit the capacity of a zone')}
+      aria-label={messages.limitZone(trans)}
       noValidate
       onSubmit={event => {
         event.preventDefault();
@@ -74,16 +76,16 @@ function CapacityForm({ offers, acts, trans }: IFormProps): JSX.Element {
         }
       }}
     >
-      <Select label={trans.__('Zone')} value={zone} onChange={setZone}>
+      <Select label={common.zone(trans)} value={zone} onChange={setZone}>
         {options(Object.keys(offers.zones))}
       </Select>
-      <Select label={trans.__('Generation')} value={family} onChange={setFamily}>
+      <Select label={common.generation(trans)} value={family} onChange={setFamily}>
         {options(families)}
       </Select>
       <Field
-        label={trans.__('Chips in all')}
-        note={trans.__('0 is a stock-out; empty is without limit.')}
-        complaint={isWrong ? trans.__('Write a whole number.') : ''}
+        label={messages.totalChips(trans)}
+        note={messages.chipsNote(trans)}
+        complaint={isWrong ? common.useWholeNumber(trans) : ''}
       >
         {attributes => (
           <input
@@ -98,7 +100,7 @@ function CapacityForm({ offers, acts, trans }: IFormProps): JSX.Element {
       </Field>
       <div className="jp-tpu-Actions">
         <Button kind="accept" type="submit" isOff={!family}>
-          {trans.__('Set capacity')}
+          {messages.setCapacity(trans)}
         </Button>
       </div>
     </form>

@@ -1,5 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
+import * as common from '../../messages/common';
 
 interface IProps {
   title: string;
@@ -50,7 +51,7 @@ export function Rows<T>({
           <li key={keyOf(item)}>{children(item)}</li>
         ))}
       </ul>
-      {hidden > 0 && <div className="jp-tpu-Muted">{trans.__('and %1 more', hidden)}</div>}
+      {hidden > 0 && <div className="jp-tpu-Muted">{common.andMore(hidden, trans)}</div>}
     </>
   );
 }

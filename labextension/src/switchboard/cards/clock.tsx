@@ -1,7 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Button } from '../../components/button';
 import { Select } from '../../components/field';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { IDatedCloud, timeAt } from '../records';
 import { formatMoment } from '../words';
@@ -13,16 +14,16 @@ const SCALES = [1, 10, 60, 600, 3600];
 export function ClockCard({ cloud, acts, trans }: ICardProps): JSX.Element {
   const { scale, paused } = cloud.clock;
   return (
-    <Card title={trans.__('Clock')}>
+    <Card title={messages.clock(trans)}>
       <Time cloud={cloud} trans={trans} />
       <Select
-        label={trans.__('Speed')}
+        label={messages.speed(trans)}
         value={String(scale)}
         onChange={value => acts.onSetClock({ scale: Number(value) })}
       >
         {[...new Set([...SCALES, scale])].sort(byValue).map(one => (
           <option key={one} value={String(one)}>
-            {trans.__('%1 times as fast as real time', one)}
+            {messages.timesRealTime(one, trans)}
           </option>
         ))}
       </Select>
@@ -31,7 +32,7 @@ export function ClockCard({ cloud, acts, trans }: ICardProps): JSX.Element {
           kind={paused ? 'accept' : 'plain'}
           onClick={() => acts.onSetClock({ paused: !paused })}
         >
-          {paused ? trans.__('Resume') : trans.__('Pause')}
+          {paused ? messages.resume(trans) : messages.pause(trans)}
         </Button>
         {steps(trans).map(([label, advance_s]) => (
           <Button key={label} onClick={() => acts.onSetClock({ advance_s })}>
@@ -45,9 +46,9 @@ export function ClockCard({ cloud, acts, trans }: ICardProps): JSX.Element {
 
 function steps(trans: TranslationBundle): readonly [string, number][] {
   return [
-    [trans.__('+1 min'), 60],
-    [trans.__('+1 hour'), 3600],
-    [trans.__('+1 day'), 86_400]
+    [messages.plusMinute(trans), 60],
+    [messages.plusHour(trans), 3600],
+    [messages.plusDay(trans), 86_400]
   ];
 }
 
@@ -61,7 +62,7 @@ function Time({ cloud, trans }: { cloud: IDatedCloud; trans: TranslationBundle }
   return (
     <div className="jp-tpu-Time">
       <time>{formatMoment(timeAt(cloud, now))}</time>
-      {isPaused && <span className="jp-tpu-Badge">{trans.__('paused')}</span>}
+      {isPaused && <span className="jp-tpu-Badge">{messages.paused(trans)}</span>}
     </div>
   );
 }

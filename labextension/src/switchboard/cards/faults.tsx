@@ -1,7 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useState } from 'react';
+import { useState } from 'react';
 import { Button } from '../../components/button';
 import { Select } from '../../components/field';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { IScriptedFault } from '../records';
 import { choicesFor, faultName, methodName, METHODS } from '../words';
@@ -10,10 +12,10 @@ import { Card, Rows } from './card';
 /** Faults that wait for their call, and a form for another one. */
 export function FaultsCard({ cloud, acts, trans }: ICardProps): JSX.Element {
   return (
-    <Card title={trans.__('Scripted faults')}>
+    <Card title={messages.faults(trans)}>
       <Rows
-        label={trans.__('Faults that wait for their call')}
-        empty={trans.__('No fault waits for its call.')}
+        label={messages.pendingFaults(trans)}
+        empty={messages.noFaults(trans)}
         items={cloud.faults}
         keyOf={fault => String(fault.id ?? cloud.faults.indexOf(fault))}
         trans={trans}
@@ -22,7 +24,7 @@ export function FaultsCard({ cloud, acts, trans }: ICardProps): JSX.Element {
       </Rows>
       {cloud.faults.length > 1 && (
         <div className="jp-tpu-Actions">
-          <Button onClick={acts.onClearFaults}>{trans.__('Forget all faults')}</Button>
+          <Button onClick={acts.onClearFaults}>{messages.removeAllFaults(trans)}</Button>
         </div>
       )}
       <FaultForm {...{ acts, trans }} />
@@ -43,10 +45,10 @@ function Fault({ fault, acts, trans }: IFaultProps): JSX.Element {
       </span>
       {fault.id !== undefined && (
         <Button
-          aria-label={trans.__('Forget the fault of %1: %2', call, what)}
+          aria-label={messages.removeFault(call, what, trans)}
           onClick={() => acts.onRemoveFault(fault.id ?? 0)}
         >
-          {trans.__('Forget')}
+          {common.remove(trans)}
         </Button>
       )}
     </div>
@@ -54,7 +56,7 @@ function Fault({ fault, acts, trans }: IFaultProps): JSX.Element {
 }
 
 function timesOf({ times }: IScriptedFault, trans: TranslationBundle): string {
-  return times === null ? trans.__('every time') : trans._n('once', '%1 times', times);
+  return times === null ? messages.everyTime(trans) : messages.times(times, trans);
 }
 
 function FaultForm({ acts, trans }: Pick<ICardProps, 'acts' | 'trans'>): JSX.Element {
@@ -65,36 +67,36 @@ function FaultForm({ acts, trans }: Pick<ICardProps, 'acts' | 'trans'>): JSX.Ele
   const chosen = choices.find(({ id }) => id === wanted) ?? choices[0];
   return (
     <form
-      aria-label={trans.__('Script a fault')}
+      aria-label={messages.addAFault(trans)}
       onSubmit={event => {
         event.preventDefault();
         acts.onAddFault({ method, times: Number(times), ...chosen.fields });
       }}
     >
-      <Select label={trans.__('The next call of')} value={method} onChange={setMethod}>
+      <Select label={messages.nextCallOf(trans)} value={method} onChange={setMethod}>
         {METHODS.map(one => (
           <option key={one} value={one}>
             {methodName(one, trans)}
           </option>
         ))}
       </Select>
-      <Select label={trans.__('Fails so')} value={chosen.id} onChange={setId}>
+      <Select label={messages.failsWith(trans)} value={chosen.id} onChange={setId}>
         {choices.map(choice => (
           <option key={choice.id} value={choice.id}>
             {choice.label}
           </option>
         ))}
       </Select>
-      <Select label={trans.__('How often')} value={times} onChange={setTimes}>
+      <Select label={messages.howOften(trans)} value={times} onChange={setTimes}>
         {[1, 2, 3, 10].map(one => (
           <option key={one} value={String(one)}>
-            {trans._n('once', '%1 times', one)}
+            {messages.times(one, trans)}
           </option>
         ))}
       </Select>
       <div className="jp-tpu-Actions">
         <Button kind="accept" type="submit">
-          {trans.__('Add fault')}
+          {messages.addFault(trans)}
         </Button>
       </div>
     </form>

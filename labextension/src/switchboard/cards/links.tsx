@@ -1,5 +1,5 @@
-import React from 'react';
 import { Button } from '../../components/button';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { ILink, placeOf } from '../records';
 import { linkChoices, linkState } from '../words';
@@ -8,10 +8,10 @@ import { Card, Rows } from './card';
 /** The ways to the workers, which can be slowed, stalled and cut. */
 export function LinksCard({ cloud, acts, trans }: ICardProps): JSX.Element {
   return (
-    <Card title={trans.__('Links to workers')}>
+    <Card title={messages.connections(trans)}>
       <Rows
-        label={trans.__('Links to workers')}
-        empty={trans.__('No worker is up.')}
+        label={messages.connections(trans)}
+        empty={messages.noWorker(trans)}
         items={cloud.links}
         keyOf={link => `${link.node} ${link.worker_id}`}
         trans={trans}
@@ -25,24 +25,24 @@ export function LinksCard({ cloud, acts, trans }: ICardProps): JSX.Element {
 type ILinkProps = Pick<ICardProps, 'acts' | 'trans'> & { link: ILink };
 
 function Link({ link, acts, trans }: ILinkProps): JSX.Element {
-  const name = trans.__('%1, worker %2', placeOf(link.node).id, link.worker_id);
+  const name = messages.workerOf(placeOf(link.node).id, link.worker_id, trans);
   return (
     <>
       <div className="jp-tpu-Node-line">
         <span className="jp-tpu-Node-name" title={link.node}>
           {placeOf(link.node).id}
         </span>
-        <span className="jp-tpu-Worker">{trans.__('worker %1', link.worker_id)}</span>
+        <span className="jp-tpu-Worker">{messages.worker(link.worker_id, trans)}</span>
         <span className={link.faults.length > 0 ? 'jp-tpu-Broken' : 'jp-tpu-Muted'}>
           {linkState(link.faults, trans)}
         </span>
       </div>
-      <div className="jp-tpu-Actions" role="group" aria-label={trans.__('Link to %1', name)}>
+      <div className="jp-tpu-Actions" role="group" aria-label={messages.connectionTo(name, trans)}>
         {linkChoices(trans).map(({ id, label, title, asks }) => (
           <Button
             key={id}
             title={title}
-            aria-label={trans.__('%1 the link to %2', label, name)}
+            aria-label={messages.actOnConnection(label, name, trans)}
             onClick={() => acts.onFaultLink(link, asks)}
           >
             {label}

@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
 import { Button } from '../../components/button';
 import { State } from '../../components/state';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { IEmulatedNode, IMaintenance, IQueuedResource, placeOf } from '../records';
 import { formatMoment } from '../words';
@@ -18,10 +18,10 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
     cloud.maintenance.find(event => event.node === name);
   const alive = new Set(cloud.nodes.filter(isAlive).map(({ name }) => name));
   return (
-    <Card title={trans.__('Nodes and queued resources')}>
+    <Card title={messages.nodesAndQueued(trans)}>
       <Rows
-        label={trans.__('Nodes')}
-        empty={trans.__('No nodes yet: create one in the TPU panel.')}
+        label={messages.nodes(trans)}
+        empty={messages.noNodes(trans)}
         items={cloud.nodes}
         keyOf={({ name }) => name}
         trans={trans}
@@ -34,11 +34,11 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
               <PreemptButton {...{ acts, trans }} of={node.name} nodes={only(node, alive)} />
               <Button
                 isOff={node.state !== 'READY'}
-                title={trans.__('In an hour of the cloud’s own time')}
-                aria-label={trans.__('Announce maintenance of %1', placeOf(node.name).id)}
+                title={messages.maintenanceNote(trans)}
+                aria-label={messages.announceMaintenance(placeOf(node.name).id, trans)}
                 onClick={() => acts.onMaintain(node.name, MAINTAIN_IN_S)}
               >
-                {trans.__('Maintenance in 1 h')}
+                {messages.maintenanceIn1h(trans)}
               </Button>
             </div>
           </>
@@ -46,7 +46,7 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
       </Rows>
       {cloud.queued_resources.length > 0 && (
         <Rows
-          label={trans.__('Queued resources')}
+          label={messages.queuedResources(trans)}
           empty=""
           items={cloud.queued_resources}
           keyOf={({ name }) => name}
@@ -57,7 +57,7 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
               <Heading
                 name={queued.name}
                 state={queued.state}
-                note={trans.__('queued resource · %1', placeOf(queued.name).zone)}
+                note={messages.queuedResourceIn(placeOf(queued.name).zone, trans)}
               />
               <div className="jp-tpu-Actions">
                 <PreemptButton
@@ -86,8 +86,8 @@ function Maintenance({ event, trans }: IMaintenanceProps): JSX.Element | null {
   return (
     <div>
       {event.is_ongoing
-        ? trans.__('Maintenance is going on')
-        : trans.__('Maintenance on %1', formatMoment(event.starts))}
+        ? messages.underMaintenance(trans)
+        : messages.maintenanceAt(formatMoment(event.starts), trans)}
     </div>
   );
 }
@@ -105,7 +105,7 @@ function nodesOf({ nodes }: IQueuedResource): readonly string[] {
 }
 
 function noteOf({ name, accelerator_type, spot }: IEmulatedNode, trans: TranslationBundle): string {
-  const parts = [accelerator_type, placeOf(name).zone, spot ? trans.__('spot') : ''];
+  const parts = [accelerator_type, placeOf(name).zone, spot ? messages.spot(trans) : ''];
   return parts.filter(Boolean).join(' · ');
 }
 
@@ -140,10 +140,10 @@ function PreemptButton({ of, nodes, acts, trans }: IPreemptProps): JSX.Element {
   return (
     <Button
       isOff={nodes.length === 0}
-      aria-label={trans.__('Pre-empt %1', placeOf(of).id)}
+      aria-label={messages.preemptNode(placeOf(of).id, trans)}
       onClick={() => acts.onPreempt(nodes)}
     >
-      {trans.__('Pre-empt')}
+      {messages.preempt(trans)}
     </Button>
   );
 }

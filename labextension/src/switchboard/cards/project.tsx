@@ -1,8 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
-import React, { useId, useState } from 'react';
+import { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { Field } from '../../components/field';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { ISwitches } from '../records';
 import { countOf, isCount, wordsOf } from '../words';
@@ -13,7 +14,7 @@ export function ProjectCard({ cloud, acts, trans }: ICardProps): JSX.Element {
   const id = useId();
   const { api_enabled } = cloud.switches;
   return (
-    <Card title={trans.__('Project')}>
+    <Card title={messages.project(trans)}>
       <div className="jp-tpu-Check">
         <input
           id={id}
@@ -21,7 +22,7 @@ export function ProjectCard({ cloud, acts, trans }: ICardProps): JSX.Element {
           checked={api_enabled}
           onChange={event => acts.onSetProject({ api_enabled: event.target.checked })}
         />
-        <label htmlFor={id}>{trans.__('The Cloud TPU API is enabled')}</label>
+        <label htmlFor={id}>{messages.apiEnabled(trans)}</label>
       </div>
       {/* what somebody else has set is shown as soon as it is known, and no half-written text is lost to a poll */}
       <LimitsForm
@@ -43,7 +44,7 @@ function LimitsForm({ switches, acts, trans }: IFormProps): JSX.Element {
   const isWrong = !isCount(drafts.addresses_per_region) || !isCount(drafts.creates_per_minute);
   return (
     <form
-      aria-label={trans.__('Limits of the project')}
+      aria-label={messages.projectLimits(trans)}
       noValidate
       onSubmit={event => {
         event.preventDefault();
@@ -57,11 +58,7 @@ function LimitsForm({ switches, acts, trans }: IFormProps): JSX.Element {
           key={name}
           label={label}
           note={note}
-          complaint={
-            isNumber && !isCount(drafts[name])
-              ? trans.__('Write a whole number, or nothing for no limit.')
-              : ''
-          }
+          complaint={isNumber && !isCount(drafts[name]) ? messages.useCountOrEmpty(trans) : ''}
         >
           {attributes => (
             <input
@@ -78,7 +75,7 @@ function LimitsForm({ switches, acts, trans }: IFormProps): JSX.Element {
       ))}
       <div className="jp-tpu-Actions">
         <Button type="submit" isOff={!isChanged || isWrong}>
-          {trans.__('Set limits')}
+          {messages.setLimits(trans)}
         </Button>
       </div>
     </form>
@@ -96,28 +93,28 @@ function fieldsOf(trans: TranslationBundle): readonly IField[] {
   return [
     {
       name: 'denied_permissions',
-      label: trans.__('Denied permissions'),
-      note: trans.__('Such as tpu.nodes.create; several with commas.'),
+      label: messages.deniedPermissions(trans),
+      note: messages.deniedPermissionsNote(trans),
       isNumber: false
     },
     {
       name: 'denied_locations',
-      label: trans.__('Denied zones'),
-      note: trans.__('Such as us-central1-a; several with commas.'),
+      label: messages.deniedZones(trans),
+      note: messages.deniedZonesNote(trans),
       isNumber: false
     },
     {
       name: 'allowlist',
-      label: trans.__('Allowed types'),
-      note: trans.__('Such as v5e or v5p-8; nothing for all types.'),
+      label: messages.allowedTypes(trans),
+      note: messages.allowedTypesNote(trans),
       isNumber: false
     },
     {
       name: 'addresses_per_region',
-      label: trans.__('External addresses per region'),
+      label: messages.addressesPerRegion(trans),
       isNumber: true
     },
-    { name: 'creates_per_minute', label: trans.__('Creations per minute'), isNumber: true }
+    { name: 'creates_per_minute', label: messages.createsPerMinute(trans), isNumber: true }
   ];
 }
 

@@ -1,6 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 import { Button } from '../../components/button';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/simulator';
 import { ICardProps } from '../page';
 import { IQuota } from '../records';
 import { countOf, isCount } from '../words';
@@ -9,10 +11,10 @@ import { Card, Rows } from './card';
 /** Quotas in use: how much of each, and a limit that can be changed. */
 export function QuotasCard({ cloud, acts, trans }: ICardProps): JSX.Element {
   return (
-    <Card title={trans.__('Quotas')}>
+    <Card title={messages.quotas(trans)}>
       <Rows
-        label={trans.__('Quotas')}
-        empty={trans.__('No quota is in use or limited.')}
+        label={messages.quotas(trans)}
+        empty={messages.noQuota(trans)}
         items={cloud.quotas}
         keyOf={quota => `${quota.quota_id} ${whereOf(quota)}`}
         trans={trans}
@@ -34,7 +36,7 @@ function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
   const [draft, setDraft] = useState<string | null>(null);
   const text = draft ?? (quota.limit < 0 ? '' : String(quota.limit));
   const isWrong = !isCount(text);
-  const name = trans.__('%1 in %2', quota.quota_id, whereOf(quota));
+  const name = common.inPlace(quota.quota_id, whereOf(quota), trans);
   return (
     <form
       aria-label={name}
@@ -57,23 +59,23 @@ function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
       </div>
       <div className="jp-tpu-Row">
         <span className="jp-tpu-Row-text jp-tpu-Muted">{useOf(quota, trans)}</span>
-        <label htmlFor={id}>{trans.__('limit')}</label>
+        <label htmlFor={id}>{messages.limit(trans)}</label>
         <input
           id={id}
           className="jp-mod-styled jp-tpu-Number"
           inputMode="numeric"
           autoComplete="off"
           aria-invalid={isWrong}
-          placeholder={trans.__('none')}
+          placeholder={messages.noLimit(trans)}
           value={text}
           onChange={event => setDraft(event.target.value)}
         />
         <Button
           type="submit"
           isOff={isWrong || draft === null}
-          aria-label={trans.__('Set the limit of %1', name)}
+          aria-label={messages.setLimitOf(name, trans)}
         >
-          {trans.__('Set')}
+          {messages.setButton(trans)}
         </Button>
       </div>
     </form>
@@ -88,5 +90,5 @@ function keyOf({ quota_id, zone, region }: IQuota): Omit<IQuota, 'used' | 'limit
 function useOf(quota: IQuota, trans: TranslationBundle): string {
   return quota.used === undefined
     ? whereOf(quota)
-    : trans.__('%1 · %2 in use', whereOf(quota), quota.used);
+    : messages.inUse(whereOf(quota), quota.used, trans);
 }

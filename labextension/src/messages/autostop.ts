@@ -1,0 +1,334 @@
+/** Auto-stop: when a node stops or is deleted, how to keep it running, and its activity. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatCountdown } from '../money/moments';
+import { HOUR_S } from '../money/past/idlewords';
+import { IBrakesPast, IStretch } from '../money/pastrecords';
+import { IActivitySource, IBrake } from '../money/records';
+import { formatMoment } from '../money/words';
+import { formatDuration } from './units';
+
+// In the row of a node
+
+export function rowLabel(name: string, trans: TranslationBundle): string {
+  return trans.__('Auto-stop of %1', name);
+}
+
+export function endsSoon(name: string, trans: TranslationBundle): string {
+  return trans.__('%1 ends soon.', name);
+}
+
+export function needsServer(reason: string, trans: TranslationBundle): string {
+  return trans.__("Auto-stop needs this Jupyter server: the node can't stop itself. %1", reason);
+}
+
+export function activityAndSettings(trans: TranslationBundle): string {
+  return trans.__('Activity and settings');
+}
+
+export function guard(trans: TranslationBundle): string {
+  return trans.__('Auto-stop on the node');
+}
+
+export function changeOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Change auto-stop of %1', name);
+}
+
+export function change(trans: TranslationBundle): string {
+  return trans.__('Change…');
+}
+
+// Above the notebook
+
+export function endsSoonBecause(name: string, why: string, trans: TranslationBundle): string {
+  return trans.__('%1, where this notebook runs, ends soon: %2', name, why);
+}
+
+export function isBilled(name: string, trans: TranslationBundle): string {
+  return trans.__('%1 is billed', name);
+}
+
+export function warningLabel(name: string, trans: TranslationBundle): string {
+  return trans.__('Auto-stop warning for %1', name);
+}
+
+// Keep running
+
+export function keepOneHourOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Keep %1 running 1 h', name);
+}
+
+export function keepOneHour(trans: TranslationBundle): string {
+  return trans.__('Keep running 1 h');
+}
+
+export function keepUntilTimeOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Keep %1 running until a time', name);
+}
+
+export function untilEllipsis(trans: TranslationBundle): string {
+  return trans.__('Until…');
+}
+
+export function keepUntilCellEndsOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Keep %1 running until this cell ends', name);
+}
+
+export function untilCellEnds(trans: TranslationBundle): string {
+  return trans.__('Until this cell ends');
+}
+
+export function cancelKeepOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Cancel “keep running” for %1', name);
+}
+
+export function cancelKeep(trans: TranslationBundle): string {
+  return trans.__('Cancel “keep running”');
+}
+
+export function keepUntilOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Keep %1 running until', name);
+}
+
+export function keepUntil(trans: TranslationBundle): string {
+  return trans.__('Keep running until');
+}
+
+export function inTime(span: string, trans: TranslationBundle): string {
+  return trans.__('in %1', span);
+}
+
+export function enterTime(trans: TranslationBundle): string {
+  return trans.__('Enter a time.');
+}
+
+export function keepRunningOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Keep %1 running', name);
+}
+
+export function keepRunning(trans: TranslationBundle): string {
+  return trans.__('Keep running');
+}
+
+// Settings
+
+export function settingsOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Auto-stop settings of %1', name);
+}
+
+export function idleTimeout(trans: TranslationBundle): string {
+  return trans.__('Idle timeout (minutes)');
+}
+
+export function noIdleTimeout(trans: TranslationBundle): string {
+  return trans.__('Leave empty for no idle timeout');
+}
+
+export function runningCellIdleAfter(trans: TranslationBundle): string {
+  return trans.__('Treat a running cell as idle after (hours)');
+}
+
+export function runningCellNeverIdle(trans: TranslationBundle): string {
+  return trans.__(
+    'If it has no output, no chip use and no connected client. Leave empty for never.'
+  );
+}
+
+export function maximumSession(trans: TranslationBundle): string {
+  return trans.__('Maximum session length (hours)');
+}
+
+export function noMaximumSession(trans: TranslationBundle): string {
+  return trans.__('Leave empty for no limit');
+}
+
+export function then(trans: TranslationBundle): string {
+  return trans.__('Then');
+}
+
+export function deleteNode(trans: TranslationBundle): string {
+  return trans.__('delete the node');
+}
+
+export function stopNode(trans: TranslationBundle): string {
+  return trans.__('stop the node and keep its disk');
+}
+
+export function save(trans: TranslationBundle): string {
+  return trans.__('Save');
+}
+
+// Activity of the last hour
+
+export function lastHourOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Activity of %1 in the last hour', name);
+}
+
+export function lastHourUnknown(reason: string, trans: TranslationBundle): string {
+  return trans.__('Activity in the last hour unknown: %1.', reason);
+}
+
+export function from(trans: TranslationBundle): string {
+  return trans.__('From');
+}
+
+export function duration(trans: TranslationBundle): string {
+  return trans.__('Duration');
+}
+
+export function activity(trans: TranslationBundle): string {
+  return trans.__('Activity');
+}
+
+export function noData(trans: TranslationBundle): string {
+  return trans.__('No data yet.');
+}
+
+export function shareOfIdleTimeout(trans: TranslationBundle): string {
+  return trans.__('idle time, in percent of the idle timeout');
+}
+
+// When and why it ends
+
+/** Why a node will end, in a word. */
+export function autostopReason(why: IBrake['ends_why'], trans: TranslationBundle): string {
+  const words: { readonly [why: string]: string } = {
+    idle: trans.__('idle'),
+    session: trans.__('maximum session length'),
+    deadline: trans.__('deadline'),
+    budget: trans.__('budget used up')
+  };
+  return words[why ?? ''] ?? why ?? '';
+}
+
+/** When and why a node ends: `Auto-stop in 42 min · idle`. */
+export function autostopSummary(brake: IBrake, now_s: number, trans: TranslationBundle): string {
+  if (brake.ends_at === null) {
+    return trans.__('No auto-stop set');
+  }
+  return withReason(
+    autostopIn(brake, formatDuration(brake.ends_at - now_s, trans), trans),
+    autostopReason(brake.ends_why, trans)
+  );
+}
+
+/**
+ * The same shortly before the end, to the second: `Auto-stop in 4:12 · idle for 55 min`.
+ *
+ * @param asked_s when the server sent the settings, by its own clock
+ */
+export function autostopCountdown(
+  brake: IBrake,
+  now_s: number,
+  asked_s: number,
+  trans: TranslationBundle
+): string {
+  const left_s = (brake.ends_at ?? now_s) - now_s;
+  const nowWords = brake.action === 'stop' ? trans.__('Stopping now') : trans.__('Deleting now');
+  const what = left_s > 0 ? autostopIn(brake, formatCountdown(left_s), trans) : nowWords;
+  return withReason(what, detailedReason(brake, now_s - asked_s, trans));
+}
+
+function autostopIn({ action }: IBrake, span: string, trans: TranslationBundle): string {
+  return action === 'stop'
+    ? trans.__('Auto-stop in %1', span)
+    : trans.__('Auto-delete in %1', span);
+}
+
+function withReason(what: string, why: string): string {
+  return why ? `${what} · ${why}` : what;
+}
+
+/** Why a node will end, with the time that has to do with it. */
+function detailedReason(brake: IBrake, since_s: number, trans: TranslationBundle): string {
+  const { ends_why, session_s, idle_s } = brake;
+  if (ends_why === 'idle' && idle_s !== null) {
+    return trans.__('idle for %1', formatDuration(idle_s + since_s, trans));
+  }
+  return ends_why === 'session' && session_s !== null
+    ? trans.__('maximum session length of %1', formatDuration(session_s, trans))
+    : autostopReason(ends_why, trans);
+}
+
+/** How a node was kept by the user, or an empty string. */
+export function keptRunning(brake: IBrake, now_s: number, trans: TranslationBundle): string {
+  if (brake.kept_while_busy) {
+    return trans.__('Kept running until the current cell ends');
+  }
+  return brake.kept_until !== null && brake.kept_until > now_s
+    ? trans.__('Kept running until %1', formatMoment(Math.round(brake.kept_until / 60) * 60, now_s))
+    : '';
+}
+
+export function sourceName(source: IActivitySource['source'], trans: TranslationBundle): string {
+  const words: { readonly [source: string]: string } = {
+    execution: trans.__('Running cells'),
+    accelerator: trans.__('Chip use'),
+    human: trans.__('Your activity'),
+    output: trans.__('Output'),
+    connection: trans.__('Open notebooks and clients'),
+    cpu: trans.__('CPU time')
+  };
+  return words[source] ?? source;
+}
+
+/** @param others all sources of the node: CPU time stands in for a use of the chips that is unknown */
+export function sourceState(
+  { state, age_s }: IActivitySource,
+  others: readonly IActivitySource[],
+  trans: TranslationBundle
+): string {
+  if (state === 'unknown') {
+    const hasStandIn = others.some(one => one.source === 'cpu' && one.state !== 'unknown');
+    return hasStandIn
+      ? trans.__('unknown (output and CPU time count instead)')
+      : trans.__('unknown (treated as busy)');
+  }
+  if (state === 'active') {
+    return trans.__('now');
+  }
+  return age_s === null ? trans.__('none') : trans.__('%1 ago', formatDuration(age_s, trans));
+}
+
+export function verdictName(verdict: IStretch['verdict'], trans: TranslationBundle): string {
+  const words: { readonly [verdict: string]: string } = {
+    busy: trans.__('in use'),
+    idle: trans.__('idle'),
+    unknown: trans.__('unknown (treated as busy)')
+  };
+  return words[verdict] ?? verdict;
+}
+
+/** Why it was so, as the node says. */
+export function intervalDetail({ sources, detail }: IStretch, trans: TranslationBundle): string {
+  return detail || sources.map(source => sourceName(source as never, trans)).join(', ');
+}
+
+/** The chart for those who cannot see it. */
+export function activityDescription(
+  { now, stretches }: IBrakesPast,
+  trans: TranslationBundle
+): string {
+  const since = now - HOUR_S;
+  const parts = (['busy', 'idle', 'unknown'] as const).flatMap(verdict => {
+    const all_s = stretches
+      .filter(stretch => stretch.verdict === verdict)
+      .reduce((sum, { starts_at, ends_at }) => sum + ends_at - Math.max(since, starts_at), 0);
+    return all_s >= 1
+      ? [trans.__('%1 for %2', verdictName(verdict, trans), formatDuration(all_s, trans))]
+      : [];
+  });
+  return parts.length > 0
+    ? trans.__('%1; no data for the rest.', parts.join(', '))
+    : trans.__('Not enough data yet.');
+}
+
+export function guardState(state: string, trans: TranslationBundle): string {
+  const words: { readonly [state: string]: string } = {
+    armed: trans.__('on'),
+    off: trans.__('off'),
+    cannot: trans.__("can't stop the node"),
+    unknown: trans.__('unknown')
+  };
+  return words[state] ?? state;
+}

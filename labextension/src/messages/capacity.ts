@@ -1,0 +1,91 @@
+/** Searches for capacity, and queued resources. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IQueued } from '../money/records';
+import { formatMoment } from '../money/words';
+import { formatDuration, provisioningName } from './units';
+
+export function title(trans: TranslationBundle): string {
+  return trans.__('Search and queue');
+}
+
+export function running(count: number, trans: TranslationBundle): string {
+  return trans._n('%1 search running', '%1 searches running', count);
+}
+
+export function searches(trans: TranslationBundle): string {
+  return trans.__('Searches');
+}
+
+export function noSearches(trans: TranslationBundle): string {
+  return trans.__('No searches.');
+}
+
+export function queuedResources(trans: TranslationBundle): string {
+  return trans.__('Queued resources');
+}
+
+export function noQueued(trans: TranslationBundle): string {
+  return trans.__('No queued resources.');
+}
+
+export function attempts(name: string, trans: TranslationBundle): string {
+  return trans.__('Attempts for %1', name);
+}
+
+export function cancelSearch(name: string, trans: TranslationBundle): string {
+  return trans.__('Cancel the search for %1', name);
+}
+
+export function removeQueued(id: string, trans: TranslationBundle): string {
+  return trans.__('Remove the queued resource %1', id);
+}
+
+export function removeQuestion(id: string, trans: TranslationBundle): string {
+  return trans.__('Remove %1?', id);
+}
+
+export function removeConsequences(trans: TranslationBundle): string {
+  return trans.__(
+    'Its node is deleted too: its disk and all files on it are lost, and its kernels stop.'
+  );
+}
+
+/** What a try of a search ended with. */
+export function outcomeName(outcome: string, trans: TranslationBundle): string {
+  const words: { readonly [outcome: string]: string } = {
+    trying: trans.__('trying'),
+    quota: trans.__('quota used up'),
+    stockout: trans.__('no capacity'),
+    not_allowed: trans.__('not allowed for this project'),
+    address: trans.__('no external addresses left'),
+    other: trans.__('refused'),
+    won: trans.__('created'),
+    waiting: trans.__('waiting')
+  };
+  return words[outcome] ?? outcome;
+}
+
+export function phaseName(phase: string, trans: TranslationBundle): string {
+  const words: { readonly [phase: string]: string } = {
+    trying: trans.__('searching'),
+    found: trans.__('found'),
+    failed: trans.__('nothing found'),
+    cancelled: trans.__('cancelled')
+  };
+  return words[phase] ?? phase;
+}
+
+export function queuedDetails(queued: IQueued, now_s: number, trans: TranslationBundle): string {
+  const { state_since, valid_until } = queued;
+  return [
+    queued.accelerator_type,
+    queued.zone,
+    provisioningName(queued, trans),
+    state_since !== null && trans.__('for %1', formatDuration(now_s - state_since, trans)),
+    valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
+    queued.is_husk && trans.__('leftover: only uses quota')
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}

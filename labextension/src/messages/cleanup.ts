@@ -1,0 +1,109 @@
+/** Billable resources and quota: what to delete, and how to stop everything. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatUsd } from '../format';
+import { ISweepItem } from '../money/records';
+
+export function title(trans: TranslationBundle): string {
+  return trans.__('Billable resources and quota');
+}
+
+export function stopEverythingHint(trans: TranslationBundle): string {
+  return trans.__('Stop all spending of this project now');
+}
+
+export function stopEverything(trans: TranslationBundle): string {
+  return trans.__('Stop everything…');
+}
+
+export function outcome(done: number, failed: number, trans: TranslationBundle): string {
+  return trans.__('%1 done, %2 failed.', done, failed);
+}
+
+export function notDone(trans: TranslationBundle): string {
+  return trans.__('failed');
+}
+
+export function none(trans: TranslationBundle): string {
+  return trans.__('No billable resources, and nothing uses quota.');
+}
+
+export function nonePartly(trans: TranslationBundle): string {
+  return trans.__('Nothing found in the zones that answered.');
+}
+
+export function selectAll(trans: TranslationBundle): string {
+  return trans.__('Select all');
+}
+
+export function deleteSelected(count: number, trans: TranslationBundle): string {
+  return trans._n('Delete %1 selected…', 'Delete %1 selected…', count);
+}
+
+// Questions
+
+export function deleteQuestion(count: number, trans: TranslationBundle): string {
+  return trans._n('Delete %1 resource?', 'Delete %1 resources?', count);
+}
+
+export function costUnknown(trans: TranslationBundle): string {
+  return trans.__('Total cost unknown.');
+}
+
+export function notOurs(count: number, trans: TranslationBundle): string {
+  return trans.__('%1 of these not created by jupyter_tpu; may be in use by someone else.', count);
+}
+
+export function deleteConsequences(trans: TranslationBundle): string {
+  return trans.__('Disks and all files on them are deleted, and kernels stop.');
+}
+
+export function stopAllQuestion(trans: TranslationBundle): string {
+  return trans.__('Stop all spending now?');
+}
+
+export function stopAll(trans: TranslationBundle): string {
+  return trans.__('Stop all spending');
+}
+
+export function stopAllConsequences(trans: TranslationBundle): string {
+  return trans.__(
+    'Everything in this project that is billed is stopped or deleted, in all zones, including resources not created by jupyter_tpu. Kernels stop.'
+  );
+}
+
+export function currentRate(rate: string, trans: TranslationBundle): string {
+  return trans.__('Now: %1.', rate);
+}
+
+/** What the marked items cost together now, for the question before they are deleted. */
+export function totalCost(items: readonly ISweepItem[], trans: TranslationBundle): string {
+  const billed = items.filter(({ is_billed }) => is_billed);
+  if (billed.length === 0) {
+    return trans.__('None of it is billed by the hour.');
+  }
+  const usd = billed.reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
+  const isPartial = billed.some(({ usd_per_hour }) => usd_per_hour === null);
+  return isPartial
+    ? trans.__('It costs at least %1 per hour; some prices are unknown.', formatUsd(usd))
+    : trans.__('It costs %1 per hour.', formatUsd(usd));
+}
+
+export function resourceDetails(item: ISweepItem, trans: TranslationBundle): string {
+  const price =
+    item.usd_per_hour === null
+      ? trans.__('price unknown')
+      : trans.__('%1 per hour', formatUsd(item.usd_per_hour));
+  return [
+    item.kind === 'queued_resource' && trans.__('queued resource'),
+    item.accelerator_type,
+    item.zone,
+    item.is_billed && price,
+    item.holds_quota && trans.__('uses quota'),
+    item.is_husk && trans.__('leftover'),
+    !item.is_ours && trans.__('created elsewhere'),
+    item.description
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}

@@ -1,0 +1,175 @@
+/** Labels of commands, in the command palette and the menus (title case). */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+
+// Nodes and notebooks
+
+export function showPanel(trans: TranslationBundle): string {
+  return trans.__('Show the TPU Panel');
+}
+
+export function refreshNodes(trans: TranslationBundle): string {
+  return trans.__('Refresh TPU Nodes');
+}
+
+export function createNode(trans: TranslationBundle): string {
+  return trans.__('Create a TPU Node…');
+}
+
+export function dismissFailure(trans: TranslationBundle): string {
+  return trans.__('Dismiss a Failure');
+}
+
+export function openNotebook(trans: TranslationBundle): string {
+  return trans.__('Open a Notebook on a TPU Node');
+}
+
+export function switchKernel(trans: TranslationBundle): string {
+  return trans.__('Run the Current Notebook on a TPU Node');
+}
+
+export function stopNode(trans: TranslationBundle): string {
+  return trans.__('Stop a TPU Node');
+}
+
+export function startNode(trans: TranslationBundle): string {
+  return trans.__('Start a TPU Node');
+}
+
+export function deleteNode(trans: TranslationBundle): string {
+  return trans.__('Delete a TPU Node');
+}
+
+export function releaseChips(trans: TranslationBundle): string {
+  return trans.__('Release the Chips of a TPU Node');
+}
+
+export function withEllipsis(label: string, trans: TranslationBundle): string {
+  return trans.__('%1…', label);
+}
+
+// Auto-stop, spending and capacity
+
+export function keepRunning(trans: TranslationBundle): string {
+  return trans.__('Keep a TPU Node Running');
+}
+
+export function setAutostop(trans: TranslationBundle): string {
+  return trans.__('Change Auto-Stop of a TPU Node');
+}
+
+export function setRecreation(trans: TranslationBundle): string {
+  return trans.__('Recreate a TPU Node After Pre-emption');
+}
+
+export function setBudget(trans: TranslationBundle): string {
+  return trans.__('Set a Budget for TPU Nodes');
+}
+
+export function removeBudget(trans: TranslationBundle): string {
+  return trans.__('Remove a Budget');
+}
+
+export function saveGrant(trans: TranslationBundle): string {
+  return trans.__('Save a Grant or Credit');
+}
+
+export function removeGrant(trans: TranslationBundle): string {
+  return trans.__('Remove a Grant or Credit');
+}
+
+export function search(trans: TranslationBundle): string {
+  return trans.__('Search for a TPU Node');
+}
+
+export function cancelSearch(trans: TranslationBundle): string {
+  return trans.__('Cancel a Search');
+}
+
+export function queue(trans: TranslationBundle): string {
+  return trans.__('Queue for a TPU Node');
+}
+
+export function removeQueued(trans: TranslationBundle): string {
+  return trans.__('Remove a Queued Resource');
+}
+
+export function cleanUp(trans: TranslationBundle): string {
+  return trans.__('Delete Billable TPU Resources');
+}
+
+export function stopAll(trans: TranslationBundle): string {
+  return trans.__('Stop All TPU Spending…');
+}
+
+// Outputs and lost cells
+
+export function restoreOutputs(trans: TranslationBundle): string {
+  return trans.__('Restore All Outputs of This Notebook from Its Kernel');
+}
+
+export function showOutputs(trans: TranslationBundle): string {
+  return trans.__('Show Outputs That Are Not in This Notebook');
+}
+
+export function addCell(trans: TranslationBundle): string {
+  return trans.__('Add a Cell for an Output That Is Not in This Notebook');
+}
+
+export function rerunLostCells(trans: TranslationBundle): string {
+  return trans.__('Rerun Cells Lost with the Node…');
+}
+
+export function dismissLostCells(trans: TranslationBundle): string {
+  return trans.__('Dismiss Cells Lost with the Node');
+}
+
+// Failure simulator
+
+export function showSimulator(trans: TranslationBundle): string {
+  return trans.__('Show the Failure Simulator');
+}
+
+export function resetCloud(trans: TranslationBundle): string {
+  return trans.__('Reset the Emulated Cloud…');
+}
+
+export function setClock(trans: TranslationBundle): string {
+  return trans.__('Set the Clock of the Emulated Cloud');
+}
+
+export function preemptNodes(trans: TranslationBundle): string {
+  return trans.__('Pre-empt Nodes of the Emulated Cloud');
+}
+
+export function announceMaintenance(trans: TranslationBundle): string {
+  return trans.__('Announce Maintenance of an Emulated Node');
+}
+
+export function disruptConnection(trans: TranslationBundle): string {
+  return trans.__('Break or Restore the Connection to an Emulated Worker');
+}
+
+export function setCapacity(trans: TranslationBundle): string {
+  return trans.__('Set the Capacity of an Emulated Zone');
+}
+
+export function setQuota(trans: TranslationBundle): string {
+  return trans.__('Set a Quota of the Emulated Project');
+}
+
+export function setProject(trans: TranslationBundle): string {
+  return trans.__('Set Permissions and Limits of the Emulated Project');
+}
+
+export function addFault(trans: TranslationBundle): string {
+  return trans.__('Add a Scripted Fault to the Emulated Cloud');
+}
+
+export function removeFault(trans: TranslationBundle): string {
+  return trans.__('Remove a Scripted Fault from the Emulated Cloud');
+}
+
+export function clearFaults(trans: TranslationBundle): string {
+  return trans.__('Remove All Scripted Faults from the Emulated Cloud');
+}

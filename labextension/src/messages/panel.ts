@@ -1,0 +1,250 @@
+/** The panel: header, list of nodes, actions, and the questions before a node is stopped or deleted. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatUsd } from '../format';
+import { INode, Provisioning, Verb } from '../tokens';
+import { formatPrice, provisioningName } from './units';
+
+// Header
+
+export function title(trans: TranslationBundle): string {
+  return trans.__('TPU nodes');
+}
+
+export function refreshList(trans: TranslationBundle): string {
+  return trans.__('Refresh the list');
+}
+
+export function project(project: string, trans: TranslationBundle): string {
+  return trans.__('Project %1', project);
+}
+
+export function simulateFailure(trans: TranslationBundle): string {
+  return trans.__('Simulate a failure…');
+}
+
+export function nodesRunning(count: number, trans: TranslationBundle): string {
+  return trans._n('%1 node running', '%1 nodes running', count);
+}
+
+// List of nodes
+
+export function serverExtensionMissing(trans: TranslationBundle): string {
+  return trans.__('The jupyter_tpu server extension is not running.');
+}
+
+export function installServerExtension(trans: TranslationBundle): string {
+  return trans.__(
+    "Install jupyter-tpu in the Jupyter server's environment and restart the server."
+  );
+}
+
+export function loadingNodes(trans: TranslationBundle): string {
+  return trans.__('Loading nodes…');
+}
+
+export function notRestoredInSharedNotebooks(trans: TranslationBundle): string {
+  return trans.__('Missed outputs are not restored in notebooks that several people edit at once.');
+}
+
+export function zonesUnreachable(zones: string, trans: TranslationBundle): string {
+  return trans.__('No answer from %1: nodes there are not listed.', zones);
+}
+
+export function loadingOffers(trans: TranslationBundle): string {
+  return trans.__('Loading accelerator types…');
+}
+
+export function nodes(trans: TranslationBundle): string {
+  return trans.__('Nodes');
+}
+
+export function noNodes(trans: TranslationBundle): string {
+  return trans.__('No nodes yet.');
+}
+
+export function noNodesHint(trans: TranslationBundle): string {
+  return trans.__('Create one to run notebooks on it as on a local kernel.');
+}
+
+export function nodeGone(name: string, trans: TranslationBundle): string {
+  return trans.__('%1 is gone.', name);
+}
+
+// One node
+
+export function notCreatedByUs(trans: TranslationBundle): string {
+  return trans.__('Not created by jupyter_tpu; may be in use by someone else.');
+}
+
+export function reclaimed(trans: TranslationBundle): string {
+  return trans.__('Google Cloud reclaimed it. It counts against your quota until you delete it.');
+}
+
+export function costSoFar(cost: string, trans: TranslationBundle): string {
+  return trans.__('%1 so far', cost);
+}
+
+export function size(trans: TranslationBundle): string {
+  return trans.__('Size');
+}
+
+export function created(trans: TranslationBundle): string {
+  return trans.__('Created');
+}
+
+export function health(trans: TranslationBundle): string {
+  return trans.__('Health');
+}
+
+export function addresses(trans: TranslationBundle): string {
+  return trans.__('Addresses');
+}
+
+export function price(trans: TranslationBundle): string {
+  return trans.__('Price');
+}
+
+export function fullName(trans: TranslationBundle): string {
+  return trans.__('Full name');
+}
+
+export function description(trans: TranslationBundle): string {
+  return trans.__('Description');
+}
+
+// Actions of a node
+
+export function actionsOn(name: string, trans: TranslationBundle): string {
+  return trans.__('Actions on %1', name);
+}
+
+export function startNode(name: string, trans: TranslationBundle): string {
+  return trans.__('Start %1', name);
+}
+
+export function startButton(trans: TranslationBundle): string {
+  return trans.__('Start');
+}
+
+export function kernelNotReady(trans: TranslationBundle): string {
+  return trans.__("The kernel isn't ready yet.");
+}
+
+export function openNotebookOn(name: string, trans: TranslationBundle): string {
+  return trans.__('Open notebook on %1', name);
+}
+
+export function openNotebook(trans: TranslationBundle): string {
+  return trans.__('Open notebook');
+}
+
+export function runNotebookOn(name: string, trans: TranslationBundle): string {
+  return trans.__('Run current notebook on %1', name);
+}
+
+export function runNotebookHereHint(trans: TranslationBundle): string {
+  return trans.__('Run the current notebook on this node');
+}
+
+export function runNotebookHere(trans: TranslationBundle): string {
+  return trans.__('Run current notebook here');
+}
+
+// Questions before an action
+
+export function deleteQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Delete %1?', name);
+}
+
+export function stopQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Stop %1?', name);
+}
+
+export function noNodeFor(trans: TranslationBundle): string {
+  return trans.__('No node allows this now.');
+}
+
+export function subject(
+  type: string,
+  zone: string,
+  state: string,
+  trans: TranslationBundle
+): string {
+  return trans.__('%1 in %2, state %3.', type, zone, state);
+}
+
+export function deleteConsequences(trans: TranslationBundle): string {
+  return trans.__('Its disk and all files on it are deleted, and its kernels stop.');
+}
+
+export function mayBeInUse(trans: TranslationBundle): string {
+  return trans.__('This node was not created by jupyter_tpu and may be in use by someone else.');
+}
+
+export function kernelsStop(trans: TranslationBundle): string {
+  return trans.__('Its kernels stop.');
+}
+
+export function stopConsequences(trans: TranslationBundle): string {
+  return trans.__('Its kernels stop. Its disk is kept, and you can start it again.');
+}
+
+// Problems
+
+export function serverUnreachable(trans: TranslationBundle): string {
+  return trans.__('The Jupyter server does not answer.');
+}
+
+/** That a stopped node can only be deleted; empty where it can be started again. */
+export function noStartText(
+  node: { readonly provisioning?: Provisioning; readonly spot: boolean },
+  trans: TranslationBundle
+): string {
+  // the cloud starts neither spot nor preemptible nodes again; `spot` says both
+  return node.spot
+    ? trans.__(
+        "A %1 node can't be started again. Its disk is kept and billed until you delete the node.",
+        provisioningName(node, trans)
+      )
+    : '';
+}
+
+/** What is being done, for a verb of an intent. */
+export function formatVerb(verb: Verb, trans: TranslationBundle): string {
+  const words: { readonly [verb in Verb]: string } = {
+    create: trans.__('Creating'),
+    delete: trans.__('Deleting'),
+    stop: trans.__('Stopping'),
+    start: trans.__('Starting')
+  };
+  return words[verb] ?? verb;
+}
+
+/** How far an intent is: the verb, and its phase where that says more. */
+export function formatProgress(verb: Verb, phase: string, trans: TranslationBundle): string {
+  const word = formatVerb(verb, trans);
+  return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;
+}
+
+export function emulatedCost({ price }: INode, trans: TranslationBundle): string {
+  return price
+    ? trans.__(
+        'Emulated cloud: nothing is billed. A real node costs %1.',
+        formatPrice(price, trans)
+      )
+    : trans.__('Nothing is billed: the cloud is emulated.');
+}
+
+export function currentCost({ billing, price, cost_usd }: INode, trans: TranslationBundle): string {
+  if (!billing) {
+    return trans.__('It is not billed by the hour in this state.');
+  }
+  if (!price) {
+    return trans.__('It is billed now (price unknown). Hourly billing stops.');
+  }
+  const rate = formatPrice(price, trans);
+  return cost_usd === null
+    ? trans.__('It costs %1 now. Hourly billing stops.', rate)
+    : trans.__('It costs %1 now, %2 so far. Hourly billing stops.', rate, formatUsd(cost_usd));
+}

@@ -1,0 +1,38 @@
+/** Quota. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IQuotaLimit } from '../money/records';
+
+export function title(trans: TranslationBundle): string {
+  return trans.__('Quota');
+}
+
+export function showAll(count: number, trans: TranslationBundle): string {
+  return trans.__('Show all %1 limits', count);
+}
+
+export function none(trans: TranslationBundle): string {
+  return trans.__('No quota in use.');
+}
+
+export function limits(trans: TranslationBundle): string {
+  return trans.__('Quota limits');
+}
+
+export function onlyUsesQuota(trans: TranslationBundle): string {
+  return trans.__('It only uses quota.');
+}
+
+export function deleteToFree(name: string, trans: TranslationBundle): string {
+  return trans.__('Delete %1 to free its quota', name);
+}
+
+export function quotaUse(quota: IQuotaLimit, trans: TranslationBundle): string {
+  const { used, limit, unit } = quota;
+  if (quota.is_unlimited) {
+    return trans.__('%1 %2 in use, unlimited', used, unit);
+  }
+  return limit === null
+    ? trans.__('%1 %2 in use; limit unknown', used, unit)
+    : trans.__('%1 of %2 %3 in use', used, limit, unit);
+}

@@ -1,0 +1,101 @@
+/** Cells that were lost with a pre-empted node, and rerunning them. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ILostRun, IReplay } from '../replay/records';
+
+export function dialogTitle(trans: TranslationBundle): string {
+  return trans.__('Rerun lost cells');
+}
+
+export function run(trans: TranslationBundle): string {
+  return trans.__('Run');
+}
+
+export function editedSince(trans: TranslationBundle): string {
+  return trans.__('edited since; runs as it is now');
+}
+
+export function cellAdded(trans: TranslationBundle): string {
+  return trans.__('no longer in this notebook; a cell is added');
+}
+
+export function cannotRun(trans: TranslationBundle): string {
+  return trans.__('no longer in this notebook, and too long to restore');
+}
+
+export function nodeNotBack(trans: TranslationBundle): string {
+  return trans.__('The node is not back yet.');
+}
+
+export function running(trans: TranslationBundle): string {
+  return trans.__('Running…');
+}
+
+export function rerunEllipsis(trans: TranslationBundle): string {
+  return trans.__('Rerun…');
+}
+
+/** `14:02`, and the day where it is not today. */
+export function clockOf(at_s: number, now: Date): string {
+  const at = new Date(at_s * 1000);
+  const time = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  return at.toDateString() === now.toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
+}
+
+/** `Node pre-empted at 14:02. 7 cells had run; cell 8 was cut after 40 outputs.` */
+export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle): string {
+  const { cells, lost_at } = replay;
+  const ended = cells.filter(({ state }) => state === 'ok' || state === 'error').length;
+  const waiting = cells.filter(({ state }) => state === 'queued').length;
+  const parts = [
+    trans._n('%1 cell had run', '%1 cells had run', ended),
+    ...cells.flatMap((run, index) =>
+      run.state === 'cut' ? [interruptedText(run, index + 1, trans)] : []
+    ),
+    ...(waiting ? [trans._n('%1 had not started', '%1 had not started', waiting)] : [])
+  ];
+  const head = trans.__('Node pre-empted at %1.', clockOf(lost_at ?? 0, now));
+  return `${head} ${parts.join('; ')}.`;
+}
+
+export function interruptedText(
+  { outputs }: ILostRun,
+  number: number,
+  trans: TranslationBundle
+): string {
+  return outputs
+    ? trans._n(
+        'cell %2 was interrupted after %1 output',
+        'cell %2 was interrupted after %1 outputs',
+        outputs,
+        number
+      )
+    : trans.__('cell %1 was interrupted before its first output', number);
+}
+
+/** The line under a cell that was cut. */
+export function markText(
+  { outputs }: ILostRun,
+  lost_at: number,
+  now: Date,
+  trans: TranslationBundle
+): string {
+  const at = clockOf(lost_at, now);
+  return outputs
+    ? trans.__('Lost with the node at %1, after output %2', at, outputs)
+    : trans.__('Lost with the node at %1, before its first output', at);
+}
+
+/** What had become of a run. */
+export function stateText({ state, outputs }: ILostRun, trans: TranslationBundle): string {
+  switch (state) {
+    case 'ok':
+      return trans.__('had run');
+    case 'error':
+      return trans.__('had failed');
+    case 'queued':
+      return trans.__('had not started');
+    case 'cut':
+      return trans._n('interrupted after %1 output', 'interrupted after %1 outputs', outputs);
+  }
+}

@@ -1,0 +1,392 @@
+/** Spending: the section, budgets, history, the status bar, and the activity log. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatUsd } from '../format';
+import { isUpTo, slotName } from '../money/past/words';
+import { IBudgetCourse, ISpendHistory, ISpent, PastChoice } from '../money/pastrecords';
+import { IBudget, ISpend, ISum } from '../money/records';
+import { formatMoment, knownRate } from '../money/words';
+import { formatDuration } from './units';
+
+// Section
+
+export function title(trans: TranslationBundle): string {
+  return trans.__('Spend');
+}
+
+export function blocked(trans: TranslationBundle): string {
+  return trans.__('Nothing billable can be started.');
+}
+
+export function now(trans: TranslationBundle): string {
+  return trans.__('Now');
+}
+
+export function today(trans: TranslationBundle): string {
+  return trans.__('Today');
+}
+
+export function thisWeek(trans: TranslationBundle): string {
+  return trans.__('This week');
+}
+
+export function total(trans: TranslationBundle): string {
+  return trans.__('Total');
+}
+
+export function unpriced(types: string, trans: TranslationBundle): string {
+  return trans.__('Price of %1 unknown: not included in the sums.', types);
+}
+
+export function maybeMore(trans: TranslationBundle): string {
+  return trans.__('Incomplete: there may be more spending.');
+}
+
+export function spendingUnknown(trans: TranslationBundle): string {
+  return trans.__('spending unknown');
+}
+
+// Budgets
+
+export function budgets(trans: TranslationBundle): string {
+  return trans.__('Budgets');
+}
+
+export function setBudgetEllipsis(trans: TranslationBundle): string {
+  return trans.__('Set a budget…');
+}
+
+export function budgetsAreCorrect(trans: TranslationBundle): string {
+  return trans.__('These budgets are correct');
+}
+
+export function removeBudget(name: string, trans: TranslationBundle): string {
+  return trans.__('Remove the budget %1', name);
+}
+
+export function budget(name: string, trans: TranslationBundle): string {
+  return trans.__('Budget %1', name);
+}
+
+export function usedUp(trans: TranslationBundle): string {
+  return trans.__('used up');
+}
+
+export function overPercent(level: string, trans: TranslationBundle): string {
+  return trans.__('over %1 %', level);
+}
+
+// Form of a budget
+
+export function setBudget(trans: TranslationBundle): string {
+  return trans.__('Set a budget');
+}
+
+export function amount(trans: TranslationBundle): string {
+  return trans.__('Amount');
+}
+
+export function unit(trans: TranslationBundle): string {
+  return trans.__('Unit');
+}
+
+export function usDollars(trans: TranslationBundle): string {
+  return trans.__('US dollars');
+}
+
+export function nodeHours(trans: TranslationBundle): string {
+  return trans.__('node hours');
+}
+
+export function atTheCap(trans: TranslationBundle): string {
+  return trans.__('At the cap');
+}
+
+export function stopEverything(trans: TranslationBundle): string {
+  return trans.__('stop everything that is billed');
+}
+
+export function onlyWarn(trans: TranslationBundle): string {
+  return trans.__('only warn');
+}
+
+export function setThisBudget(trans: TranslationBundle): string {
+  return trans.__('Set budget');
+}
+
+export function period(trans: TranslationBundle): string {
+  return trans.__('Period');
+}
+
+export function eachDay(trans: TranslationBundle): string {
+  return trans.__('each day');
+}
+
+export function eachWeek(trans: TranslationBundle): string {
+  return trans.__('each week');
+}
+
+export function eachMonth(trans: TranslationBundle): string {
+  return trans.__('each month');
+}
+
+export function inTotal(trans: TranslationBundle): string {
+  return trans.__('in total');
+}
+
+export function resetsOn(trans: TranslationBundle): string {
+  return trans.__('Resets on');
+}
+
+export function resetsAt(trans: TranslationBundle): string {
+  return trans.__('Resets at');
+}
+
+// History
+
+export function from(trans: TranslationBundle): string {
+  return trans.__('From');
+}
+
+export function day(trans: TranslationBundle): string {
+  return trans.__('Day');
+}
+
+export function cost(trans: TranslationBundle): string {
+  return trans.__('Cost');
+}
+
+export function readyFor(trans: TranslationBundle): string {
+  return trans.__('READY for');
+}
+
+export function nothingSpent(trans: TranslationBundle): string {
+  return trans.__('Nothing spent in this period.');
+}
+
+export function until(trans: TranslationBundle): string {
+  return trans.__('Until');
+}
+
+export function used(trans: TranslationBundle): string {
+  return trans.__('Used');
+}
+
+export function atMost(trans: TranslationBundle): string {
+  return trans.__('At most');
+}
+
+export function nothingUsed(trans: TranslationBundle): string {
+  return trans.__('Nothing used yet.');
+}
+
+export function totalOf(amount: string, trans: TranslationBundle): string {
+  return trans.__('Total %1', amount);
+}
+
+export function unmonitored(trans: TranslationBundle): string {
+  return trans.__('estimated maximum, in unmonitored time');
+}
+
+export function plusUnpriced(types: string, trans: TranslationBundle): string {
+  return trans.__('plus unknown prices: %1', types);
+}
+
+export function usedLine(trans: TranslationBundle): string {
+  return trans.__('used');
+}
+
+export function atCurrentRate(trans: TranslationBundle): string {
+  return trans.__('at the current rate');
+}
+
+export function cap(trans: TranslationBundle): string {
+  return trans.__('cap');
+}
+
+export function unpricedAsDearest(types: string, trans: TranslationBundle): string {
+  return trans.__('Price unknown, counted at the highest price: %1', types);
+}
+
+// Status bar
+
+export function endsIn(name: string, span: string, trans: TranslationBundle): string {
+  return trans.__('%1 ends in %2', name, span);
+}
+
+export function noActionFor(name: string, span: string, trans: TranslationBundle): string {
+  return trans.__('%1: no user activity for %2', name, span);
+}
+
+export function tooltip(rate: string, trans: TranslationBundle): string {
+  return trans.__('TPU: %1', rate);
+}
+
+export function outOfDate(trans: TranslationBundle): string {
+  return trans.__('Out of date: the server does not answer.');
+}
+
+// Activity log
+
+export function activityLog(trans: TranslationBundle): string {
+  return trans.__('Activity log');
+}
+
+export function noEntries(trans: TranslationBundle): string {
+  return trans.__('No entries yet.');
+}
+
+export function failed(trans: TranslationBundle): string {
+  return trans.__('failed');
+}
+
+export function details(trans: TranslationBundle): string {
+  return trans.__('Details');
+}
+
+/** What is paid per hour; a lower bound where a price is unknown. */
+export function formatRate(spend: ISpend, trans: TranslationBundle): string {
+  if (spend.usd_per_hour !== null) {
+    return trans.__('%1 per hour', formatUsd(spend.usd_per_hour));
+  }
+  const known = knownRate(spend);
+  return known > 0 ? trans.__('at least %1 per hour', formatUsd(known)) : trans.__('price unknown');
+}
+
+export function formatSum({ usd, known_usd, ready_s }: ISum, trans: TranslationBundle): string {
+  const money = usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
+  return ready_s > 0 ? `${money} · ${formatDuration(ready_s, trans)}` : money;
+}
+
+export function atLeast(usd: number, trans: TranslationBundle): string {
+  return usd > 0 ? trans.__('at least %1', formatUsd(usd)) : trans.__('cost unknown');
+}
+
+export function formatAmount(
+  amount: number,
+  unit: IBudget['unit'],
+  trans: TranslationBundle
+): string {
+  return unit === 'usd' ? formatUsd(amount) : trans.__('%1 h', Number(amount.toFixed(1)));
+}
+
+export function periodName(period: IBudget['period'], trans: TranslationBundle): string {
+  const words: { readonly [period: string]: string } = {
+    day: trans.__('a day'),
+    week: trans.__('a week'),
+    month: trans.__('a month'),
+    total: trans.__('in total')
+  };
+  return words[period ?? ''] ?? period ?? '';
+}
+
+/** What was spent and for how long nodes were READY, with what is not known of it. */
+export function formatSpent(spent: ISpent, trans: TranslationBundle): string {
+  const text = formatCost(spent, trans);
+  return spent.ready_s > 0 ? `${text} · ${formatDuration(spent.ready_s, trans)}` : text;
+}
+
+/** What was spent, with what is not known of it. */
+export function formatCost(spent: ISpent, trans: TranslationBundle): string {
+  const text = formatSum({ ...spent, ready_s: 0 }, trans);
+  return isUpTo(spent) ? trans.__('%1, up to %2', text, formatUsd(spent.up_to_usd)) : text;
+}
+
+export function historyName(choice: PastChoice, trans: TranslationBundle): string {
+  if ('budget' in choice) {
+    return trans.__('Budget %1', choice.budget);
+  }
+  return choice.by === 'hour' ? trans.__('%1 h', choice.last) : trans.__('%1 d', choice.last);
+}
+
+/** What a chart is of. */
+export function historyTitle(choice: PastChoice, trans: TranslationBundle): string {
+  if ('budget' in choice) {
+    return trans.__('Use of budget %1 over time', choice.budget);
+  }
+  return choice.by === 'hour'
+    ? trans.__('Spending per hour, last %1 hours', choice.last)
+    : trans.__('Spending per day, last %1 days', choice.last);
+}
+
+/** A chart of bars for those who cannot see it. */
+export function historyDescription(history: ISpendHistory, trans: TranslationBundle): string {
+  const sum = trans.__('Total %1.', formatSpent(history.sum, trans));
+  const most = [...history.slots].sort((left, right) => right.known_usd - left.known_usd)[0];
+  return most && most.known_usd > 0
+    ? trans.__('%1 Highest: %2 at %3.', sum, formatUsd(most.known_usd), slotName(most, history.by))
+    : sum;
+}
+
+/** A chart of a budget for those who cannot see it. */
+export function burnDownDescription(
+  { budget, points }: IBudgetCourse,
+  trans: TranslationBundle
+): string {
+  const { amount, unit, used } = budget;
+  const last = points[points.length - 1];
+  if (amount === null || used === null || !last) {
+    return trans.__('Use unknown.');
+  }
+  const halfway = points.find(point => point.used >= last.used / 2) ?? last;
+  return trans.__(
+    '%1 of %2 used; half of it by %3.',
+    formatAmount(used, unit, trans),
+    formatAmount(amount, unit, trans),
+    new Date(halfway.at * 1000).toLocaleString(undefined, {
+      dateStyle: 'medium',
+      timeStyle: 'short'
+    })
+  );
+}
+
+export function weekdays(trans: TranslationBundle): [string, string][] {
+  return [
+    ['monday', trans.__('Monday')],
+    ['tuesday', trans.__('Tuesday')],
+    ['wednesday', trans.__('Wednesday')],
+    ['thursday', trans.__('Thursday')],
+    ['friday', trans.__('Friday')],
+    ['saturday', trans.__('Saturday')],
+    ['sunday', trans.__('Sunday')]
+  ];
+}
+
+export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
+  if (budget.amount === null) {
+    return '';
+  }
+  const amount = formatAmount(budget.amount, budget.unit, trans);
+  const period = periodName(budget.period, trans);
+  if (budget.used === null) {
+    return trans.__('Unknown use of %1 %2', amount, period);
+  }
+  const used = formatAmount(budget.used, budget.unit, trans);
+  return budget.unwatched
+    ? trans.__('Up to %1 of %2 %3: some of the time was not monitored', used, amount, period)
+    : trans.__('%1 of %2 %3', used, amount, period);
+}
+
+/** What happens at the cap, and when. */
+export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBundle): string {
+  const { action, level, runs_out_at, window_end } = budget;
+  return [
+    action === 'stop' && trans.__('stops everything at the cap'),
+    action === 'warn' && trans.__('only warns'),
+    level !== '100' &&
+      runs_out_at !== null &&
+      runs_out_at > now_s &&
+      trans.__('runs out in %1', formatDuration(runs_out_at - now_s, trans)),
+    window_end !== null && trans.__('resets %1', formatMoment(window_end, now_s))
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}
+
+export function shortRate(spend: ISpend, trans: TranslationBundle): string {
+  if (spend.usd_per_hour !== null) {
+    return trans.__('TPU %1/h', formatUsd(spend.usd_per_hour));
+  }
+  const known = knownRate(spend);
+  return known > 0 ? trans.__('TPU ≥ %1/h', formatUsd(known)) : trans.__('TPU price unknown');
+}

@@ -1,0 +1,88 @@
+/** Values as text: times, sizes, prices, provisioning models. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IAccelerator, IPrice, Provisioning } from '../tokens';
+import { formatUsd } from '../format';
+
+export function atLeastPerHour(usd: string, trans: TranslationBundle): string {
+  return trans.__('at least %1 per hour', usd);
+}
+
+export function perHour(usd: string, trans: TranslationBundle): string {
+  return trans.__('%1 per hour', usd);
+}
+
+export function formatAge(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 90) {
+    return trans.__('%1 s', Math.round(seconds));
+  }
+  if (seconds < 90 * 60) {
+    return trans.__('%1 min', Math.round(seconds / 60));
+  }
+  return trans.__('%1 h', Math.round(seconds / 3600));
+}
+
+/** How big a node is: chips, workers, topology. */
+export function formatSize(
+  size: Pick<IAccelerator, 'chips' | 'workers' | 'topology'>,
+  trans: TranslationBundle
+): string {
+  const parts = [
+    trans._n('%1 chip', '%1 chips', size.chips),
+    trans._n('%1 worker', '%1 workers', size.workers)
+  ];
+  if (size.topology) {
+    parts.push(trans.__('topology %1', size.topology));
+  }
+  return parts.join(' · ');
+}
+
+/** The price of a node in one line, such as "$9.60 per hour". */
+export function formatPrice(price: IPrice | null, trans: TranslationBundle): string {
+  return price
+    ? trans.__('%1 per hour', formatUsd(price.usd_per_hour))
+    : trans.__('Price per hour unknown');
+}
+
+/** Where a price is from; shown with it, since a list price is not a bill. */
+export function formatPriceSource(price: IPrice | null, trans: TranslationBundle): string {
+  if (!price) {
+    return trans.__('No list price for this type and zone.');
+  }
+  return price.as_of
+    ? trans.__('List price as of %1. Source: %2', price.as_of, price.source)
+    : trans.__('List price of unknown date. Source: %1', price.source);
+}
+
+/** On which terms a node is had, in a word; nothing where it is on demand. */
+export function provisioningName(
+  { provisioning, spot }: { readonly provisioning?: Provisioning; readonly spot: boolean },
+  trans: TranslationBundle
+): string {
+  const words: { readonly [terms in Provisioning]: string } = {
+    'on-demand': '',
+    spot: trans.__('spot'),
+    preemptible: trans.__('preemptible'),
+    reserved: trans.__('reserved'),
+    'flex-start': trans.__('flex-start')
+  };
+  return words[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
+}
+
+/** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
+export function formatDuration(seconds: number, trans: TranslationBundle): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 90) {
+    return trans.__('%1 s', whole);
+  }
+  const minutes = Math.round(whole / 60);
+  if (minutes < 60) {
+    return trans.__('%1 min', minutes);
+  }
+  if (minutes >= 48 * 60) {
+    return trans.__('%1 d', Math.round(minutes / (24 * 60)));
+  }
+  const rest = minutes % 60;
+  const hours = Math.floor(minutes / 60);
+  return rest ? trans.__('%1 h %2 min', hours, rest) : trans.__('%1 h', hours);
+}
