@@ -6,10 +6,11 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { INode } from './api.generated';
 import { tpuIcon } from './icons';
 import * as messages from './messages/commands';
-import { chooseNode, confirmDelete, confirmStop } from './questions';
-import { CommandIDs, INode, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
+import { chooseNode, confirmDelete, confirmStop } from './nodedialogs';
+import { CommandIDs, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
 

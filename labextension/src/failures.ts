@@ -1,8 +1,9 @@
-/** Tells of kernels that do not start, or have ended, even when their notebooks are not in sight. */
+/** Notifications of kernels that failed to start or have ended, also when their notebook is hidden. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
-import { IKernelEvent, INode, INodeList, KERNEL_SCHEMA } from './tokens';
+import { INode, INodeList } from './api.generated';
+import { IKernelEvent, KERNEL_SCHEMA } from './tokens';
 
 interface INotice {
   id: string;
@@ -19,21 +20,21 @@ interface INotice {
  * a node end with it.
  */
 export class FailureNotices {
-  /** Hears all events of the server. */
-  readonly hear = (_: unknown, event: Event.Emission): void => {
+  /** Handle an event of the server; all but those of kernels are ignored. */
+  readonly onEvent = (_: unknown, event: Event.Emission): void => {
     if (event.schema_id !== KERNEL_SCHEMA) {
       return;
     }
-    const told = event as unknown as IKernelEvent;
-    if (told.error_code) {
-      this._tell(told);
-    } else if (told.phase === 'ready') {
-      this._onReady(told);
+    const start = event as unknown as IKernelEvent;
+    if (start.error_code) {
+      this._notify(start);
+    } else if (start.phase === 'ready') {
+      this._onReady(start);
     }
   };
 
-  /** Withdraws what a new list of nodes has overtaken: the node is READY again, or gone. */
-  see(list: INodeList | null): void {
+  /** Withdraw notices that a new list of nodes has made obsolete: the node is READY again, or deleted. */
+  onNodes(list: INodeList | null): void {
     this._list = list;
     for (const [name, notice] of this._shown) {
       const node = list ? find(name, list) : undefined;
@@ -44,7 +45,7 @@ export class FailureNotices {
     }
   }
 
-  private _tell({ node_name, kernel_id, message }: IKernelEvent): void {
+  private _notify({ node_name, kernel_id, message }: IKernelEvent): void {
     const old = this._shown.get(node_name);
     if (old && Notification.update({ id: old.id, message })) {
       old.kernels.add(kernel_id);

@@ -1,10 +1,11 @@
 /** What a list of nodes means: rows, sums and changes; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import { IIntent, INode, INodeList } from './api.generated';
 import * as common from './messages/common';
 import * as messages from './messages/create';
 import * as panelMessages from './messages/panel';
-import { IIntent, INode, INodeKey, INodeList } from './tokens';
+import { INodeKey } from './tokens';
 
 /** After this long without a new answer of the cloud, a list is shown with its age. */
 export const STALE_AFTER_S = 45;

@@ -1,6 +1,6 @@
 /** Numbers and records as words; pure. */
 
-import { IOffer, IPrice, Provisioning } from './tokens';
+import { IOffer, IPrice, Provisioning } from './api.generated';
 
 /** What a state means for the eye; the word beside it is the API's own. */
 export type StateKind = 'ready' | 'working' | 'stopped' | 'lost' | 'unknown';

@@ -5,6 +5,7 @@ import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ILink } from './api.generated';
 import { addCommands } from './commands';
 import { FailureNotices } from './failures';
 import { KernelStatus } from './kernelstatus';
@@ -12,7 +13,7 @@ import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
 import { TpuModel } from './model';
-import { endWarning, money, moneyStatus } from './money/plugin';
+import { autostopWarning, money, spendStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
 import { mayRunOnNode } from './nodekernel';
 import { Reconnector } from './reconnect';
@@ -24,10 +25,9 @@ import { RestoredNotice } from './restore/notice';
 import { Restorers } from './restore/restorers';
 import { SeenRequests } from './restore/seen';
 import { RecordSource } from './restore/source';
-import { switchboard } from './switchboard/plugin';
+import { switchboard } from './simulator/plugin';
 import {
   CommandIDs,
-  ILink,
   ILinkEvent,
   IRefusedRestarts,
   ITpuModel,
@@ -37,7 +37,7 @@ import {
 } from './tokens';
 import { UntrustedOutputs } from './untrusted';
 import { TpuPanel } from './widget';
-import { lookTwice } from './widgetviews';
+import { retryRendering } from './widgetviews';
 
 const DOMAIN = 'jupyter_tpu';
 
@@ -120,15 +120,15 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const { stream } = serviceManager.events;
     const client = new TpuClient(serviceManager.serverSettings);
-    const askLink = (kernelId: string): Promise<ILink> => client.link(kernelId);
+    const fetchLink = (kernelId: string): Promise<ILink> => client.link(kernelId);
     toolbars?.addFactory<NotebookPanel>(
       'Notebook',
       'tpu-kernel-status',
-      ({ sessionContext }) => new KernelStatus(sessionContext, stream, askLink, trans)
+      ({ sessionContext }) => new KernelStatus(sessionContext, stream, fetchLink, trans)
     );
     const notices = new FailureNotices();
-    stream.connect(notices.hear);
-    nodes?.stateChanged.connect(() => notices.see(nodes.list));
+    stream.connect(notices.onEvent);
+    nodes?.stateChanged.connect(() => notices.onNodes(nodes.list));
   }
 };
 
@@ -245,7 +245,7 @@ const widgetViews: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_: JupyterFrontEnd, tracker: INotebookTracker | null): void => {
-    tracker?.widgetAdded.connect((_, { content }) => lookTwice(content.rendermime));
+    tracker?.widgetAdded.connect((_, { content }) => retryRendering(content.rendermime));
   }
 };
 
@@ -253,8 +253,8 @@ export default [
   model,
   commands,
   money,
-  moneyStatus,
-  endWarning,
+  spendStatus,
+  autostopWarning,
   load,
   panel,
   kernelStatus,

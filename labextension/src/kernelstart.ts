@@ -16,7 +16,7 @@ export type INotebookSession = Pick<ISessionContext, 'kernelDisplayName' | 'spec
  * The server tells a kernel's id to the browser only once the kernel has started, so until then
  * a notebook is known by the kernelspec that it asked for.
  */
-export function concerns(event: IKernelEvent, session: INotebookSession): boolean {
+export function isAbout(event: IKernelEvent, session: INotebookSession): boolean {
   const kernel = session.session?.kernel;
   if (kernel?.id === event.kernel_id) {
     return true;

@@ -4,21 +4,22 @@ import { ISessionContext } from '@jupyterlab/apputils';
 import { Event, Kernel } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import { useEffect, useState } from 'react';
-import { concerns, isOver, percentOf } from './kernelstart';
-import { describe, IConnection } from './linkstate';
+import React, { useEffect, useState } from 'react';
+import { ILink } from './api.generated';
+import { describe, IConnection } from './connectionstate';
+import { isAbout, isOver, percentOf } from './kernelstart';
 import * as messages from './messages/notebook';
 import { mayRunOnNode } from './nodekernel';
-import { IKernelEvent, ILink, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
+import { IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
 export class KernelStatus extends ReactWidget {
   /**
-   * @param askLink how a kernel is reached now: events tell only of changes
+   * @param fetchLink how a kernel is reached now: events tell only of changes
    */
   constructor(
     private readonly _session: ISessionContext,
     private readonly _events: Event.Stream,
-    private readonly _askLink: (kernelId: string) => Promise<ILink>,
+    private readonly _fetchLink: (kernelId: string) => Promise<ILink>,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -55,28 +56,28 @@ export class KernelStatus extends ReactWidget {
 
   private _onStart(start: IKernelEvent): void {
     // a notebook whose kernel failed to start has none any more, but it still has what it was told of it
-    if (start.kernel_id === this._start?.kernel_id || concerns(start, this._session)) {
+    if (start.kernel_id === this._start?.kernel_id || isAbout(start, this._session)) {
       this._show(isOver(start) ? null : start);
     }
   }
 
   private _onLink(link: ILinkEvent): void {
     if (link.kernel_id === this._session.session?.kernel?.id) {
-      this._told += 1;
+      this._version += 1;
       this._setConnection({ link });
     }
   }
 
   /** For a page that was not there, or not connected, when it changed. */
-  private async _look(): Promise<void> {
+  private async _refreshLink(): Promise<void> {
     const kernel = this._session.session?.kernel;
     if (!kernel || !this._isOnNode) {
       return;
     }
-    const turn = ++this._told;
+    const turn = ++this._version;
     try {
-      const link = await this._askLink(kernel.id);
-      if (turn === this._told && !this.isDisposed) {
+      const link = await this._fetchLink(kernel.id);
+      if (turn === this._version && !this.isDisposed) {
         this._setConnection({ link });
       }
     } catch {
@@ -96,7 +97,7 @@ export class KernelStatus extends ReactWidget {
   private _onConnection(_: ISessionContext, status: Kernel.ConnectionStatus): void {
     if (status === 'connected') {
       this._setConnection({ offlineSince_ms: null });
-      void this._look();
+      void this._refreshLink();
     } else if (this._connection.offlineSince_ms === null && this._isOnNode && !this._isDead) {
       this._setConnection({ offlineSince_ms: Date.now() });
     }
@@ -104,7 +105,7 @@ export class KernelStatus extends ReactWidget {
 
   private _onKernel(): void {
     this._setConnection({ link: null, offlineSince_ms: null });
-    void this._look();
+    void this._refreshLink();
   }
 
   private get _isOnNode(): boolean {
@@ -130,7 +131,7 @@ export class KernelStatus extends ReactWidget {
 
   private _start: IKernelEvent | null = null;
   /** How often something was heard of the link: an older answer says nothing. */
-  private _told = 0;
+  private _version = 0;
   private _connection: IConnection = { link: null, offlineSince_ms: null };
 }
 

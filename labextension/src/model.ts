@@ -1,20 +1,18 @@
-/** The state of the panel: asks the server half, remembers its answers, tells who listens. */
+/** The state of the panel: asks the server extension, remembers its answers, tells who listens. */
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
+import { INode, IOffers, IStatus } from './api.generated';
 import { kernelspecsOf, keyOf } from './fleet';
-import { problemOf, ServerHalfMissing, TpuClient } from './request';
+import { problemOf, ServerExtensionMissing, TpuClient } from './request';
 import {
   FLEET_SCHEMA,
   IDatedList,
-  INode,
   INodeKey,
   INodeSpec,
-  IOffers,
   IProblem,
-  IStatus,
   ITpuModel,
   Phase
 } from './tokens';
@@ -26,7 +24,7 @@ const BURST_MS = 250;
 
 export class TpuModel extends VDomModel implements ITpuModel {
   /**
-   * @param client the door to the server half
+   * @param client the door to the server extension
    * @param events the server's events, which tell when a new list is worth asking for
    */
   constructor(
@@ -234,7 +232,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
       return;
     }
     this._answered = turn;
-    this._phase = error instanceof ServerHalfMissing ? 'missing' : 'answered';
+    this._phase = error instanceof ServerExtensionMissing ? 'missing' : 'answered';
     this._problem = problemOf(error);
     this.stateChanged.emit();
   }

@@ -1,23 +1,14 @@
-/** The one door to the server half: routes in, records or typed errors out. */
+/** The one door to the server extension: routes in, records or typed errors out. */
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { IIntent, ILink, INodeList, IOffers, IStatus } from './api.generated';
 import { IOutputsAnswer } from './restore/records';
-import {
-  IDatedList,
-  IIntent,
-  ILink,
-  INodeKey,
-  INodeList,
-  INodeSpec,
-  IOffers,
-  IProblem,
-  IStatus
-} from './tokens';
+import { IDatedList, INodeKey, INodeSpec, IProblem } from './tokens';
 
 const BASE = 'jupyter-tpu/v1';
 
-/** The server half, or the Jupyter server itself, refused or did not answer. */
+/** The server extension, or the Jupyter server itself, refused or did not answer. */
 export class TpuRequestError extends Error {
   constructor(readonly problem: IProblem) {
     super(problem.message);
@@ -25,8 +16,8 @@ export class TpuRequestError extends Error {
   }
 }
 
-/** The Jupyter server runs without the server half of this extension. */
-export class ServerHalfMissing extends TpuRequestError {}
+/** The Jupyter server runs without the server extension of this extension. */
+export class ServerExtensionMissing extends TpuRequestError {}
 
 /** What failed, in words that can be shown, whatever was thrown. */
 export function problemOf(error: unknown): IProblem {
@@ -41,7 +32,7 @@ export function asProblem(data: Partial<IProblem>): IProblem {
   return { code: 'tpu_error', message: '', exists: '', hint: '', raw: '', ...data };
 }
 
-/** The routes of the server half. */
+/** The routes of the server extension. */
 export class TpuClient {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
@@ -50,7 +41,7 @@ export class TpuClient {
     try {
       return await this._json<IStatus>('status');
     } catch (error) {
-      throw isPlainNotFound(error) ? new ServerHalfMissing(problemOf(error)) : error;
+      throw isPlainNotFound(error) ? new ServerExtensionMissing(problemOf(error)) : error;
     }
   }
 
@@ -107,12 +98,14 @@ export class TpuClient {
   }
 
   /** What any route answers; nothing where there is no body. */
-  ask<T>(route: string, init: RequestInit = {}): Promise<T> {
+  request<T>(route: string, init: RequestInit = {}): Promise<T> {
     return this._json(route, init);
   }
 
   /** The same, with the moment at which the server said so. */
-  async askDated<T>(route: string): Promise<{ data: T; server_s: number; received_ms: number }> {
+  async requestDated<T>(
+    route: string
+  ): Promise<{ data: T; server_s: number; received_ms: number }> {
     const response = await this._fetch(route);
     const data = (await response.json()) as T;
     return { data, server_s: serverTime(response), received_ms: Date.now() };

@@ -6,20 +6,21 @@ import { VDomRenderer } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Message } from '@lumino/messaging';
-import { IPanelActs, IPanelState, Panel } from './components/panel';
+import React from 'react';
+import { activityPlot } from './autostop/activityplot';
+import { chipUseSummary } from './autostop/chipuse';
+import { IPanelActions, IPanelState, Panel } from './components/panel';
 import { tpuIcon } from './icons';
-import { loadActs, LoadFace, loadFace } from './load/faces';
 import { plot } from './load/plot';
+import { loadActions, LoadRenderer, loadRenderer } from './load/renderer';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
-import { gettingActs, moneyActs } from './money/acts';
-import { facesOf, IMoneyFaces } from './money/faces';
-import { glanceOf } from './money/glance';
-import { idlePlot } from './money/past/idleplot';
-import { plots } from './money/past/plots';
+import { createActions, moneyActions } from './money/actions';
+import { IMoneyRenderers, moneyRenderers } from './money/renderers';
 import { IMoneyModel } from './money/tokens';
 import { problemOf } from './request';
-import { SwitchboardCommandIDs } from './switchboard/tokens';
+import { SimulatorCommandIDs } from './simulator/tokens';
+import { plots } from './spend/historyplots';
 import { CommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
 
 export class TpuPanel extends VDomRenderer<ITpuModel> {
@@ -40,13 +41,16 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
     if (_money) {
-      const acts = moneyActs(_money, this._commands);
-      const getting = gettingActs(_money, this._commands);
-      this._faces = facesOf(_money, acts, getting, trans, { ...plots, idle: idlePlot });
+      const actions = moneyActions(_money, this._commands);
+      const create = createActions(_money, this._commands);
+      this._moneyRenderers = moneyRenderers(_money, actions, create, trans, {
+        ...plots,
+        idle: activityPlot
+      });
     }
     if (_load) {
-      const glance = _money && glanceOf(_money, trans);
-      this._loadFace = loadFace(_load, loadActs(this._commands), plot, trans, glance);
+      const summary = _money && chipUseSummary(_money, trans);
+      this._loadRenderer = loadRenderer(_load, loadActions(this._commands), plot, trans, summary);
     }
   }
 
@@ -58,13 +62,13 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
 
   protected render(): JSX.Element {
     const canSwitchKernel = this._commands.isEnabled(CommandIDs.switchKernel);
-    const canOpenSwitchboard = this._commands.hasCommand(SwitchboardCommandIDs.open);
+    const canOpenSimulator = this._commands.hasCommand(SimulatorCommandIDs.open);
     return (
       <Panel
-        state={{ ...snapshot(this.model), canSwitchKernel, canOpenSwitchboard }}
-        acts={this._acts}
-        money={this._faces}
-        load={this._loadFace}
+        state={{ ...snapshot(this.model), canSwitchKernel, canOpenSimulator }}
+        actions={this._actions}
+        money={this._moneyRenderers}
+        load={this._loadRenderer}
         trans={this._translator.load('jupyter_tpu')}
       />
     );
@@ -97,14 +101,14 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
-    if (change.id === CommandIDs.switchKernel || change.id === SwitchboardCommandIDs.open) {
+    if (change.id === CommandIDs.switchKernel || change.id === SimulatorCommandIDs.open) {
       this.update();
     }
   }
 
-  private readonly _faces: IMoneyFaces | undefined;
-  private readonly _loadFace: LoadFace | undefined;
-  private readonly _acts: IPanelActs = {
+  private readonly _moneyRenderers: IMoneyRenderers | undefined;
+  private readonly _loadRenderer: LoadRenderer | undefined;
+  private readonly _actions: IPanelActions = {
     onOpenForm: () => this._run(CommandIDs.createNode),
     onCloseForm: () => this.model.closeForm(),
     onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
@@ -112,7 +116,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
       this._run(CommandIDs.refresh);
       void this._money?.refresh();
     },
-    onOpenSwitchboard: () => this._run(SwitchboardCommandIDs.open),
+    onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, place(key)),
     onSwitchKernel: key => this._run(CommandIDs.switchKernel, place(key)),
     onStop: key => this._run(CommandIDs.stopNode, place(key)),

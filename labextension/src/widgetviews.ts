@@ -11,7 +11,7 @@ import { Panel } from '@lumino/widgets';
 export const WIDGET_VIEW = 'application/vnd.jupyter.widget-view+json';
 
 /** Have each widget that this registry is to draw looked for a second time where the first was in vain. */
-export function lookTwice(rendermime: IRenderMimeRegistry): void {
+export function retryRendering(rendermime: IRenderMimeRegistry): void {
   const create = rendermime.createRenderer.bind(rendermime);
   rendermime.createRenderer = mimeType => {
     const renderer = create(mimeType);

@@ -1,10 +1,11 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
-import { DeleteQuestion, StopQuestion } from '../components/confirm';
-import { CreateForm } from '../components/createform';
-import { IPanelActs, IPanelState, Panel } from '../components/panel';
+import { IIntent } from '../api.generated';
+import { DeleteQuestion, StopQuestion } from '../components/nodequestions';
+import { IPanelActions, IPanelState, Panel } from '../components/panel';
+import { CreateForm } from '../create/createform';
 import { TpuRequestError } from '../request';
-import { IIntent, INodeSpec, Verb } from '../tokens';
+import { INodeSpec, Verb } from '../tokens';
 import { intent, list, node, OFFERS, STOCKOUT, trans } from './fixtures';
 
 const scrollIntoView = Element.prototype.scrollIntoView;
@@ -25,13 +26,13 @@ const STATUS = {
   error: null
 };
 
-function acts(): jest.Mocked<IPanelActs> {
+function actions(): jest.Mocked<IPanelActions> {
   return {
     onOpenForm: jest.fn(),
     onCloseForm: jest.fn(),
     onCreate: jest.fn(),
     onRefresh: jest.fn(),
-    onOpenSwitchboard: jest.fn(),
+    onOpenSimulator: jest.fn(),
     onOpenNotebook: jest.fn(),
     onSwitchKernel: jest.fn(),
     onStop: jest.fn(),
@@ -43,7 +44,7 @@ function acts(): jest.Mocked<IPanelActs> {
 }
 
 function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel> & {
-  acts: jest.Mocked<IPanelActs>;
+  actions: jest.Mocked<IPanelActions>;
 } {
   const whole: IPanelState = {
     phase: 'answered',
@@ -57,16 +58,16 @@ function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel
     isFormOpen: false,
     isCollaborative: false,
     canSwitchKernel: false,
-    canOpenSwitchboard: false,
+    canOpenSimulator: false,
     ...state
   };
-  return { state: whole, acts: acts(), trans };
+  return { state: whole, actions: actions(), trans };
 }
 
-function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
+function show(state: Partial<IPanelState>): jest.Mocked<IPanelActions> {
   const props = panelOf(state);
   render(<Panel {...props} />);
-  return props.acts;
+  return props.actions;
 }
 
 describe('the panel', () => {
@@ -94,7 +95,7 @@ describe('the panel', () => {
     screen.getByText(STOCKOUT.message);
   });
 
-  it('gives one clear notice when the server half is missing', () => {
+  it('gives one clear notice when the server extension is missing', () => {
     const doing = show({ phase: 'missing', list: null, status: null });
     screen.getByText('The jupyter_tpu server extension is not running.');
     fireEvent.click(screen.getByRole('button', { name: 'Try again' }));
@@ -137,12 +138,12 @@ describe('the panel', () => {
     show({
       list: list({ nodes: [node('a', { state: 'STOPPED' }), node('b', { state: 'PREEMPTED' })] })
     });
-    const acts = screen.getAllByRole('group').map(group =>
+    const actions = screen.getAllByRole('group').map(group =>
       within(group)
         .getAllByRole('button')
         .map(button => button.textContent)
     );
-    expect(acts).toEqual([['Start', 'Delete'], ['Delete']]);
+    expect(actions).toEqual([['Start', 'Delete'], ['Delete']]);
   });
 
   it('does not offer to start a spot node again', () => {

@@ -28,78 +28,78 @@ describe('FailureNotices', () => {
   });
 
   it('shows one notice for each node, which says the newest', () => {
-    notices.hear(null, event('a', 'The node is STOPPING.'));
-    notices.hear(null, event('b', 'The node is STOPPING.'));
-    notices.hear(null, event('a', 'The node is STOPPED.'));
+    notices.onEvent(null, event('a', 'The node is STOPPING.'));
+    notices.onEvent(null, event('b', 'The node is STOPPING.'));
+    notices.onEvent(null, event('a', 'The node is STOPPED.'));
 
     expect(shown().sort()).toEqual(['The node is STOPPED.', 'The node is STOPPING.']);
   });
 
   it('shows one notice for all kernels that ended with their node', () => {
     ['first', 'second', 'third'].forEach(kernel_id =>
-      notices.hear(null, event('a', STOPPED, { kernel_id }))
+      notices.onEvent(null, event('a', STOPPED, { kernel_id }))
     );
 
     expect(shown()).toEqual([STOPPED]);
   });
 
   it('shows a new notice after one was dismissed', () => {
-    notices.hear(null, event('a', 'first'));
+    notices.onEvent(null, event('a', 'first'));
     Notification.dismiss();
 
-    notices.hear(null, event('a', 'second'));
+    notices.onEvent(null, event('a', 'second'));
 
     expect(shown()).toEqual(['second']);
   });
 
   it('says nothing of kernels that start', () => {
-    notices.hear(null, event('a', 'It runs.', { phase: 'ready', error_code: '' }));
+    notices.onEvent(null, event('a', 'It runs.', { phase: 'ready', error_code: '' }));
 
     expect(shown()).toEqual([]);
   });
 
   it('withdraws a notice when the node is READY again', () => {
-    notices.see(list({ nodes: [node('a')] }));
-    notices.hear(null, event('a', STOPPED));
+    notices.onNodes(list({ nodes: [node('a')] }));
+    notices.onEvent(null, event('a', STOPPED));
     for (const state of ['READY', 'STOPPING', 'STOPPED', 'STARTING']) {
-      notices.see(list({ nodes: [node('a', { state })] }));
+      notices.onNodes(list({ nodes: [node('a', { state })] }));
       expect(shown()).toEqual([STOPPED]);
     }
 
-    notices.see(list({ nodes: [node('a')] }));
+    notices.onNodes(list({ nodes: [node('a')] }));
 
     expect(shown()).toEqual([]);
   });
 
   it('withdraws a notice when the node is gone, and not while nobody knows', () => {
-    notices.hear(null, event('a', STOPPED));
-    notices.see(list({ nodes: [node('a', { state: 'STOPPED' })] }));
-    notices.see(list({ error: STOCKOUT }));
-    notices.see(list({ unreachable: ['us-central1-a'] }));
-    notices.see(null);
+    notices.onEvent(null, event('a', STOPPED));
+    notices.onNodes(list({ nodes: [node('a', { state: 'STOPPED' })] }));
+    notices.onNodes(list({ error: STOCKOUT }));
+    notices.onNodes(list({ unreachable: ['us-central1-a'] }));
+    notices.onNodes(null);
     expect(shown()).toEqual([STOPPED]);
 
-    notices.see(list());
+    notices.onNodes(list());
 
     expect(shown()).toEqual([]);
   });
 
   it('keeps what it says of a node that was not there before', () => {
-    notices.see(list());
-    notices.hear(null, event('ghost', 'There is no node ghost.'));
-    notices.see(list());
+    notices.onNodes(list());
+    notices.onEvent(null, event('ghost', 'There is no node ghost.'));
+    notices.onNodes(list());
 
     expect(shown()).toEqual(['There is no node ghost.']);
   });
 
   it('withdraws a notice when its kernels run again', () => {
     const ready = { phase: 'ready', error_code: '' };
-    notices.hear(null, event('a', 'The kernel died.', { kernel_id: 'first' }));
-    notices.hear(null, event('a', 'The kernel died.', { kernel_id: 'second' }));
+    notices.onEvent(null, event('a', 'The kernel died.', { kernel_id: 'first' }));
+    notices.onEvent(null, event('a', 'The kernel died.', { kernel_id: 'second' }));
 
-    notices.hear(null, event('a', 'It runs.', { kernel_id: 'first', ...ready }));
+    notices.onEvent(null, event('a', 'It runs.', { kernel_id: 'first', ...ready }));
     expect(shown()).toEqual(['The kernel died.']);
-    notices.hear(null, event('a', 'It runs.', { kernel_id: 'second', ...ready }));
+    notices.onEvent(null, event('a', 'It runs.', { kernel_id: 'second', ...ready }));
 
     expect(shown()).toEqual([]);
   });

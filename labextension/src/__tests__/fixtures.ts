@@ -1,10 +1,12 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { IDatedList, IIntent, INode, IOffer, IOffers, IProblem } from '../tokens';
+import { IError, IIntent, INode, IOffer, IOffers } from '../api.generated';
+import { IDatedList } from '../tokens';
 
 export const trans = nullTranslator.load('jupyter_tpu');
 
-export const STOCKOUT: IProblem = {
+export const STOCKOUT: IError = {
   code: 'out_of_capacity',
+  status: 409,
   message: 'us-central1-a has no free v5litepod-8 now.',
   exists: 'Nothing was created.',
   hint: 'Try another zone.',
@@ -24,6 +26,7 @@ export function node(node_id: string, rest: Partial<INode> = {}): INode {
     accelerator: null,
     runtime_version: 'v2-alpha-tpuv5-lite',
     spot: false,
+    provisioning: rest.spot ? 'spot' : 'on-demand',
     create_time: '2026-11-21T09:00:00Z',
     workers: [],
     managed: true,
@@ -56,6 +59,7 @@ export function intent(node_id: string, rest: Partial<IIntent> = {}): IIntent {
 export function list(rest: Partial<IDatedList> = {}): IDatedList {
   return {
     as_of: 1000,
+    clock_ahead_s: 0,
     nodes: [],
     unreachable: [],
     notices: [],
@@ -77,6 +81,7 @@ export function offer(accelerator_type: string, rest: Partial<IOffer> = {}): IOf
     description: 'TPU v5e',
     usd_per_hour: 9.6,
     usd_per_hour_spot: null,
+    usd_per_hour_flex_start: null,
     price_as_of: '2025-06-01',
     price_source: 'the price page',
     runtime_versions: ['v2-alpha-tpuv5-lite', 'tpu-ubuntu2204-base'],

@@ -1,4 +1,5 @@
 import * as format from '../format';
+import * as units from '../messages/units';
 import { offer, trans } from './fixtures';
 
 describe('dollars', () => {
@@ -18,22 +19,22 @@ describe('ages', () => {
     [600, '10 min'],
     [7200, '2 h']
   ])('of %d seconds read %s', (seconds, text) => {
-    expect(format.formatAge(seconds, trans)).toBe(text);
+    expect(units.formatAge(seconds, trans)).toBe(text);
   });
 });
 
 describe('a price', () => {
   it('is told with its day and source', () => {
     const price = format.priceOf(offer('v5litepod-8'), 'on-demand');
-    expect(format.formatPrice(price, trans)).toBe('$9.60 per hour');
-    expect(format.formatPriceSource(price, trans)).toContain('2025-06-01');
-    expect(format.formatPriceSource(price, trans)).toContain('the price page');
+    expect(units.formatPrice(price, trans)).toBe('$9.60 per hour');
+    expect(units.formatPriceSource(price, trans)).toContain('2025-06-01');
+    expect(units.formatPriceSource(price, trans)).toContain('the price page');
   });
 
   it('that nobody knows is called unknown, not free', () => {
     const price = format.priceOf(offer('v5litepod-8'), 'spot');
     expect(price).toBeNull();
-    expect(format.formatPrice(price, trans)).toBe('Price per hour unknown');
+    expect(units.formatPrice(price, trans)).toBe('Price per hour unknown');
   });
 });
 

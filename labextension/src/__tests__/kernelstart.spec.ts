@@ -1,4 +1,4 @@
-import { concerns, INotebookSession, isOver, percentOf } from '../kernelstart';
+import { INotebookSession, isAbout, isOver, percentOf } from '../kernelstart';
 import { IKernelEvent } from '../tokens';
 
 const EVENT: IKernelEvent = {
@@ -25,23 +25,23 @@ function session(
 
 describe('an event of a starting kernel', () => {
   it('concerns the notebook that has the kernel', () => {
-    expect(concerns(EVENT, session({ id: 'k1', name: 'anything' }, ''))).toBe(true);
+    expect(isAbout(EVENT, session({ id: 'k1', name: 'anything' }, ''))).toBe(true);
   });
 
   it('concerns a notebook that waits for a kernel of this spec', () => {
-    expect(concerns(EVENT, session(null, 'Python 3 · v5litepod-8 · a'))).toBe(true);
+    expect(isAbout(EVENT, session(null, 'Python 3 · v5litepod-8 · a'))).toBe(true);
     const leaving = session({ id: 'k0', name: 'python3' }, 'Python 3 · v5litepod-8 · a');
-    expect(concerns(EVENT, leaving)).toBe(true);
+    expect(isAbout(EVENT, leaving)).toBe(true);
   });
 
   it('does not concern a notebook with another kernel of the same spec', () => {
     const other = session({ id: 'k2', name: 'tpu-a-us-central1-a' }, 'Python 3 · v5litepod-8 · a');
-    expect(concerns(EVENT, other)).toBe(false);
+    expect(isAbout(EVENT, other)).toBe(false);
   });
 
   it('does not concern other notebooks', () => {
-    expect(concerns(EVENT, session({ id: 'k3', name: 'python3' }, 'Python 3'))).toBe(false);
-    expect(concerns(EVENT, session(null, 'No Kernel'))).toBe(false);
+    expect(isAbout(EVENT, session({ id: 'k3', name: 'python3' }, 'Python 3'))).toBe(false);
+    expect(isAbout(EVENT, session(null, 'No Kernel'))).toBe(false);
   });
 
   it('is the last one when the kernel is ready', () => {

@@ -4,8 +4,9 @@ import { Event } from '@jupyterlab/services';
 import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
+import { ILink } from '../api.generated';
 import { KernelStatus } from '../kernelstatus';
-import { ILink, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
+import { ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { trans } from './fixtures';
 
 /** A session whose kernel is `k1`. */

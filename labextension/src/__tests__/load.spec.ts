@@ -1,14 +1,14 @@
 import { CommandRegistry } from '@lumino/commands';
 import { IDisposable } from '@lumino/disposable';
+import { IMetrics, IReleaseResult } from '../api.generated';
 import { LoadClient } from '../load/client';
 import { addLoadCommands } from '../load/commands';
-import { programsOf } from '../load/holders';
 import { LoadModel } from '../load/model';
-import { IFreed, IMetrics } from '../load/records';
+import { programsOf } from '../load/processes';
 import { extended, NO_SERIES, rangeOf, seriesOf, tail } from '../load/series';
 import { INodeLoad, LoadCommandIDs } from '../load/tokens';
 import { chipsOf, percentOf, totalsOf } from '../load/totals';
-import { formatGib } from '../load/words';
+import { formatGib } from '../load/values';
 import { formatAnswers, formatTotals, formatUnknown, formatUsed } from '../messages/load';
 import { TpuClient } from '../request';
 import { ITpuModel } from '../tokens';
@@ -149,7 +149,9 @@ describe('those who hold chips', () => {
     const own = sample({ holders: [holder({ pid: 1 }), holder({ pid: 2 })] });
     const other = sample({ holders: [holder({ pid: 1 })] });
     const programs = programsOf(metrics(worker(0, { sample: own }), worker(1, { sample: other })));
-    expect(programs.map(({ held }) => held.map(one => [one.worker_id, one.holder.pid]))).toEqual([
+    expect(
+      programs.map(({ processes }) => processes.map(one => [one.worker_id, one.holder.pid]))
+    ).toEqual([
       [
         [0, 1],
         [1, 1]
@@ -174,7 +176,7 @@ describe('the model of the load', () => {
   });
 
   afterEach(() => {
-    looks.forEach(look => look.dispose());
+    looks.forEach(subscribe => subscribe.dispose());
     document.querySelectorAll('.jp-Dialog').forEach(dialog => dialog.remove());
   });
 
@@ -195,13 +197,13 @@ describe('the model of the load', () => {
     });
   }
 
-  function look(): IDisposable {
-    looks.push(load.look(1));
+  function subscribe(): IDisposable {
+    looks.push(load.subscribe(1));
     return looks[looks.length - 1];
   }
 
   it('asks nothing until somebody looks at a panel that is shown', async () => {
-    const first = look();
+    const first = subscribe();
     model.isWatched = true;
     await until(() => load.part.dated !== null);
     first.dispose();
@@ -209,13 +211,13 @@ describe('the model of the load', () => {
     const asked = server.asked.length;
     model.isWatched = true; // nobody looks
     model.isWatched = false;
-    look(); // at a panel that is not shown
+    subscribe(); // at a panel that is not shown
     expect(server.asked.length).toBe(asked);
   });
 
   it('begins with the past and goes on with the present', async () => {
     model.isWatched = true;
-    look();
+    subscribe();
     await until(() => load.series.at.length === 2);
     answer({ ...metrics(worker(0)), as_of: NOW + 1 });
     await until(() => load.series.at.length === 3);
@@ -226,7 +228,7 @@ describe('the model of the load', () => {
 
   it('asks a large slice for less of the past', async () => {
     model.isWatched = true;
-    looks.push(load.look(64));
+    looks.push(load.subscribe(64));
     await until(() => load.part.dated !== null);
     expect(server.queries[0].get('points')).toBe('60');
   });
@@ -251,7 +253,7 @@ describe('the model of the load', () => {
       answer(metrics(worker(0, { sample: sample({ holders }) })));
     }
 
-    function answerFree(freed: IFreed): void {
+    function answerFree(freed: IReleaseResult): void {
       server.answers[`POST ${ROUTE}/release`] = () => reply(freed);
     }
 
@@ -270,9 +272,9 @@ describe('the model of the load', () => {
       }
     }
 
-    function free(): Promise<unknown> {
-      const held = [{ worker_id: 0, pid: 4242 }];
-      return commands.execute(LoadCommandIDs.free, { ...KEY, held });
+    function release(): Promise<unknown> {
+      const processes = [{ worker_id: 0, pid: 4242 }];
+      return commands.execute(LoadCommandIDs.release, { ...KEY, processes });
     }
 
     function sent(): unknown[] {
@@ -282,8 +284,8 @@ describe('the model of the load', () => {
     it('says what ends and what stays, and frees', async () => {
       heldBy(holder({ notebook: 'train.ipynb', kernel_id: 'k' }));
       answerFree({ freed: [holder()], left: [], message: 'Freed: pid 4242.' });
-      const done = free();
-      expect(load.isFreeing).toBe(false);
+      const done = release();
+      expect(load.isReleasing).toBe(false);
       const question = await click('Release');
       expect(question).toContain('train.ipynb');
       expect(question).toContain('worker 0, pid 4242');
@@ -296,14 +298,14 @@ describe('the model of the load', () => {
       heldBy(
         holder({ notebook: 'a.ipynb', kernel_id: 'k', command: 'python b.py', is_kernel: false })
       );
-      const done = free();
+      const done = release();
       expect(await click('Cancel')).toContain('python b.py, started by a.ipynb');
       expect(await done).toBeNull();
     });
 
     it('does nothing when the user thinks better of it', async () => {
       heldBy(holder());
-      const done = free();
+      const done = release();
       await click('Cancel');
       expect(await done).toBeNull();
       expect(sent()).toEqual([]);
@@ -312,7 +314,7 @@ describe('the model of the load', () => {
     it("asks twice before it ends another user's process", async () => {
       heldBy(holder({ user: 'alice', is_own_user: false }));
       answerFree({ freed: [], left: [], message: '' });
-      const done = free();
+      const done = release();
       expect(await click('Continue…')).toContain('It belongs to alice, not to you.');
       expect(sent()).toEqual([]);
       expect(await click('End the process')).toContain('Nobody asks alice.');
@@ -323,7 +325,7 @@ describe('the model of the load', () => {
     it('says who still uses the chips', async () => {
       heldBy(holder());
       answerFree({ freed: [], left: [holder()], message: '' });
-      const done = free();
+      const done = release();
       await Promise.all([
         click('Release'),
         expect(done).rejects.toThrow('Still used by python train.py (4242).')
@@ -332,7 +334,7 @@ describe('the model of the load', () => {
 
     it('does not ask about what uses the chips no more', async () => {
       heldBy();
-      await expect(free()).rejects.toThrow('The process no longer uses the chips.');
+      await expect(release()).rejects.toThrow('The process no longer uses the chips.');
     });
   });
 });

@@ -1,4 +1,11 @@
-import { ICore, IHistory, IHolder, IMetrics, ISample, IWorkerLoad } from '../load/records';
+import {
+  ICore,
+  IMetrics,
+  ISample,
+  ISampleHistory,
+  ITpuProcess,
+  IWorkerMetrics
+} from '../api.generated';
 
 export const GIB = 1024 ** 3;
 export const NOW = 1_790_000_000;
@@ -17,7 +24,7 @@ export function core(number: number, rest: Partial<ICore> = {}): ICore {
   };
 }
 
-export function holder(rest: Partial<IHolder> = {}): IHolder {
+export function holder(rest: Partial<ITpuProcess> = {}): ITpuProcess {
   return {
     pid: 4242,
     user: 'me',
@@ -64,22 +71,24 @@ export function v3Sample(): ISample {
   });
 }
 
-export function worker(worker_id: number, rest: Partial<IWorkerLoad> = {}): IWorkerLoad {
+export function worker(worker_id: number, rest: Partial<IWorkerMetrics> = {}): IWorkerMetrics {
   return {
     worker_id,
     hostname: `t1v-n-0-w-${worker_id}`,
     as_of: NOW,
+    clock_ahead_s: 0,
     error: null,
     sample: sample(),
+    history: null,
     ...rest
   };
 }
 
-export function metrics(...workers: IWorkerLoad[]): IMetrics {
+export function metrics(...workers: IWorkerMetrics[]): IMetrics {
   return { as_of: NOW, is_complete: true, accelerator_type: 'v5litepod-4', workers };
 }
 
-export function history(at: readonly number[], rest: Partial<IHistory> = {}): IHistory {
+export function history(at: readonly number[], rest: Partial<ISampleHistory> = {}): ISampleHistory {
   const column = (value: number | null): (number | null)[] => at.map(() => value);
   return {
     at,

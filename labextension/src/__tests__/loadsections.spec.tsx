@@ -1,11 +1,12 @@
 import { Signal } from '@lumino/signaling';
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
-import { loadFace } from '../load/faces';
+import React from 'react';
+import { IMetrics } from '../api.generated';
 import { IPast } from '../load/plot';
-import { IMetrics } from '../load/records';
+import { loadRenderer } from '../load/renderer';
 import { ISeries, NO_SERIES } from '../load/series';
 import { ILoadModel, INodeLoad } from '../load/tokens';
-import { ILoadActs } from '../load/view/holders';
+import { ILoadActions } from '../load/view/processes';
 import { IPart } from '../money/tokens';
 import { TpuRequestError } from '../request';
 import { IProblem } from '../tokens';
@@ -34,10 +35,10 @@ class Load {
   looks = 0;
   part: IPart<IMetrics> = { dated: null, problem: null };
   series: ISeries = NO_SERIES;
-  isFreeing = false;
+  isReleasing = false;
   readonly changed = new Signal<this, void>(this);
 
-  look(): { isDisposed: boolean; dispose: () => void } {
+  subscribe(): { isDisposed: boolean; dispose: () => void } {
     this.looks += 1;
     return { isDisposed: false, dispose: () => (this.looks -= 1) };
   }
@@ -51,23 +52,23 @@ class Load {
 
 interface IShown {
   load: Load;
-  acts: jest.Mocked<ILoadActs>;
+  actions: jest.Mocked<ILoadActions>;
   /** What was drawn by the chart. */
   drawn: ISeries[];
 }
 
 function show(rest: Parameters<typeof node>[1] = {}): IShown {
   const load = new Load();
-  const acts = { onFree: jest.fn().mockResolvedValue('The chips are free.') };
+  const actions = { onRelease: jest.fn().mockResolvedValue('The chips are free.') };
   const drawn: ISeries[] = [];
   const plot = {
     show: ({ series }: IPast) => void drawn.push(series),
     dispose: () => undefined
   };
   const model = { of: () => load as unknown as INodeLoad } as unknown as ILoadModel;
-  const face = loadFace(model, acts, () => Promise.resolve(plot), trans);
+  const face = loadRenderer(model, actions, () => Promise.resolve(plot), trans);
   render(<div>{face(node('my-node', rest))}</div>);
-  return { load, acts, drawn };
+  return { load, actions, drawn };
 }
 
 /** Open the section and let it show something. */
@@ -254,14 +255,14 @@ describe('which processes use the chips', () => {
 
   it('is one where the same program runs on all workers, and freed on all of them', async () => {
     const each = sample({ holders: [holder()] });
-    const { acts } = await shown(
+    const { actions } = await shown(
       metrics(worker(0, { sample: each }), worker(1, { sample: each }), worker(2))
     );
     screen.getByText(/^on 2 workers · me/);
     await click('Release the chips used by python train.py');
-    const [key, held] = acts.onFree.mock.calls[0];
+    const [key, processes] = actions.onRelease.mock.calls[0];
     expect(key.node_id).toBe('my-node');
-    expect(held.map(({ worker_id }) => worker_id)).toEqual([0, 1]);
+    expect(processes.map(({ worker_id }) => worker_id)).toEqual([0, 1]);
   });
 
   it('says what became of it', async () => {
@@ -271,18 +272,20 @@ describe('which processes use the chips', () => {
   });
 
   it('says that it is being freed only once that is agreed on', async () => {
-    const { load, acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    acts.onFree.mockReturnValue(new Promise(() => undefined));
+    const { load, actions } = await shown(
+      metrics(worker(0, { sample: sample({ holders: [own] }) }))
+    );
+    actions.onRelease.mockReturnValue(new Promise(() => undefined));
     await click('Release the chips used by work/train.ipynb');
     expect(screen.queryByText('Releasing the chips…')).toBeNull();
-    load.isFreeing = true;
+    load.isReleasing = true;
     load.tell(metrics(worker(0, { sample: sample({ holders: [own] }) })));
     screen.getByText('Releasing the chips…');
   });
 
   it('says why it was not freed', async () => {
-    const { acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    acts.onFree.mockRejectedValue(new TpuRequestError(STOCKOUT));
+    const { actions } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    actions.onRelease.mockRejectedValue(new TpuRequestError(STOCKOUT));
     await click('Release the chips used by work/train.ipynb');
     within(screen.getByRole('alert')).getByText(STOCKOUT.message);
   });

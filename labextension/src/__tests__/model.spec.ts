@@ -115,7 +115,7 @@ describe('the model', () => {
     expect(model.problem).toEqual(STOCKOUT);
   });
 
-  it('notices that the server half is missing', async () => {
+  it('notices that the server extension is missing', async () => {
     delete server.answers['GET status'];
     model.start();
     await until(() => model.phase === 'missing');

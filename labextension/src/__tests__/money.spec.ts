@@ -2,10 +2,7 @@ import { fireEvent, screen } from '@testing-library/react';
 import { Event as ServerEvent } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
-import { autostopCountdown, autostopSummary } from '../messages/autostop';
-import { totalCost } from '../messages/cleanup';
-import { formatRate, formatSum } from '../messages/spend';
-import { formatDuration } from '../messages/units';
+import { nextToStop } from '../autostop/rules';
 import {
   candidatesFor,
   nowTerms,
@@ -14,16 +11,22 @@ import {
   searchTerms,
   WAY_DRAFT,
   wayOf
-} from '../money/choice/getting';
+} from '../create/draft';
+import { autostopCountdown, autostopSummary } from '../messages/autostop';
+import { totalCost } from '../messages/cleanup';
+import { formatRate, formatSum } from '../messages/spend';
+import { formatDuration } from '../messages/units';
 import { MoneyClient } from '../money/client';
 import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
 import { MoneyCommandIDs } from '../money/tokens';
-import { formatDetail, isBilled, limitsThatMatter, nearestEnd, textOf } from '../money/words';
+import { errorText, formatDetail } from '../problemtext';
+import { relevantLimits } from '../quota/limits';
 import { TpuClient } from '../request';
+import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
-import { brake, item, limit, NODE, spend } from './moneyfixtures';
+import { autostop, item, limit, NODE, spend } from './moneyfixtures';
 import { reply, Server } from './server';
 
 const MINUTE_MS = 60_000;
@@ -59,7 +62,7 @@ function asked(): string[] {
 beforeEach(() => {
   server = new Server();
   server.answers['GET spend'] = () => reply(spend());
-  server.answers['GET autostop'] = () => reply({ as_of: 1, nodes: [brake()] });
+  server.answers['GET autostop'] = () => reply({ as_of: 1, nodes: [autostop()] });
   server.answers['GET recovery'] = () => reply({ choices: [] });
   server.answers['GET searches'] = () => reply({ searches: [] });
   events = new Signal<ServerEvent.IManager, ServerEvent.Emission>({} as ServerEvent.IManager);
@@ -80,7 +83,7 @@ describe('the model of money', () => {
 
   it('asks only for what the status bar shows while nobody looks', async () => {
     model.start();
-    await until(() => model.parts.brakes.dated !== null && model.parts.spend.dated !== null);
+    await until(() => model.parts.autostops.dated !== null && model.parts.spend.dated !== null);
     expect(asked().sort()).toEqual(['GET autostop', 'GET spend']);
   });
 
@@ -101,13 +104,13 @@ describe('the model of money', () => {
 
   it('keeps what it knew of a part that is not answered, and all other parts', async () => {
     model.isWatched = true;
-    await until(() => model.parts.spend.dated !== null && model.parts.brakes.dated !== null);
+    await until(() => model.parts.spend.dated !== null && model.parts.autostops.dated !== null);
     server.answers['GET spend'] = () => reply({ error: STOCKOUT }, 503);
     await model.refresh();
     await until(() => model.parts.spend.problem !== null);
     expect(model.parts.spend.problem).toEqual(STOCKOUT);
     expect(model.parts.spend.dated?.data.usd_per_hour).toBe(9.6);
-    expect(model.parts.brakes.problem).toBeNull();
+    expect(model.parts.autostops.problem).toBeNull();
   });
 
   it('knows that an older server has no such route', async () => {
@@ -173,7 +176,7 @@ describe('the commands of money', () => {
   });
 
   it('keep a node, and ask again', async () => {
-    server.answers['POST nodes/us-central1-a/my-node/extend'] = () => reply(brake());
+    server.answers['POST nodes/us-central1-a/my-node/extend'] = () => reply(autostop());
     const key = { zone: 'us-central1-a', node_id: 'my-node' };
     await commands.execute(MoneyCommandIDs.keep, { ...key, for_s: 3600 });
     expect(server.asked[0].body).toEqual({ for_s: 3600 });
@@ -193,8 +196,8 @@ describe('the commands of money', () => {
   });
 
   it.each([
-    [MoneyCommandIDs.sweep, { names: [NODE] }],
-    [MoneyCommandIDs.panic, {}],
+    [MoneyCommandIDs.cleanup, { names: [NODE] }],
+    [MoneyCommandIDs.stopAll, {}],
     [MoneyCommandIDs.removeQueued, { zone: 'us-central1-a', queued_id: 'q' }]
   ])('%s asks first', async (id, args) => {
     const answer = commands.execute(id, args);
@@ -206,7 +209,7 @@ describe('the commands of money', () => {
   it('delete what was agreed to', async () => {
     server.answers['POST cleanup'] = () =>
       reply({ results: [{ name: NODE, ok: true, error: null }] });
-    const answer = commands.execute(MoneyCommandIDs.sweep, { names: [NODE] });
+    const answer = commands.execute(MoneyCommandIDs.cleanup, { names: [NODE] });
     fireEvent.click(await screen.findByText('Delete'));
     expect(await answer).toEqual({ results: [{ name: NODE, ok: true, error: null }] });
     expect(server.asked[0].body).toEqual({ names: [NODE] });
@@ -238,10 +241,10 @@ describe('words about money', () => {
   });
 
   it('say when and how a node ends', () => {
-    expect(autostopSummary(brake(), 1000, trans)).toBe('Auto-delete in 42 min · idle');
-    expect(autostopSummary(brake({ ends_at: null }), 1000, trans)).toBe('No auto-stop set');
-    const soon = brake({ node_id: 'soon', ends_at: 1001 });
-    expect(nearestEnd([brake({ ends_at: null }), brake(), soon])?.node_id).toBe('soon');
+    expect(autostopSummary(autostop(), 1000, trans)).toBe('Auto-delete in 42 min · idle');
+    expect(autostopSummary(autostop({ ends_at: null }), 1000, trans)).toBe('No auto-stop set');
+    const soon = autostop({ node_id: 'soon', ends_at: 1001 });
+    expect(nextToStop([autostop({ ends_at: null }), autostop(), soon])?.node_id).toBe('soon');
   });
 
   it('show limits that something counts against, and those with room where a node is looked for', () => {
@@ -250,14 +253,14 @@ describe('words about money', () => {
     const nothing = limit({ used: 0, limit: 0, location: 'us-east1-d' });
     const elsewhere = limit({ used: 0, location: 'us-west4-a' });
     const all = [limit(), zone, region, nothing, elsewhere];
-    expect(limitsThatMatter(all, '')).toEqual([limit()]);
-    expect(limitsThatMatter(all, 'us-east1-d')).toEqual([limit(), zone, region]);
+    expect(relevantLimits(all, '')).toEqual([limit()]);
+    expect(relevantLimits(all, 'us-east1-d')).toEqual([limit(), zone, region]);
   });
 
   it('count the end of a node down, with a reason that has a time', () => {
     const soon = { idle_s: 3300, action: 'stop', ends_at: 1252 } as const;
     const said = (rest: object): string =>
-      autostopCountdown(brake({ ...soon, ...rest }), 1000, 990, trans);
+      autostopCountdown(autostop({ ...soon, ...rest }), 1000, 990, trans);
     expect(said({})).toBe('Auto-stop in 4:12 · idle for 55 min');
     expect(said({ ends_at: 1000 })).toBe('Stopping now · idle for 55 min');
     expect(said({ ends_why: 'session', session_s: 43_200, action: 'delete' })).toBe(
@@ -267,7 +270,7 @@ describe('words about money', () => {
   });
 
   it('read errors of any shape', () => {
-    expect(['no', { message: 'no' }, null, 5, { message: 5 }].map(textOf)).toEqual([
+    expect(['no', { message: 'no' }, null, 5, { message: 5 }].map(errorText)).toEqual([
       ...['no', 'no', '', '', '']
     ]);
     expect(formatDetail({ a: 'x', b: 2, c: null })).toBe('a: x\nb: 2');

@@ -1,20 +1,28 @@
-import { IBrake, IBudget, IQuotaLimit, ISearch, ISpend, ISweepItem } from '../money/records';
-import { IGrant } from '../money/grantrecords';
+import {
+  IBudget,
+  ICleanupItem,
+  IGrant,
+  INodeAutostop,
+  IQuotaLimit,
+  ISearch,
+  ISpend
+} from '../api.generated';
 import { IPart } from '../money/tokens';
 import { IProblem } from '../tokens';
 
 export const NODE = 'projects/demo-project/locations/us-central1-a/nodes/my-node';
 
-const SUM = { usd: 1.5, ready_s: 3600 };
+const SUM = { usd: 1.5, known_usd: 1.5, ready_s: 3600 };
 
 export function spend(rest: Partial<ISpend> = {}): ISpend {
   return {
     as_of: null,
+    currency: 'USD',
     usd_per_hour: 9.6,
     nodes: [],
     unpriced: [],
     is_complete: true,
-    total: { usd: 40, ready_s: 36_000 },
+    total: { usd: 40, known_usd: 40, ready_s: 36_000 },
     today: SUM,
     week: SUM,
     month: SUM,
@@ -44,7 +52,7 @@ export function budget(rest: Partial<IBudget> = {}): IBudget {
   };
 }
 
-export function brake(rest: Partial<IBrake> = {}): IBrake {
+export function autostop(rest: Partial<INodeAutostop> = {}): INodeAutostop {
   return {
     name: NODE,
     zone: 'us-central1-a',
@@ -65,6 +73,7 @@ export function brake(rest: Partial<IBrake> = {}): IBrake {
     ends_why: 'idle',
     is_warning: false,
     idle_s: 1080,
+    idle_limit_s: 3600,
     reminder: null,
     kept_until: null,
     kept_while_busy: false,
@@ -73,13 +82,14 @@ export function brake(rest: Partial<IBrake> = {}): IBrake {
   };
 }
 
-export function item(rest: Partial<ISweepItem> = {}): ISweepItem {
+export function item(rest: Partial<ICleanupItem> = {}): ICleanupItem {
   return {
     kind: 'node',
     name: NODE,
     node_id: 'my-node',
     zone: 'us-central1-a',
     state: 'READY',
+    accelerator_type: '',
     usd_per_hour: 9.6,
     is_billed: true,
     holds_quota: true,
@@ -99,6 +109,7 @@ export function limit(rest: Partial<IQuotaLimit> = {}): IQuotaLimit {
     scope: 'zone',
     location: 'us-central1-a',
     limit: 16,
+    is_unlimited: false,
     used: 8,
     free: 8,
     users: [],
@@ -114,7 +125,12 @@ export function grant(rest: Partial<IGrant> = {}): IGrant {
     ends_on: '2026-12-01',
     days_left: 9,
     is_over: false,
-    rows: [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a', used: 8, free: 56 }],
+    rows: [
+      {
+        ...{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a', device: null },
+        ...{ used: 8, free: 56 }
+      }
+    ],
     usd: null,
     usd_used: null,
     usd_left: null,
@@ -134,6 +150,7 @@ export function search(rest: Partial<ISearch> = {}): ISearch {
         zone: 'us-central1-a',
         accelerator_type: 'v5litepod-8',
         spot: true,
+        provisioning: 'spot',
         outcome: 'stockout',
         message: 'No capacity.',
         raw: 'code: 8 There is no more capacity',

@@ -1,15 +1,16 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
-import { facesOf } from '../money/faces';
-import { IParsedMail } from '../money/grantrecords';
-import { IMoneyActs } from '../money/sections/section';
-import { Item } from '../money/statusitem';
+import React from 'react';
+import { IGrantMail } from '../api.generated';
+import { moneyRenderers } from '../money/renderers';
+import { IMoneyActions } from '../money/section';
 import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
 import { TpuRequestError } from '../request';
+import { Item } from '../spend/statusitem';
 import { node, STOCKOUT, trans } from './fixtures';
 import {
   answered,
-  brake,
+  autostop,
   budget,
   grant,
   item,
@@ -28,26 +29,26 @@ const NOTHING: IPart<never> = { dated: null, problem: null };
 
 const PARTS: IParts = {
   spend: NOTHING,
-  brakes: NOTHING,
+  autostops: NOTHING,
   recovery: NOTHING,
   searches: NOTHING,
   grants: NOTHING,
   quota: NOTHING,
   queue: NOTHING,
-  sweep: NOTHING,
+  cleanup: NOTHING,
   audit: NOTHING
 };
 
 const WHOLE = { as_of: null, is_complete: true, unreachable: [] };
 const PARTIAL = { as_of: null, is_complete: false, unreachable: ['us-east1-d'] };
 
-function acts(): jest.Mocked<IMoneyActs> {
+function actions(): jest.Mocked<IMoneyActions> {
   const done = (): jest.Mock => jest.fn().mockResolvedValue(undefined);
   return {
     onToggle: jest.fn(),
-    onKeep: done(),
+    onKeepRunning: done(),
     onEnd: done(),
-    onSetBrakes: done(),
+    onSetAutostop: done(),
     onSetRecovery: done(),
     onSetBudget: done(),
     onRemoveBudget: done(),
@@ -56,8 +57,8 @@ function acts(): jest.Mocked<IMoneyActs> {
     onRemoveGrant: done(),
     onCancelSearch: done(),
     onRemoveQueued: done(),
-    onSweep: jest.fn().mockResolvedValue(null),
-    onPanic: jest.fn().mockResolvedValue(null)
+    onCleanUp: jest.fn().mockResolvedValue(null),
+    onStopAll: jest.fn().mockResolvedValue(null)
   };
 }
 
@@ -79,15 +80,15 @@ function modelOf(parts: Partial<IParts>, open: readonly SectionName[]): IMoneyMo
   } as unknown as IMoneyModel;
 }
 
-function show(parts: Partial<IParts>, ...open: SectionName[]): jest.Mocked<IMoneyActs> {
-  const doing = acts();
-  render(facesOf(modelOf(parts, open), doing, GETTING, trans).sections());
+function show(parts: Partial<IParts>, ...open: SectionName[]): jest.Mocked<IMoneyActions> {
+  const doing = actions();
+  render(moneyRenderers(modelOf(parts, open), doing, GETTING, trans).sections());
   return doing;
 }
 
-function showRow(parts: Partial<IParts>): jest.Mocked<IMoneyActs> {
-  const doing = acts();
-  render(facesOf(modelOf(parts, []), doing, GETTING, trans).timeLeft(node('my-node')));
+function showRow(parts: Partial<IParts>): jest.Mocked<IMoneyActions> {
+  const doing = actions();
+  render(moneyRenderers(modelOf(parts, []), doing, GETTING, trans).autostopRow(node('my-node')));
   return doing;
 }
 
@@ -134,13 +135,13 @@ describe('the sections', () => {
       {
         spend: answered(spend({ unpriced: [HOSTILE], budgets: [budget({ name: HOSTILE })] })),
         grants: answered({ grants: [grant({ name: HOSTILE, error: HOSTILE })] }),
-        sweep: answered({ ...WHOLE, items: [item({ node_id: HOSTILE, description: HOSTILE })] }),
+        cleanup: answered({ ...WHOLE, items: [item({ node_id: HOSTILE, description: HOSTILE })] }),
         searches: answered({ searches: [search({ node_id: HOSTILE, message: HOSTILE })] }),
         audit: answered({
           entries: [{ at: 1, action: HOSTILE, subject: HOSTILE, reason: HOSTILE, detail: {} }]
         })
       },
-      ...(['spend', 'grants', 'sweep', 'getting', 'audit'] as const)
+      ...(['spend', 'grants', 'cleanup', 'capacity', 'audit'] as const)
     );
     expect(screen.getAllByText(HOSTILE).length).toBeGreaterThan(4);
     expect(document.querySelector('img')).toBeNull();
@@ -237,7 +238,7 @@ describe('the section of spend', () => {
 
 describe('the time left of a node', () => {
   it('is said with its reason, its sources and their ages', () => {
-    showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
     screen.getByText('Auto-delete in 42 min · idle');
     screen.getByText('nothing has executed for 18 min');
     screen.getByText('18 min ago');
@@ -247,41 +248,41 @@ describe('the time left of a node', () => {
 
   it('warns, and is kept by a click', async () => {
     const doing = showRow({
-      brakes: answered({ as_of: null, nodes: [brake({ is_warning: true })] })
+      autostops: answered({ as_of: null, nodes: [autostop({ is_warning: true })] })
     });
     screen.getByRole('alert');
     await click('Keep my-node running 1 h');
-    expect(doing.onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
+    expect(doing.onKeepRunning.mock.calls[0][1]).toEqual({ for_s: 3600 });
   });
 
   it('is kept until the running cell ends, and that is taken back', async () => {
     const sources = [{ source: 'execution', state: 'active', age_s: 0, detail: '' }] as const;
-    const first = showRow({ brakes: answered({ as_of: null, nodes: [brake({ sources })] }) });
+    const first = showRow({ autostops: answered({ as_of: null, nodes: [autostop({ sources })] }) });
     await click('Keep my-node running until this cell ends');
-    expect(first.onKeep.mock.calls[0][1]).toEqual({ while_busy: true });
+    expect(first.onKeepRunning.mock.calls[0][1]).toEqual({ while_busy: true });
     cleanup();
-    const kept = brake({ sources, kept_while_busy: true });
-    const then = showRow({ brakes: answered({ as_of: null, nodes: [kept] }) });
+    const kept = autostop({ sources, kept_while_busy: true });
+    const then = showRow({ autostops: answered({ as_of: null, nodes: [kept] }) });
     screen.getByText('Kept running until the current cell ends');
     await click('Cancel “keep running” for my-node');
-    expect(then.onKeep.mock.calls[0][1]).toEqual({});
+    expect(then.onKeepRunning.mock.calls[0][1]).toEqual({});
   });
 
   it('is kept until a time of the day', async () => {
-    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    const doing = showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
     await click('Keep my-node running until a time');
     fill('Keep running until', '');
     await click('Keep');
-    expect(doing.onKeep).not.toHaveBeenCalled();
+    expect(doing.onKeepRunning).not.toHaveBeenCalled();
     fill('Keep running until', '18:00');
     await click('Keep');
-    const { until = 0 } = doing.onKeep.mock.calls[0][1];
+    const { until = 0 } = doing.onKeepRunning.mock.calls[0][1];
     expect(until % 60).toBe(0);
     expect(screen.queryByRole('form', { name: /until/ })).toBeNull();
   });
 
   it('leaves the question for a time by Escape, with the focus where it was', async () => {
-    showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
     await click('Keep my-node running until a time');
     expect(document.activeElement).toBe(screen.getByLabelText('Keep running until'));
     fireEvent.keyDown(screen.getByLabelText('Keep running until'), { key: 'Escape' });
@@ -291,36 +292,38 @@ describe('the time left of a node', () => {
 
   it('reminds of a node that is billed though nobody acts', async () => {
     const reminder = { days: 1, text: 'my-node has been billed for 26 h. It has cost $249.60.' };
-    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake({ reminder })] }) });
+    const doing = showRow({
+      autostops: answered({ as_of: null, nodes: [autostop({ reminder })] })
+    });
     screen.getByText(reminder.text);
     await click('Keep my-node running');
-    expect(doing.onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
+    expect(doing.onKeepRunning.mock.calls[0][1]).toEqual({ for_s: 3600 });
     await click('Delete my-node');
     expect(doing.onEnd.mock.calls[0][1]).toBe('delete');
   });
 
   it('says that a guard cannot end the node', () => {
     const guard = { state: 'cannot', detail: 'The scope is missing.' } as const;
-    showRow({ brakes: answered({ as_of: null, nodes: [brake({ guard })] }) });
+    showRow({ autostops: answered({ as_of: null, nodes: [autostop({ guard })] }) });
     screen.getByText(
       "Auto-stop needs this Jupyter server: the node can't stop itself. The scope is missing."
     );
   });
 
   it('is changed', async () => {
-    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    const doing = showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
     await click('Change auto-stop of my-node');
     fill('Idle timeout (minutes)', '30');
     fill('Treat a running cell as idle after (hours)', '3');
     fill('Maximum session length (hours)', '12');
     await click('Set');
-    expect(doing.onSetBrakes.mock.calls[0][1]).toEqual({
+    expect(doing.onSetAutostop.mock.calls[0][1]).toEqual({
       ...{ idle_after_s: 1800, unattended_after_s: 10_800, session_s: 43_200, action: 'delete' }
     });
   });
 
   it('is nothing where no brake is known', () => {
-    showRow({ brakes: unanswered(STOCKOUT) });
+    showRow({ autostops: unanswered(STOCKOUT) });
     expect(document.body.textContent).toBe('');
   });
 });
@@ -367,7 +370,7 @@ describe('the form of a grant', () => {
 
   it('keeps what is typed while a mail is read', async () => {
     const doing = show({ grants: answered({ grants: [] }) }, 'grants');
-    let answer: (parsed: IParsedMail) => void = () => undefined;
+    let answer: (parsed: IGrantMail) => void = () => undefined;
     doing.onParseGrant.mockReturnValue(new Promise(resolve => (answer = resolve)));
     await click('Add a grant or credit…');
     fill('Text of the email', '64 spot v5e');
@@ -406,13 +409,13 @@ describe('the section of quota', () => {
     screen.getByText('Incomplete: no answer from us-east1-d.');
     screen.getByText('leftover');
     await click('Delete my-node to free its quota');
-    expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
+    expect(doing.onCleanUp).toHaveBeenCalledWith([NODE]);
   });
 });
 
 describe('the section of searches and the queue', () => {
   it('shows each try with its raw refusal, and cancels', async () => {
-    const doing = show({ searches: answered({ searches: [search()] }) }, 'getting');
+    const doing = show({ searches: answered({ searches: [search()] }) }, 'capacity');
     screen.getByText('1 search running');
     screen.getByText('no capacity');
     screen.getByText('code: 8 There is no more capacity');
@@ -426,7 +429,7 @@ describe('the section of searches and the queue', () => {
       ...{ state_since: 400, accelerator_type: 'v5litepod-8', spot: false, node_ids: [] },
       ...{ valid_until: null, error: { message: 'No.' }, holds_quota: true, is_husk: true }
     };
-    const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'getting');
+    const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'capacity');
     screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover: only uses quota');
     screen.getByText('No.');
     await click('Remove the queued resource my-queued');
@@ -437,39 +440,39 @@ describe('the section of searches and the queue', () => {
 describe('the section of the sweep', () => {
   it('deletes what is marked, and says what was not', async () => {
     const doing = show(
-      { sweep: answered({ ...WHOLE, items: [item(), item({ name: 'b' })] }) },
-      'sweep'
+      { cleanup: answered({ ...WHOLE, items: [item(), item({ name: 'b' })] }) },
+      'cleanup'
     );
-    doing.onSweep.mockResolvedValue({ results: [{ name: NODE, ok: false, error: 'Refused.' }] });
+    doing.onCleanUp.mockResolvedValue({ results: [{ name: NODE, ok: false, error: 'Refused.' }] });
     fireEvent.click(screen.getAllByRole('checkbox')[0]);
     await click('Delete 1 selected…');
-    expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
+    expect(doing.onCleanUp).toHaveBeenCalledWith([NODE]);
     screen.getByText('my-node: Refused.');
   });
 
   it('does not offer all of a partial list', () => {
-    show({ sweep: answered({ ...PARTIAL, items: [item()] }) }, 'sweep');
+    show({ cleanup: answered({ ...PARTIAL, items: [item()] }) }, 'cleanup');
     screen.getByText('Incomplete: no answer from us-east1-d.');
     expect(screen.queryByRole('button', { name: 'Select all' })).toBeNull();
   });
 
   it('does not call a partial list empty', () => {
-    show({ sweep: answered({ ...PARTIAL, items: [] }) }, 'sweep');
+    show({ cleanup: answered({ ...PARTIAL, items: [] }) }, 'cleanup');
     screen.getByText('Nothing found in the zones that answered.');
   });
 
   it('stops all spending even where the list is not known', async () => {
-    const doing = show({ sweep: unanswered(STOCKOUT) }, 'sweep');
+    const doing = show({ cleanup: unanswered(STOCKOUT) }, 'cleanup');
     await click('Stop everything…');
-    expect(doing.onPanic).toHaveBeenCalled();
+    expect(doing.onStopAll).toHaveBeenCalled();
   });
 });
 
 describe('the item of the status bar', () => {
   it('names the rate and the node that ends first, and opens the panel', async () => {
-    const nodes = [brake(), brake({ node_id: 'later', ends_at: 9000 })];
+    const nodes = [autostop(), autostop({ node_id: 'later', ends_at: 9000 })];
     const open = jest.fn();
-    const model = modelOf({ brakes: answered({ as_of: null, nodes }) }, []);
+    const model = modelOf({ autostops: answered({ as_of: null, nodes }) }, []);
     render(<Item spend={spend()} model={model} trans={trans} onOpen={open} />);
     await click('TPU $9.60/h · my-node ends in 42 min');
     expect(open).toHaveBeenCalled();

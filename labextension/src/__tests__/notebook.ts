@@ -145,7 +145,7 @@ export class TestSource implements IRecordSource {
   /** What happens between the question and the answer. */
   meanwhile: () => void | Promise<void> = () => undefined;
 
-  keeps(): boolean {
+  hasRecord(): boolean {
     return this.isOurs;
   }
 

@@ -5,9 +5,9 @@ import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 import React from 'react';
 import { Displays } from '../restore/displays';
-import { Elsewhere } from '../restore/elsewhere';
 import { Notice } from '../restore/notice';
 import { Run } from '../restore/run';
+import { UnplacedOutputs } from '../restore/unplaced';
 import { trans } from './fixtures';
 import { request, text } from './records';
 
@@ -16,7 +16,7 @@ afterEach(cleanup);
 const HOSTILE = '<img src=x onerror="window.pwned = true">';
 
 describe('the notice of restored outputs', () => {
-  const nothing = { cells: 0, homeless: 0, shortened: 0, problem: '', trans, onShow: jest.fn() };
+  const nothing = { cells: 0, unplaced: 0, shortened: 0, problem: '', trans, onShow: jest.fn() };
 
   it('is empty when nothing was restored', () => {
     const { container } = render(<Notice {...nothing} />);
@@ -34,7 +34,7 @@ describe('the notice of restored outputs', () => {
 
   it('offers outputs that are not in the notebook', () => {
     const onShow = jest.fn();
-    render(<Notice {...nothing} homeless={2} shortened={1} onShow={onShow} />);
+    render(<Notice {...nothing} unplaced={2} shortened={1} onShow={onShow} />);
     fireEvent.click(screen.getByRole('button'));
     expect(screen.getByRole('button').textContent).toBe(
       '2 outputs without a cell · 1 output shortened'
@@ -51,7 +51,7 @@ describe('the notice of restored outputs', () => {
 
 describe('the list of outputs that are not in the notebook', () => {
   const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
-  const acts = {
+  const actions = {
     onCopy: jest.fn(),
     onAdd: jest.fn(),
     textUrl: (id: string, query = '') => `/text/${id}${query}`
@@ -59,9 +59,9 @@ describe('the list of outputs that are not in the notebook', () => {
 
   async function show(...requests: ReturnType<typeof request>[]): Promise<HTMLElement> {
     const kernel = {} as Kernel.IKernelConnection;
-    const homeless = requests.map(one => new Run(one, 'gone', 1, kernel, new Displays()));
+    const unplaced = requests.map(one => new Run(one, 'gone', 1, kernel, new Displays()));
     const shortened = [request('big', 'a', { code: 'big()' })];
-    const list = new Elsewhere({ homeless, shortened }, acts, rendermime, trans);
+    const list = new UnplacedOutputs({ unplaced, shortened }, actions, rendermime, trans);
     Widget.attach(list, document.body);
     MessageLoop.flush();
     await screen.findByText('Open full text');
@@ -74,9 +74,9 @@ describe('the list of outputs that are not in the notebook', () => {
     const node = await show(request('1', 'gone', { code: 'x = 1', outputs: [text('one\n')] }));
     expect(node.querySelector('.jp-OutputArea')?.textContent).toContain('one');
     fireEvent.click(screen.getByText('Copy code'));
-    expect(acts.onCopy).toHaveBeenCalledWith('x = 1');
+    expect(actions.onCopy).toHaveBeenCalledWith('x = 1');
     fireEvent.click(screen.getByText('Add as cell'));
-    expect(acts.onAdd).toHaveBeenCalledWith('1');
+    expect(actions.onAdd).toHaveBeenCalledWith('1');
     screen.getByText('Added at the end');
   });
 

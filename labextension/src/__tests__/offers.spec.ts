@@ -1,5 +1,5 @@
-import { byGeneration, fitSpec, offerOf, suggestSpec } from '../offers';
-import { OFFERS, offer } from './fixtures';
+import { byGeneration, fitSpec, offerOf, suggestSpec } from '../create/offers';
+import { offer, OFFERS } from './fixtures';
 
 describe('a choice', () => {
   const suggested = suggestSpec(OFFERS, 'node-1');

@@ -24,12 +24,12 @@ function plan(
   return {
     fill: made.fill.map(({ cellId, request }) => `${request.msg_id} in ${cellId}`),
     follow: made.follow.map(({ cellId, request }) => `${request.msg_id} in ${cellId}`),
-    homeless: made.homeless.map(({ msg_id }) => msg_id),
+    unplaced: made.unplaced.map(({ msg_id }) => msg_id),
     unread: [...made.unread]
   };
 }
 
-const NOTHING = { fill: [], follow: [], homeless: [], unread: [] };
+const NOTHING = { fill: [], follow: [], unplaced: [], unread: [] };
 
 describe('a plan', () => {
   it('fills cells whose requests are over and follows the others', () => {
@@ -71,7 +71,7 @@ describe('a plan', () => {
     const running = request('3', 'late', { state: 'queued', outputs: [] });
     expect(plan([request('1', 'gone'), request('2', 'too', { outputs: [] }), running])).toEqual({
       ...NOTHING,
-      homeless: ['1', '3']
+      unplaced: ['1', '3']
     });
   });
 
@@ -97,7 +97,7 @@ describe('a plan for a file without cell ids', () => {
     expect(plan(requests, { keepsIds: false })).toEqual({
       ...NOTHING,
       fill: ['2 in a', '3 in b'],
-      homeless: ['1']
+      unplaced: ['1']
     });
   });
 
@@ -112,6 +112,6 @@ describe('a plan for a file without cell ids', () => {
   });
 
   it('does not guess where the file keeps ids', () => {
-    expect(plan([lost('1', 'run(a)')])).toEqual({ ...NOTHING, homeless: ['1'] });
+    expect(plan([lost('1', 'run(a)')])).toEqual({ ...NOTHING, unplaced: ['1'] });
   });
 });

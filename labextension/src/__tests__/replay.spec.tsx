@@ -5,13 +5,14 @@ import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/re
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Panel, Widget } from '@lumino/widgets';
+import React from 'react';
+import { ILostRun, IReplay } from '../api.generated';
 import { markText, noticeText } from '../messages/replay';
 import { ChoiceList } from '../replay/dialog';
 import { CutMarks } from '../replay/marks';
 import { Notice } from '../replay/notice';
 import { choicesOf } from '../replay/plan';
 import { replay as plugin } from '../replay/plugin';
-import { ILostRun, IReplay } from '../replay/records';
 import { IReplaySource, NotebookReplay } from '../replay/replay';
 import { trans } from './fixtures';
 import { reply, Server } from './server';
@@ -59,16 +60,16 @@ describe('the notice of a lost node', () => {
   });
 
   it('offers nothing to run before the node is back', () => {
-    const acts = { onRun: jest.fn(), onDismiss: jest.fn() };
-    const props = { ...acts, isRunning: false, trans, onHeight: jest.fn() };
+    const actions = { onRun: jest.fn(), onDismiss: jest.fn() };
+    const props = { ...actions, isRunning: false, trans, onHeight: jest.fn() };
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
     const button = (): HTMLButtonElement => screen.getByText('Rerun…');
     expect(button().disabled).toBe(true);
     rerender(<Notice {...props} lost={lost(run('a'))} />);
     fireEvent.click(button());
     fireEvent.click(screen.getByText('Dismiss'));
-    expect(acts.onRun).toHaveBeenCalledTimes(1);
-    expect(acts.onDismiss).toHaveBeenCalledTimes(1);
+    expect(actions.onRun).toHaveBeenCalledTimes(1);
+    expect(actions.onDismiss).toHaveBeenCalledTimes(1);
   });
 });
 
@@ -126,7 +127,7 @@ describe('running again what was lost', () => {
     again.mockClear();
     source = new TestSource();
     replay = new NotebookReplay(source, target);
-    await replay.look('k1');
+    await replay.refresh('k1');
   });
 
   it('runs the chosen ones in their order, and offers nothing more', async () => {
@@ -139,7 +140,7 @@ describe('running again what was lost', () => {
   it('stops at the first that fails, and offers the others again', async () => {
     source.answer = lost(run('a'), run('bad'), run('c'));
     target.sources = new Map(source.answer.cells.map(each => [`${each.cell_id}`, each.code]));
-    await replay.look('k1');
+    await replay.refresh('k1');
     await replay.run(new Set(['a', 'bad', 'c']));
     expect(again.mock.calls.map(([{ msg_id }]) => msg_id)).toEqual(['a', 'bad']);
     expect(source.settle).not.toHaveBeenCalled();
@@ -148,11 +149,11 @@ describe('running again what was lost', () => {
   });
 
   it('offers nothing to a notebook without such a kernel', async () => {
-    await replay.look('another');
+    await replay.refresh('another');
     expect(replay.lost).toBeNull();
-    await replay.look('k1');
+    await replay.refresh('k1');
     expect(replay.lost).not.toBeNull();
-    await replay.look(null);
+    await replay.refresh(null);
     expect(replay.lost).toBeNull();
   });
 

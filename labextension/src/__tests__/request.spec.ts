@@ -1,4 +1,4 @@
-import { problemOf, ServerHalfMissing, TpuClient } from '../request';
+import { problemOf, ServerExtensionMissing, TpuClient } from '../request';
 import { list, STOCKOUT } from './fixtures';
 import { reply, Server } from './server';
 
@@ -59,14 +59,14 @@ describe('the client', () => {
     expect(problem.raw).toContain('<h1>');
   });
 
-  it('knows when the server half is missing', async () => {
-    await expect(client.status()).rejects.toBeInstanceOf(ServerHalfMissing);
+  it('knows when the server extension is missing', async () => {
+    await expect(client.status()).rejects.toBeInstanceOf(ServerExtensionMissing);
   });
 
   it('does not take a refusal for a missing server half', async () => {
     server.answers['GET status'] = () => reply({ message: 'Forbidden' }, 403);
     const error: unknown = await client.status().catch(e => e as unknown);
-    expect(error).not.toBeInstanceOf(ServerHalfMissing);
+    expect(error).not.toBeInstanceOf(ServerExtensionMissing);
     expect(problemOf(error).code).toBe('http_403');
   });
 

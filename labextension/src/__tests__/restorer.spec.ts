@@ -1,6 +1,6 @@
+import { asProblem, TpuRequestError } from '../request';
 import { NotebookRestorer } from '../restore/restorer';
 import { SeenRequests } from '../restore/seen';
-import { TpuRequestError, asProblem } from '../request';
 import { TestNotebook, TestSource } from './notebook';
 import { answer, display, message, request, status, stream, text } from './records';
 
@@ -88,14 +88,14 @@ describe('the restorer of a notebook', () => {
   it('goes on with a running cell to its end', async () => {
     await restore(running('1', 'one\n'));
     expect(notebook.shown('a')).toBe('[*] one\n');
-    notebook.kernel.hear(stream('1', 'two\n', 101), status('1', 'idle', 102));
+    notebook.kernel.onMessage(stream('1', 'two\n', 101), status('1', 'idle', 102));
     expect(notebook.shown('a')).toBe('[7] one\ntwo\n');
   });
 
   it('follows a queued cell from its start', async () => {
     await restore(request('1', 'a', { state: 'queued', outputs: [], execution_count: null }));
     expect(notebook.shown('a')).toBe('[*] ');
-    notebook.kernel.hear(
+    notebook.kernel.onMessage(
       message('1', 'execute_input', { code: '', execution_count: 3 }, 101),
       stream('1', 'x', 102),
       status('1', 'idle', 103)
@@ -105,7 +105,7 @@ describe('the restorer of a notebook', () => {
 
   it('hears what came while it asked, and nothing twice', async () => {
     source.meanwhile = () =>
-      notebook.kernel.hear(stream('1', 'one\n', 90), stream('1', 'two\n', 101));
+      notebook.kernel.onMessage(stream('1', 'one\n', 90), stream('1', 'two\n', 101));
     await restore(running('1', 'one\n'));
     expect(notebook.shown('a')).toBe('[*] one\ntwo\n');
   });
@@ -113,8 +113,10 @@ describe('the restorer of a notebook', () => {
   it('asks again for a message that is known in part', async () => {
     await restore(running('1', 'one\n'));
     source.answers = answer([running('1', 'one\ntwo\nthree\n')], 103);
-    notebook.kernel.hear(message('1', 'stream', { name: 'stdout', text: 'one\ntwo\n' }, 102, 99));
-    notebook.kernel.hear(stream('1', 'three\n', 103), stream('1', 'four\n', 104));
+    notebook.kernel.onMessage(
+      message('1', 'stream', { name: 'stdout', text: 'one\ntwo\n' }, 102, 99)
+    );
+    notebook.kernel.onMessage(stream('1', 'three\n', 103), stream('1', 'four\n', 104));
     await new Promise(resolve => setTimeout(resolve));
     expect(source.asked).toEqual([[], ['1']]);
     expect(notebook.shown('a')).toBe('[*] one\ntwo\nthree\nfour\n');
@@ -132,13 +134,13 @@ describe('the restorer of a notebook', () => {
       request('1', 'a', { outputs: [text('x'), display('0', 'd')] }),
       request('2', 'b', { state: 'running', outputs: [] })
     );
-    notebook.kernel.hear(
+    notebook.kernel.onMessage(
       message('2', 'display_data', { ...display('1', 'd'), output_type: undefined }, 101)
     );
     expect(notebook.shown('a')).toBe('[1] x|1');
-    notebook.kernel.hear(update('2', '2', 102));
+    notebook.kernel.onMessage(update('2', '2', 102));
     expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[1] x|2', '[*] 2']);
-    notebook.kernel.hear(update('by-this-page', '3', 103));
+    notebook.kernel.onMessage(update('by-this-page', '3', 103));
     expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[1] x|3', '[*] 3']);
   });
 
@@ -146,37 +148,37 @@ describe('the restorer of a notebook', () => {
     const waiting = [stream('1', 'old', 1), message('1', 'clear_output', { wait: true }, 2)];
     await restore(request('1', 'a', { state: 'running', messages: waiting }));
     expect(notebook.shown('a')).toBe('[*] old');
-    notebook.kernel.hear(stream('1', 'new', 101));
+    notebook.kernel.onMessage(stream('1', 'new', 101));
     expect(notebook.shown('a')).toBe('[*] new');
   });
 
   it('goes on in a cell that was moved', async () => {
     await restore(running('1', 'one\n'));
     notebook.move('a');
-    notebook.kernel.hear(stream('1', 'two\n', 101));
+    notebook.kernel.onMessage(stream('1', 'two\n', 101));
     await Promise.resolve();
     expect(notebook.shown('a')).toBe('[*] one\ntwo\n');
-    notebook.kernel.hear(stream('1', 'three\n', 102), status('1', 'idle', 103));
+    notebook.kernel.onMessage(stream('1', 'three\n', 102), status('1', 'idle', 103));
     expect(notebook.shown('a')).toBe('[7] one\ntwo\nthree\n');
   });
 
   it('keeps what is printed for a cell that is gone, until it comes back', async () => {
     await restore(running('1', 'one\n'));
     notebook.remove('a');
-    notebook.kernel.hear(stream('1', 'two\n', 101), status('1', 'idle', 102));
-    expect(restorer.homeless.map(run => run.outputs)).toEqual([[text('one\ntwo\n')]]);
+    notebook.kernel.onMessage(stream('1', 'two\n', 101), status('1', 'idle', 102));
+    expect(restorer.unplaced.map(run => run.outputs)).toEqual([[text('one\ntwo\n')]]);
     notebook.add('a');
     notebook.changed.emit();
     await Promise.resolve();
     expect(notebook.shown('a')).toBe('[7] one\ntwo\n');
-    expect(restorer.homeless).toEqual([]);
+    expect(restorer.unplaced).toEqual([]);
   });
 
   it('leaves a running cell to the user who runs it anew', async () => {
     await restore(running('1', 'one\n'));
     notebook.kernel.send('2', 'a');
     notebook.cell('a').model.outputs.clear();
-    notebook.kernel.hear(stream('1', 'two\n', 101));
+    notebook.kernel.onMessage(stream('1', 'two\n', 101));
     expect(notebook.cell('a').model.outputs.length).toBe(0);
   });
 
@@ -188,7 +190,7 @@ describe('the restorer of a notebook', () => {
 
   it('shows what a thread prints after its cell has ended', async () => {
     await restore(request('1', 'a'));
-    notebook.kernel.hear(stream('1', 'late\n', 101));
+    notebook.kernel.onMessage(stream('1', 'late\n', 101));
     expect(notebook.shown('a')).toBe('[1] one\nlate\n');
   });
 
@@ -198,7 +200,7 @@ describe('the restorer of a notebook', () => {
     const asked: string[] = [];
     cell.outputArea.inputRequested.connect(() => asked.push('asked'));
     await restore(request('1', 'a', { state: 'running', messages: [], input: question as never }));
-    notebook.kernel.hear({ ...question, metadata: {} });
+    notebook.kernel.onMessage({ ...question, metadata: {} });
     expect(asked).toEqual(['asked']);
     expect(notebook.kernel.hasPendingInput).toBe(true);
     const { future } = cell.outputArea;
@@ -219,26 +221,26 @@ describe('the restorer of a notebook', () => {
     const own = { session: notebook.kernel.clientId };
     const mine = request('2', 'b', { ...own, state: 'running', messages: [stream('2', 'x', 91)] });
     const over = request('3', 'a', { ...own, outputs: [text('heard')] });
-    restorer.loseEnded();
+    restorer.forgetEnded();
     await restore(running('1', 'one\n'), mine, over);
     expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[*] one\n', '[*] x']);
-    notebook.kernel.hear(stream('1', 'two\n', 101), stream('2', 'y', 102));
+    notebook.kernel.onMessage(stream('1', 'two\n', 101), stream('2', 'y', 102));
     expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[*] one\ntwo\n', '[*] xy']);
   });
 
   it('does not bring back what a user removed from a saved notebook', async () => {
     await restore(request('1', 'a'), request('2', 'b'));
     notebook.kernel.send('3', 'a');
-    notebook.kernel.hear(status('3', 'idle', 102));
+    notebook.kernel.onMessage(status('3', 'idle', 102));
     notebook.save();
     restorer.dispose();
     open('b');
     await restore(request('3', 'a'), request('2', 'b'));
     expect(notebook.shown('b')).toBe('[ ] ');
-    expect(restorer.homeless).toEqual([]);
+    expect(restorer.unplaced).toEqual([]);
     await restorer.restore(true);
     expect(notebook.shown('b')).toBe('[1] one\n');
-    expect(restorer.homeless.map(({ msgId }) => msgId)).toEqual(['3']);
+    expect(restorer.unplaced.map(({ msgId }) => msgId)).toEqual(['3']);
   });
 
   it('brings back what was not saved', async () => {
@@ -254,11 +256,11 @@ describe('the restorer of a notebook', () => {
   it('leaves the notebook unchanged for the page that also has it open', async () => {
     source.connected = 2;
     await restore(running('1', 'one\n'));
-    notebook.kernel.hear(message('1', 'display_data', display('two'), 101));
+    notebook.kernel.onMessage(message('1', 'display_data', display('two'), 101));
     expect(notebook.model.dirty).toBe(false);
     source.connected = 1;
     await restorer.restore();
-    notebook.kernel.hear(message('1', 'display_data', display('three'), 102));
+    notebook.kernel.onMessage(message('1', 'display_data', display('three'), 102));
     expect(notebook.model.dirty).toBe(true);
   });
 

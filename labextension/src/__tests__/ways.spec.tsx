@@ -1,6 +1,7 @@
 import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
-import { CreateForm } from '../components/createform';
-import { IGettingActs } from '../money/choice/getting';
+import React from 'react';
+import { CreateForm } from '../create/createform';
+import { ICreateActions } from '../create/draft';
 import { TpuRequestError } from '../request';
 import { list, OFFERS, STOCKOUT, trans } from './fixtures';
 
@@ -14,7 +15,7 @@ const BILLED = {
   ...{ text: 'billed: $9.60/h', not_covered: ['egress'] }
 };
 
-function getting(rest: Partial<IGettingActs> = {}): jest.Mocked<IGettingActs> {
+function createActions(rest: Partial<ICreateActions> = {}): jest.Mocked<ICreateActions> {
   return {
     onSearch: jest.fn().mockResolvedValue(undefined),
     onQueue: jest.fn().mockResolvedValue(undefined),
@@ -22,7 +23,7 @@ function getting(rest: Partial<IGettingActs> = {}): jest.Mocked<IGettingActs> {
     coverage: jest.fn().mockResolvedValue(BILLED),
     quotaAfter: jest.fn().mockResolvedValue({ rows: [ROW] }),
     ...rest
-  } as jest.Mocked<IGettingActs>;
+  } as jest.Mocked<ICreateActions>;
 }
 
 describe('the form, where there are other ways to a node', () => {
@@ -40,14 +41,14 @@ describe('the form, where there are other ways to a node', () => {
     jest.useRealTimers();
   });
 
-  function open(acts: IGettingActs): void {
+  function open(actions: ICreateActions): void {
     render(
       <CreateForm
         offers={OFFERS}
         list={list()}
         emulated={true}
         trans={trans}
-        getting={acts}
+        createActions={actions}
         onCreate={onCreate}
         onCancel={onCancel}
       />
@@ -69,7 +70,7 @@ describe('the form, where there are other ways to a node', () => {
   }
 
   it('says before the click whether it is billed, and what it leaves of the quota', async () => {
-    open(getting());
+    open(createActions());
     await later();
     screen.getByText('billed: $9.60/h');
     screen.getByText('egress');
@@ -78,26 +79,26 @@ describe('the form, where there are other ways to a node', () => {
 
   it('says what does not fit', async () => {
     const row = { ...ROW, asked: 16, after: -8, fits: false };
-    open(getting({ quotaAfter: jest.fn().mockResolvedValue({ rows: [row] }) }));
+    open(createActions({ quotaAfter: jest.fn().mockResolvedValue({ rows: [row] }) }));
     await later();
     screen.getByText(/16 chips requested, but only 8 of 16 free/);
   });
 
   it('asks once for a choice that changes quickly, and shows nothing of an older one', async () => {
-    const acts = getting();
-    open(acts);
+    const actions = createActions();
+    open(actions);
     const types = screen.getByLabelText('Accelerator type');
     fireEvent.change(types, { target: { value: 'v5litepod-1' } });
     fireEvent.change(types, { target: { value: 'v5litepod-8' } });
     await later();
-    expect(acts.coverage).toHaveBeenCalledTimes(1);
+    expect(actions.coverage).toHaveBeenCalledTimes(1);
     fireEvent.change(types, { target: { value: 'v5litepod-1' } });
     expect(screen.queryByText('billed: $9.60/h')).toBeNull();
   });
 
   it('says what could not be asked, and can still create', async () => {
     const refuse = jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT));
-    open(getting({ coverage: refuse, quotaAfter: refuse }));
+    open(createActions({ coverage: refuse, quotaAfter: refuse }));
     await later();
     screen.getByText(`Billing: unknown (${STOCKOUT.message})`);
     await click('button', 'Create');
@@ -105,8 +106,8 @@ describe('the form, where there are other ways to a node', () => {
   });
 
   it('searches the zones that are left', async () => {
-    const acts = getting();
-    open(acts);
+    const actions = createActions();
+    open(actions);
     await click('radio', 'Search until one is found');
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
@@ -115,7 +116,7 @@ describe('the form, where there are other ways to a node', () => {
       target: { value: '30' }
     });
     await click('button', 'Search');
-    const terms = acts.onSearch.mock.calls[0][0];
+    const terms = actions.onSearch.mock.calls[0][0];
     expect(terms).toMatchObject({
       ...{ node_id: 'node-1', queue_minutes: 30, accept_unknown_price: true }
     });
@@ -125,46 +126,46 @@ describe('the form, where there are other ways to a node', () => {
   });
 
   it('queues for as long as is said', async () => {
-    const acts = getting();
-    open(acts);
+    const actions = createActions();
+    open(actions);
     await click('radio', 'Queue until there is capacity');
     fireEvent.change(screen.getByLabelText('Give up after'), { target: { value: '3600' } });
     await click('button', 'Queue');
-    expect(acts.onQueue).toHaveBeenCalledWith(
+    expect(actions.onQueue).toHaveBeenCalledWith(
       expect.objectContaining({ node_id: 'node-1', valid_for_s: 3600 })
     );
   });
 
   it('has a spot node made again when the user says so, once it is asked for', async () => {
-    const acts = getting();
-    open(acts);
+    const actions = createActions();
+    open(actions);
     expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
     choose('spot');
     await click('checkbox', 'Recreate after pre-emption');
     await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Create');
-    expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
+    expect(actions.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
   });
 
   it('queues for flex-start with a run time, and offers no other way', async () => {
-    const acts = getting();
-    open(acts);
+    const actions = createActions();
+    open(actions);
     choose('flex-start');
     expect(screen.queryByRole('radio', { name: 'Create it now' })).toBeNull();
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
     await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Queue');
     screen.getByText('Use a number up to 168.');
-    expect(acts.onQueue).not.toHaveBeenCalled();
+    expect(actions.onQueue).not.toHaveBeenCalled();
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '2' } });
     await click('button', 'Queue');
-    expect(acts.onQueue).toHaveBeenCalledWith(
+    expect(actions.onQueue).toHaveBeenCalledWith(
       expect.objectContaining({ provisioning: 'flex-start', run_for_s: 7200, valid_for_s: 21_600 })
     );
   });
 
   it('asks for internal addresses where external ones are used up', async () => {
-    open(getting());
+    open(createActions());
     await click('checkbox', 'Internal addresses only');
     await click('button', 'Create');
     expect(onCreate).toHaveBeenCalledWith(expect.objectContaining({ internal_ips: true }));

@@ -1,6 +1,6 @@
 import { IRenderMime, RenderMimeRegistry } from '@jupyterlab/rendermime';
 import { Panel, Widget } from '@lumino/widgets';
-import { lookTwice, WIDGET_VIEW } from '../widgetviews';
+import { retryRendering, WIDGET_VIEW } from '../widgetviews';
 
 /** Finds its widget after so many looks in vain. */
 class TestRenderer extends Panel implements IRenderMime.IRenderer {
@@ -23,7 +23,7 @@ class TestRenderer extends Panel implements IRenderMime.IRenderer {
 
 function rendererOf(mimeType: string, inVain: number): TestRenderer {
   const rendermime = new RenderMimeRegistry();
-  lookTwice(rendermime);
+  retryRendering(rendermime);
   const createRenderer = (): TestRenderer => new TestRenderer(inVain);
   rendermime.addFactory({ safe: true, mimeTypes: [mimeType], createRenderer });
   return rendermime.createRenderer(mimeType) as TestRenderer;

@@ -98,3 +98,38 @@ export function options(values: readonly string[]): JSX.Element[] {
     </option>
   ));
 }
+
+export interface ITextFieldProps {
+  label: string;
+  type?: string;
+  value: string;
+  complaint?: string;
+  note?: string;
+  onChange: (value: string) => void;
+}
+
+/** A labelled line of text. */
+export function TextField({
+  label,
+  type,
+  value,
+  complaint,
+  note,
+  onChange
+}: ITextFieldProps): JSX.Element {
+  return (
+    <Field label={label} complaint={complaint} note={note}>
+      {attributes => (
+        <input
+          className="jp-mod-styled"
+          type={type ?? 'text'}
+          autoComplete="off"
+          spellCheck={false}
+          value={value}
+          onChange={event => onChange(event.target.value)}
+          {...attributes}
+        />
+      )}
+    </Field>
+  );
+}

@@ -1,11 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+import { INodeList, IStatus } from '../api.generated';
 import { billingOf } from '../fleet';
 import { formatUsd } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import * as units from '../messages/units';
-import { INodeList, IStatus } from '../tokens';
 import { Button } from './button';
 
 interface IProps {
@@ -15,12 +16,12 @@ interface IProps {
   onCreate: () => void;
   onRefresh: () => void;
   /** Absent where the cloud cannot be broken on purpose. */
-  onOpenSwitchboard?: () => void;
+  onOpenSimulator?: () => void;
 }
 
 /** Whose nodes these are, whether they are real, and what they cost together. */
 export function Header(props: IProps): JSX.Element {
-  const { status, list, trans, onCreate, onRefresh, onOpenSwitchboard } = props;
+  const { status, list, trans, onCreate, onRefresh, onOpenSimulator } = props;
   return (
     <div className="jp-tpu-Header">
       <div className="jp-tpu-Header-line">
@@ -36,8 +37,8 @@ export function Header(props: IProps): JSX.Element {
       {status?.emulated && (
         <div className="jp-tpu-Header-line jp-mod-wrap">
           <div className="jp-tpu-Emulated">{common.emulatedCloud(trans)}</div>
-          {onOpenSwitchboard && (
-            <Button title={common.simulatorSummary(trans)} onClick={onOpenSwitchboard}>
+          {onOpenSimulator && (
+            <Button title={common.simulatorSummary(trans)} onClick={onOpenSimulator}>
               {messages.simulateFailure(trans)}
             </Button>
           )}

@@ -1,23 +1,24 @@
 import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { INode } from '../api.generated';
 import { IRow } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
-import { INode } from '../tokens';
 import { Button } from './button';
-import { INodeActs } from './noderow';
+import { INodeActions } from './noderow';
 
 interface IProps {
   row: IRow;
   node: INode;
   isBusy: boolean;
   canSwitchKernel: boolean;
-  acts: INodeActs;
+  actions: INodeActions;
   trans: TranslationBundle;
 }
 
 /** The buttons of a node: only those that its state allows. */
 export function NodeActions(props: IProps): JSX.Element {
-  const { node, row, trans, acts } = props;
+  const { node, row, trans, actions } = props;
   const name = node.node_id;
   const isHeld = props.isBusy || row.intent !== null;
   return (
@@ -27,7 +28,7 @@ export function NodeActions(props: IProps): JSX.Element {
         <Button
           aria-label={common.stopNode(name, trans)}
           disabled={isHeld}
-          onClick={() => acts.onStop(node)}
+          onClick={() => actions.onStop(node)}
         >
           {common.stopButton(trans)}
         </Button>
@@ -37,7 +38,7 @@ export function NodeActions(props: IProps): JSX.Element {
           kind="accept"
           aria-label={messages.startNode(name, trans)}
           disabled={isHeld}
-          onClick={() => acts.onStart(node)}
+          onClick={() => actions.onStart(node)}
         >
           {messages.startButton(trans)}
         </Button>
@@ -45,7 +46,7 @@ export function NodeActions(props: IProps): JSX.Element {
       <Button
         aria-label={common.deleteNode(name, trans)}
         disabled={props.isBusy || !canDelete(row)}
-        onClick={() => acts.onDelete(node)}
+        onClick={() => actions.onDelete(node)}
       >
         {common.deleteButton(trans)}
       </Button>
@@ -63,7 +64,7 @@ function canDelete({ node, intent }: IRow): boolean {
   return node?.state !== 'DELETING' && intent?.verb !== 'delete';
 }
 
-function NotebookButtons({ node, canSwitchKernel, acts, trans }: IProps): JSX.Element {
+function NotebookButtons({ node, canSwitchKernel, actions, trans }: IProps): JSX.Element {
   const isPrepared = node.kernelspec !== null;
   const unprepared = isPrepared ? undefined : messages.kernelNotReady(trans);
   return (
@@ -73,7 +74,7 @@ function NotebookButtons({ node, canSwitchKernel, acts, trans }: IProps): JSX.El
         aria-label={messages.openNotebookOn(node.node_id, trans)}
         disabled={!isPrepared}
         title={unprepared}
-        onClick={() => acts.onOpenNotebook(node)}
+        onClick={() => actions.onOpenNotebook(node)}
       >
         {messages.openNotebook(trans)}
       </Button>
@@ -82,7 +83,7 @@ function NotebookButtons({ node, canSwitchKernel, acts, trans }: IProps): JSX.El
           aria-label={messages.runNotebookOn(node.node_id, trans)}
           disabled={!isPrepared}
           title={unprepared ?? messages.runNotebookHereHint(trans)}
-          onClick={() => acts.onSwitchKernel(node)}
+          onClick={() => actions.onSwitchKernel(node)}
         >
           {messages.runNotebookHere(trans)}
         </Button>

@@ -1,9 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
+import { INode, IWorker } from '../api.generated';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatPriceSource, formatSize } from '../messages/units';
-import { INode, IWorker } from '../tokens';
 
 interface IProps {
   id: string;

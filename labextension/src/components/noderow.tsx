@@ -1,20 +1,21 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
+import { IIntent, INode } from '../api.generated';
 import { failedCreation, IRow } from '../fleet';
 import { formatUsd, stateKind } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatProgress, noStartText } from '../messages/panel';
 import { formatPrice, formatPriceSource, provisioningName } from '../messages/units';
-import { IIntent, INode, INodeKey, IProblem } from '../tokens';
+import { INodeKey, IProblem } from '../tokens';
 import { NodeActions } from './nodeactions';
 import { NodeDetails } from './nodedetails';
 import { Problem } from './problem';
-import { bringIntoSight } from './sight';
+import { scrollToCenter } from './scroll';
 import { State } from './state';
 
 /** What can be done to a node; each is a command. */
-export interface INodeActs {
+export interface INodeActions {
   onOpenNotebook: (key: INodeKey) => void;
   onSwitchKernel: (key: INodeKey) => void;
   onStop: (key: INodeKey) => void;
@@ -31,9 +32,9 @@ interface IProps {
   isBusy: boolean;
   /** A notebook is open whose kernel could be switched. */
   canSwitchKernel: boolean;
-  acts: INodeActs;
+  actions: INodeActions;
   /** When a node ends, drawn by itself. */
-  timeLeft?: (node: INode) => JSX.Element;
+  autostopRow?: (node: INode) => JSX.Element;
   /** How busy it is, drawn by itself. */
   load?: (node: INode) => JSX.Element | null;
   trans: TranslationBundle;
@@ -54,28 +55,28 @@ function shallowEqual<T extends object>(left: T, right: T): boolean {
 }
 
 function Row(props: IProps): JSX.Element {
-  const { row, refusal, acts, trans } = props;
+  const { row, refusal, actions, trans } = props;
   const item = useRef<HTMLLIElement>(null);
   const failed = failedCreation(row)?.intent_id;
   useEffect(() => {
     if (failed) {
-      bringIntoSight(item.current);
+      scrollToCenter(item.current);
     }
   }, [failed]);
   return (
     <li ref={item} className="jp-tpu-Node">
       {(row.node || row.intent) && <Heading row={row} trans={trans} />}
-      {row.node && stateKind(row.node.state) === 'lost' && <Lost trans={trans} />}
+      {row.node && stateKind(row.node.state) === 'lost' && <Reclaimed trans={trans} />}
       {row.node?.state === 'STOPPED' && <NoStart node={row.node} trans={trans} />}
       {row.node?.health && row.node.health !== 'HEALTHY' && <Health node={row.node} />}
       {row.node && <Cost node={row.node} trans={trans} />}
-      {row.node && props.timeLeft?.(row.node)}
+      {row.node && props.autostopRow?.(row.node)}
       {row.intent && <Progress intent={row.intent} trans={trans} />}
       {row.failures.map(intent => (
-        <Failure key={intent.intent_id} intent={intent} acts={acts} trans={trans} />
+        <Failure key={intent.intent_id} intent={intent} actions={actions} trans={trans} />
       ))}
       {refusal && (
-        <Problem problem={refusal} trans={trans} onDismiss={() => acts.onDismissRefusal(row)} />
+        <Problem problem={refusal} trans={trans} onDismiss={() => actions.onDismissRefusal(row)} />
       )}
       {row.node && <NodeActions {...props} node={row.node} />}
       {row.node && props.load?.(row.node)}
@@ -128,7 +129,7 @@ function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.
   );
 }
 
-function Lost({ trans }: { trans: TranslationBundle }): JSX.Element {
+function Reclaimed({ trans }: { trans: TranslationBundle }): JSX.Element {
   return <div className="jp-tpu-Muted">{messages.reclaimed(trans)}</div>;
 }
 
@@ -172,12 +173,16 @@ function Progress({ intent, trans }: { intent: IIntent; trans: TranslationBundle
 
 interface IFailureProps {
   intent: IIntent;
-  acts: INodeActs;
+  actions: INodeActions;
   trans: TranslationBundle;
 }
 
-function Failure({ intent, acts, trans }: IFailureProps): JSX.Element | null {
+function Failure({ intent, actions, trans }: IFailureProps): JSX.Element | null {
   return intent.error ? (
-    <Problem problem={intent.error} trans={trans} onDismiss={() => acts.onDismissFailure(intent)} />
+    <Problem
+      problem={intent.error}
+      trans={trans}
+      onDismiss={() => actions.onDismissFailure(intent)}
+    />
   ) : null;
 }

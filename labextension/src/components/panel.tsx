@@ -1,16 +1,17 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import { useEffect, useRef, useState } from 'react';
+import React, { useEffect, useRef, useState } from 'react';
+import { IOffers, IStatus } from '../api.generated';
+import { CreateForm } from '../create/createform';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
-import { LoadFace } from '../load/faces';
+import { LoadRenderer } from '../load/renderer';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
-import { IMoneyFaces } from '../money/faces';
-import { IDatedList, INodeSpec, IOffers, IProblem, IStatus, Phase } from '../tokens';
+import { IMoneyRenderers } from '../money/renderers';
+import { IDatedList, INodeSpec, IProblem, Phase } from '../tokens';
 import { Button } from './button';
-import { CreateForm } from './createform';
 import { Header } from './header';
-import { INodeActs, NodeRow } from './noderow';
+import { INodeActions, NodeRow } from './noderow';
 import { useNow } from './now';
 import { Problem } from './problem';
 
@@ -27,32 +28,32 @@ export interface IPanelState {
   isFormOpen: boolean;
   isCollaborative: boolean;
   canSwitchKernel: boolean;
-  canOpenSwitchboard: boolean;
+  canOpenSimulator: boolean;
 }
 
 /** What can be done in the panel; each is a command. */
-export interface IPanelActs extends INodeActs {
+export interface IPanelActions extends INodeActions {
   onOpenForm: () => void;
   onCloseForm: () => void;
   onCreate: (spec: INodeSpec) => Promise<void>;
   onRefresh: () => void;
-  onOpenSwitchboard: () => void;
+  onOpenSimulator: () => void;
 }
 
 interface IProps {
   state: IPanelState;
-  acts: IPanelActs;
+  actions: IPanelActions;
   /** Absent where that plugin is disabled, as is the next. */
-  money?: IMoneyFaces;
-  load?: LoadFace;
+  money?: IMoneyRenderers;
+  load?: LoadRenderer;
   trans: TranslationBundle;
 }
 
 /** The whole panel. */
 export function Panel(props: IProps): JSX.Element {
-  const { state, acts, money, trans } = props;
+  const { state, actions, money, trans } = props;
   if (state.phase === 'missing') {
-    return <ServerHalfMissing onRetry={acts.onRefresh} trans={trans} />;
+    return <ServerExtensionMissing onRetry={actions.onRefresh} trans={trans} />;
   }
   return (
     <>
@@ -60,12 +61,12 @@ export function Panel(props: IProps): JSX.Element {
         status={state.status}
         list={state.list}
         trans={trans}
-        onCreate={acts.onOpenForm}
-        onRefresh={acts.onRefresh}
-        onOpenSwitchboard={state.canOpenSwitchboard ? acts.onOpenSwitchboard : undefined}
+        onCreate={actions.onOpenForm}
+        onRefresh={actions.onRefresh}
+        onOpenSimulator={state.canOpenSimulator ? actions.onOpenSimulator : undefined}
       />
       <Freshness state={state} trans={trans} />
-      <Troubles {...props} />
+      <Problems {...props} />
       {state.isFormOpen && <Form {...props} />}
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
       {money?.sections()}
@@ -79,7 +80,7 @@ interface IMissingProps {
   trans: TranslationBundle;
 }
 
-function ServerHalfMissing({ onRetry, trans }: IMissingProps): JSX.Element {
+function ServerExtensionMissing({ onRetry, trans }: IMissingProps): JSX.Element {
   return (
     <div className="jp-tpu-Empty" role="alert">
       <h2>{messages.serverExtensionMissing(trans)}</h2>
@@ -111,12 +112,12 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
 }
 
 /** What keeps the list from being whole and fresh. */
-function Troubles({ state, acts, trans }: IProps): JSX.Element {
+function Problems({ state, actions, trans }: IProps): JSX.Element {
   const problem = state.problem ?? state.status?.error ?? state.list?.error;
   const zones = state.list?.unreachable ?? [];
   return (
     <>
-      {problem && <Problem problem={problem} trans={trans} onRetry={acts.onRefresh} />}
+      {problem && <Problem problem={problem} trans={trans} onRetry={actions.onRefresh} />}
       {state.list?.notices.map(notice => (
         <div key={notice} className="jp-tpu-Notice" role="status">
           {notice}
@@ -136,7 +137,7 @@ function Troubles({ state, acts, trans }: IProps): JSX.Element {
   );
 }
 
-function Form({ state, acts, money, trans }: IProps): JSX.Element {
+function Form({ state, actions, money, trans }: IProps): JSX.Element {
   if (state.offers) {
     return (
       <CreateForm
@@ -144,25 +145,25 @@ function Form({ state, acts, money, trans }: IProps): JSX.Element {
         list={state.list}
         emulated={state.status?.emulated ?? false}
         trans={trans}
-        getting={money?.getting}
-        onCreate={acts.onCreate}
-        onCancel={acts.onCloseForm}
+        createActions={money?.createActions}
+        onCreate={actions.onCreate}
+        onCancel={actions.onCloseForm}
       />
     );
   }
   return state.offersProblem ? (
-    <Problem problem={state.offersProblem} trans={trans} onDismiss={acts.onCloseForm} />
+    <Problem problem={state.offersProblem} trans={trans} onDismiss={actions.onCloseForm} />
   ) : (
     <div className="jp-tpu-Empty jp-tpu-Muted">{messages.loadingOffers(trans)}</div>
   );
 }
 
 function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
-  const { state, list, acts, money, load, trans } = props;
+  const { state, list, actions, money, load, trans } = props;
   const rows = rowsOf(list);
   if (rows.length === 0) {
     return state.isFormOpen || list.age_s === null ? null : (
-      <NoNodes onCreate={acts.onOpenForm} trans={trans} />
+      <NoNodes onCreate={actions.onOpenForm} trans={trans} />
     );
   }
   return (
@@ -174,8 +175,8 @@ function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
           refusal={state.refusals.get(row.key)}
           isBusy={state.busy.has(row.key)}
           canSwitchKernel={state.canSwitchKernel}
-          acts={acts}
-          timeLeft={money?.timeLeft}
+          actions={actions}
+          autostopRow={money?.autostopRow}
           load={load}
           trans={trans}
         />

@@ -1,4 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { IProblem } from '../tokens';

@@ -1,3 +1,4 @@
+import React from 'react';
 import { stateKind } from '../format';
 import { stateIcons } from '../icons';
 

@@ -1,9 +1,9 @@
-/** The routes of the server half that are about the load of a node. */
+/** The routes of the server extension that are about the load of a node. */
 
+import { IMetrics, IReleaseRequest, IReleaseResult } from '../api.generated';
 import { IDated } from '../money/tokens';
 import { TpuClient } from '../request';
 import { INodeKey } from '../tokens';
-import { IFreed, IFreeTerms, IMetrics } from './records';
 
 /** How much of the past is asked for. */
 export interface ISpan {
@@ -17,12 +17,12 @@ export class LoadClient {
   /** All workers of a node now; with their past where a span is given. */
   metrics(key: INodeKey, span: ISpan | null = null): Promise<IDated<IMetrics>> {
     const query = span ? `?history_s=${span.history_s}&points=${span.points}` : '';
-    return this._client.askDated(`${nodeRoute(key)}/metrics${query}`);
+    return this._client.requestDated(`${nodeRoute(key)}/metrics${query}`);
   }
 
-  free(key: INodeKey, terms: IFreeTerms): Promise<IFreed> {
+  release(key: INodeKey, terms: IReleaseRequest): Promise<IReleaseResult> {
     const body = JSON.stringify(terms);
-    return this._client.ask(`${nodeRoute(key)}/release`, { method: 'POST', body });
+    return this._client.request(`${nodeRoute(key)}/release`, { method: 'POST', body });
   }
 }
 

@@ -3,15 +3,15 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { IReleaseResult } from '../api.generated';
 import * as commandsMessages from '../messages/commands';
 import * as messages from '../messages/load';
 import { processName } from '../messages/load';
-import { chooseNode } from '../questions';
+import { chooseNode } from '../nodedialogs';
 import { asProblem, TpuRequestError } from '../request';
 import { INodeKey, ITpuModel } from '../tokens';
-import { confirmFree } from './dialogs';
-import { heldOf, IHeld } from './holders';
-import { IFreed } from './records';
+import { confirmRelease } from './dialogs';
+import { IWorkerProcess, workerProcesses } from './processes';
 import { ILoadModel, INodeLoad, LoadCommandIDs } from './tokens';
 
 interface IContext {
@@ -24,20 +24,20 @@ interface IContext {
 type Args = ReadonlyPartialJSONObject;
 
 /** Which processes are meant, by worker and pid; all of this user where none is named. */
-interface IMeant {
+interface IProcessKey {
   readonly worker_id: number;
   readonly pid: number;
 }
 
 export function addLoadCommands({ commands, model, nodes, trans }: IContext): void {
   const label = commandsMessages.releaseChips(trans);
-  commands.addCommand(LoadCommandIDs.free, {
+  commands.addCommand(LoadCommandIDs.release, {
     label: args => (isKey(args) ? label : commandsMessages.withEllipsis(label, trans)),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
     execute: async args => {
       const isPossible = ({ state }: { state: string }): boolean => state === 'READY';
       const key = isKey(args) ? args : await chooseNode(nodes, isPossible, label, trans);
-      return key ? freeChips(key, model.of(key), args, trans) : null;
+      return key ? releaseChips(key, model.of(key), args, trans) : null;
     }
   });
 }
@@ -45,7 +45,7 @@ export function addLoadCommands({ commands, model, nodes, trans }: IContext): vo
 const PROPERTIES = {
   zone: { type: 'string', description: 'Zone of the node' },
   node_id: { type: 'string', description: 'Name of the node' },
-  held: {
+  processes: {
     type: 'array',
     description: 'Processes by worker_id and pid; all of this user where none is named',
     items: { type: 'object' }
@@ -53,52 +53,52 @@ const PROPERTIES = {
 };
 
 /** Ask, free, and say what became of it; null when the user has thought better of it. */
-async function freeChips(
+async function releaseChips(
   { node_id }: INodeKey,
   load: INodeLoad,
   args: Args,
   trans: TranslationBundle
 ): Promise<string | null> {
   await load.refresh(); // what was seen may hold them no more
-  const held = chosen(load, args.held as unknown as readonly IMeant[] | undefined);
-  if (held.length === 0) {
-    throw refused(nothingHeld(load, trans));
+  const processes = chosen(load, args.processes as unknown as readonly IProcessKey[] | undefined);
+  if (processes.length === 0) {
+    throw refused(nothingToRelease(load, trans));
   }
-  if (!(await confirmFree(node_id, held, trans))) {
+  if (!(await confirmRelease(node_id, processes, trans))) {
     return null;
   }
   try {
-    return told(await Promise.all(held.map(each => free(load, each))), trans);
+    return describeResult(await Promise.all(processes.map(each => release(load, each))), trans);
   } finally {
     void load.refresh();
   }
 }
 
-function free(load: INodeLoad, { worker_id, holder }: IHeld): Promise<IFreed> {
-  return load.free({ worker_id, pid: holder.pid, force: !holder.is_own_user });
+function release(load: INodeLoad, { worker_id, process }: IWorkerProcess): Promise<IReleaseResult> {
+  return load.release({ worker_id, pid: process.pid, force: !process.is_own_user });
 }
 
-function chosen({ part }: INodeLoad, meant: readonly IMeant[] | undefined): IHeld[] {
-  const all = part.dated ? heldOf(part.dated.data) : [];
-  return all.filter(({ worker_id, holder }) =>
-    meant
-      ? meant.some(one => one.worker_id === worker_id && one.pid === holder.pid)
-      : holder.is_own_user
+function chosen({ part }: INodeLoad, keys: readonly IProcessKey[] | undefined): IWorkerProcess[] {
+  const all = part.dated ? workerProcesses(part.dated.data) : [];
+  return all.filter(({ worker_id, process }) =>
+    keys
+      ? keys.some(one => one.worker_id === worker_id && one.pid === process.pid)
+      : process.is_own_user
   );
 }
 
-function nothingHeld({ part }: INodeLoad, trans: TranslationBundle): string {
+function nothingToRelease({ part }: INodeLoad, trans: TranslationBundle): string {
   return part.problem
     ? messages.processesUnknown(part.problem.message, trans)
     : messages.processGone(trans);
 }
 
 /** @throws TpuRequestError where some of it still has its chips. */
-function told(answers: readonly IFreed[], trans: TranslationBundle): string {
+function describeResult(answers: readonly IReleaseResult[], trans: TranslationBundle): string {
   const texts = [...new Set(answers.map(({ message }) => message).filter(Boolean))].join(' ');
   const left = answers.flatMap(answer => answer.left);
   if (left.length > 0) {
-    const names = left.map(holder => `${processName(holder, trans)} (${holder.pid})`).join(', ');
+    const names = left.map(process => `${processName(process, trans)} (${process.pid})`).join(', ');
     throw refused(texts || messages.stillUsedBy(names, trans));
   }
   return texts || messages.released(trans);

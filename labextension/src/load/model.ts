@@ -3,12 +3,12 @@
 import { Poll } from '@lumino/polling';
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
+import { IMetrics, IReleaseRequest, IReleaseResult } from '../api.generated';
 import { keyOf } from '../fleet';
 import { IPart } from '../money/tokens';
 import { problemOf } from '../request';
 import { INodeKey } from '../tokens';
 import { ISpan, LoadClient } from './client';
-import { IFreed, IFreeTerms, IMetrics } from './records';
 import { extended, ISeries, NO_SERIES, seriesOf } from './series';
 import { ILoadModel, INodeLoad } from './tokens';
 
@@ -72,12 +72,12 @@ class NodeLoad implements INodeLoad {
     }
   }
 
-  look(workers: number): IDisposable {
-    this._lookers += 1;
+  subscribe(workers: number): IDisposable {
+    this._subscribers += 1;
     this._points = pointsFor(workers);
     this._follow();
     return new DisposableDelegate(() => {
-      this._lookers -= 1;
+      this._subscribers -= 1;
       this._follow();
     });
   }
@@ -87,27 +87,27 @@ class NodeLoad implements INodeLoad {
     return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
   }
 
-  get isFreeing(): boolean {
-    return this._freeing > 0;
+  get isReleasing(): boolean {
+    return this._releasing > 0;
   }
 
-  async free(terms: IFreeTerms): Promise<IFreed> {
+  async release(terms: IReleaseRequest): Promise<IReleaseResult> {
     this._count(+1);
     try {
-      return await this._client.free(this._key, terms);
+      return await this._client.release(this._key, terms);
     } finally {
       this._count(-1);
     }
   }
 
   private _count(wishes: number): void {
-    this._freeing += wishes;
+    this._releasing += wishes;
     this._changed.emit();
   }
 
   /** Poll if and only if somebody looks. What was missed meanwhile is asked for with the first answer. */
   private _follow(): void {
-    const isWanted = this._isWatched && this._lookers > 0;
+    const isWanted = this._isWatched && this._subscribers > 0;
     if (isWanted && !this._poll) {
       this._isBehind = true;
       this._poll = this._newPoll();
@@ -172,8 +172,8 @@ class NodeLoad implements INodeLoad {
   private _series = NO_SERIES;
   private _poll: Poll<void> | null = null;
   private _points = MOST_POINTS;
-  private _lookers = 0;
-  private _freeing = 0;
+  private _subscribers = 0;
+  private _releasing = 0;
   private _isWatched = false;
   private _isBehind = true;
   private _asked = 0;

@@ -1,6 +1,6 @@
 /** The past of a node as lines of a chart; pure. */
 
-import { IMetrics, IWorkerLoad } from './records';
+import { IMetrics, IWorkerMetrics } from '../api.generated';
 import { known, mean, percentOf, samplesOf, totalsOf } from './totals';
 
 /** Lines over the same moments, in percent; null where nothing was measured. */
@@ -107,7 +107,7 @@ function currentPoint(metrics: IMetrics): Point {
 }
 
 /** By the server's clock: the worker's may be wrong. */
-function pointsOf({ sample, history, as_of }: IWorkerLoad): [number, Point][] {
+function pointsOf({ sample, history, as_of }: IWorkerMetrics): [number, Point][] {
   if (!history) {
     return [];
   }

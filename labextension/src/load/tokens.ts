@@ -3,14 +3,14 @@
 import { Token } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal } from '@lumino/signaling';
+import { IMetrics, IReleaseRequest, IReleaseResult } from '../api.generated';
 import { IPart } from '../money/tokens';
 import { INodeKey } from '../tokens';
-import { IFreed, IFreeTerms, IMetrics } from './records';
 import { ISeries } from './series';
 
 /** Every act of the user on the chips is one of these. */
 export namespace LoadCommandIDs {
-  export const free = 'tpu:free-chips';
+  export const release = 'tpu:free-chips';
 }
 
 /** The load of one node, as it stands now. */
@@ -18,14 +18,14 @@ export interface INodeLoad {
   readonly part: IPart<IMetrics>;
   readonly series: ISeries;
   /** Whether a wish to free chips is on its way. */
-  readonly isFreeing: boolean;
+  readonly isReleasing: boolean;
   readonly changed: ISignal<INodeLoad, void>;
 
   /** Ask once a second for as long as somebody looks, until what is returned is disposed of. */
-  look(workers: number): IDisposable;
+  subscribe(workers: number): IDisposable;
   /** Ask once, now. */
   refresh(): Promise<void>;
-  free(terms: IFreeTerms): Promise<IFreed>;
+  release(terms: IReleaseRequest): Promise<IReleaseResult>;
 }
 
 export interface ILoadModel {

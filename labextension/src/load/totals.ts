@@ -1,6 +1,6 @@
 /** What the numbers of several chips and workers come to; pure. */
 
-import { ICore, IMetrics, ISample } from './records';
+import { ICore, IMetrics, ISample } from '../api.generated';
 
 /** Null where no part of it is known. */
 export interface ITotals {

@@ -1,11 +1,14 @@
 /** Auto-stop: when a node stops or is deleted, how to keep it running, and its activity. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { formatCountdown } from '../money/moments';
-import { HOUR_S } from '../money/past/idlewords';
-import { IBrakesPast, IStretch } from '../money/pastrecords';
-import { IActivitySource, IBrake } from '../money/records';
-import { formatMoment } from '../money/words';
+import {
+  IActivityInterval,
+  IActivitySource,
+  IAutostopHistory,
+  INodeAutostop
+} from '../api.generated';
+import { HOUR_S } from '../autostop/activitydata';
+import { formatCountdown, formatMoment } from '../money/moments';
 import { formatDuration } from './units';
 
 // In the row of a node
@@ -191,24 +194,28 @@ export function shareOfIdleTimeout(trans: TranslationBundle): string {
 // When and why it ends
 
 /** Why a node will end, in a word. */
-export function autostopReason(why: IBrake['ends_why'], trans: TranslationBundle): string {
-  const words: { readonly [why: string]: string } = {
+export function autostopReason(why: INodeAutostop['ends_why'], trans: TranslationBundle): string {
+  const names: { readonly [why: string]: string } = {
     idle: trans.__('idle'),
     session: trans.__('maximum session length'),
     deadline: trans.__('deadline'),
     budget: trans.__('budget used up')
   };
-  return words[why ?? ''] ?? why ?? '';
+  return names[why ?? ''] ?? why ?? '';
 }
 
 /** When and why a node ends: `Auto-stop in 42 min · idle`. */
-export function autostopSummary(brake: IBrake, now_s: number, trans: TranslationBundle): string {
-  if (brake.ends_at === null) {
+export function autostopSummary(
+  autostop: INodeAutostop,
+  now_s: number,
+  trans: TranslationBundle
+): string {
+  if (autostop.ends_at === null) {
     return trans.__('No auto-stop set');
   }
   return withReason(
-    autostopIn(brake, formatDuration(brake.ends_at - now_s, trans), trans),
-    autostopReason(brake.ends_why, trans)
+    autostopIn(autostop, formatDuration(autostop.ends_at - now_s, trans), trans),
+    autostopReason(autostop.ends_why, trans)
   );
 }
 
@@ -218,18 +225,18 @@ export function autostopSummary(brake: IBrake, now_s: number, trans: Translation
  * @param asked_s when the server sent the settings, by its own clock
  */
 export function autostopCountdown(
-  brake: IBrake,
+  autostop: INodeAutostop,
   now_s: number,
   asked_s: number,
   trans: TranslationBundle
 ): string {
-  const left_s = (brake.ends_at ?? now_s) - now_s;
-  const nowWords = brake.action === 'stop' ? trans.__('Stopping now') : trans.__('Deleting now');
-  const what = left_s > 0 ? autostopIn(brake, formatCountdown(left_s), trans) : nowWords;
-  return withReason(what, detailedReason(brake, now_s - asked_s, trans));
+  const left_s = (autostop.ends_at ?? now_s) - now_s;
+  const nowWords = autostop.action === 'stop' ? trans.__('Stopping now') : trans.__('Deleting now');
+  const what = left_s > 0 ? autostopIn(autostop, formatCountdown(left_s), trans) : nowWords;
+  return withReason(what, detailedReason(autostop, now_s - asked_s, trans));
 }
 
-function autostopIn({ action }: IBrake, span: string, trans: TranslationBundle): string {
+function autostopIn({ action }: INodeAutostop, span: string, trans: TranslationBundle): string {
   return action === 'stop'
     ? trans.__('Auto-stop in %1', span)
     : trans.__('Auto-delete in %1', span);
@@ -240,8 +247,12 @@ function withReason(what: string, why: string): string {
 }
 
 /** Why a node will end, with the time that has to do with it. */
-function detailedReason(brake: IBrake, since_s: number, trans: TranslationBundle): string {
-  const { ends_why, session_s, idle_s } = brake;
+function detailedReason(
+  autostop: INodeAutostop,
+  since_s: number,
+  trans: TranslationBundle
+): string {
+  const { ends_why, session_s, idle_s } = autostop;
   if (ends_why === 'idle' && idle_s !== null) {
     return trans.__('idle for %1', formatDuration(idle_s + since_s, trans));
   }
@@ -251,17 +262,24 @@ function detailedReason(brake: IBrake, since_s: number, trans: TranslationBundle
 }
 
 /** How a node was kept by the user, or an empty string. */
-export function keptRunning(brake: IBrake, now_s: number, trans: TranslationBundle): string {
-  if (brake.kept_while_busy) {
+export function keptRunning(
+  autostop: INodeAutostop,
+  now_s: number,
+  trans: TranslationBundle
+): string {
+  if (autostop.kept_while_busy) {
     return trans.__('Kept running until the current cell ends');
   }
-  return brake.kept_until !== null && brake.kept_until > now_s
-    ? trans.__('Kept running until %1', formatMoment(Math.round(brake.kept_until / 60) * 60, now_s))
+  return autostop.kept_until !== null && autostop.kept_until > now_s
+    ? trans.__(
+        'Kept running until %1',
+        formatMoment(Math.round(autostop.kept_until / 60) * 60, now_s)
+      )
     : '';
 }
 
 export function sourceName(source: IActivitySource['source'], trans: TranslationBundle): string {
-  const words: { readonly [source: string]: string } = {
+  const names: { readonly [source: string]: string } = {
     execution: trans.__('Running cells'),
     accelerator: trans.__('Chip use'),
     human: trans.__('Your activity'),
@@ -269,7 +287,7 @@ export function sourceName(source: IActivitySource['source'], trans: Translation
     connection: trans.__('Open notebooks and clients'),
     cpu: trans.__('CPU time')
   };
-  return words[source] ?? source;
+  return names[source] ?? source;
 }
 
 /** @param others all sources of the node: CPU time stands in for a use of the chips that is unknown */
@@ -279,8 +297,8 @@ export function sourceState(
   trans: TranslationBundle
 ): string {
   if (state === 'unknown') {
-    const hasStandIn = others.some(one => one.source === 'cpu' && one.state !== 'unknown');
-    return hasStandIn
+    const hasSubstitute = others.some(one => one.source === 'cpu' && one.state !== 'unknown');
+    return hasSubstitute
       ? trans.__('unknown (output and CPU time count instead)')
       : trans.__('unknown (treated as busy)');
   }
@@ -290,23 +308,29 @@ export function sourceState(
   return age_s === null ? trans.__('none') : trans.__('%1 ago', formatDuration(age_s, trans));
 }
 
-export function verdictName(verdict: IStretch['verdict'], trans: TranslationBundle): string {
-  const words: { readonly [verdict: string]: string } = {
+export function verdictName(
+  verdict: IActivityInterval['verdict'],
+  trans: TranslationBundle
+): string {
+  const names: { readonly [verdict: string]: string } = {
     busy: trans.__('in use'),
     idle: trans.__('idle'),
     unknown: trans.__('unknown (treated as busy)')
   };
-  return words[verdict] ?? verdict;
+  return names[verdict] ?? verdict;
 }
 
 /** Why it was so, as the node says. */
-export function intervalDetail({ sources, detail }: IStretch, trans: TranslationBundle): string {
+export function intervalDetail(
+  { sources, detail }: IActivityInterval,
+  trans: TranslationBundle
+): string {
   return detail || sources.map(source => sourceName(source as never, trans)).join(', ');
 }
 
 /** The chart for those who cannot see it. */
 export function activityDescription(
-  { now, stretches }: IBrakesPast,
+  { now, stretches }: IAutostopHistory,
   trans: TranslationBundle
 ): string {
   const since = now - HOUR_S;
@@ -324,11 +348,11 @@ export function activityDescription(
 }
 
 export function guardState(state: string, trans: TranslationBundle): string {
-  const words: { readonly [state: string]: string } = {
+  const names: { readonly [state: string]: string } = {
     armed: trans.__('on'),
     off: trans.__('off'),
     cannot: trans.__("can't stop the node"),
     unknown: trans.__('unknown')
   };
-  return words[state] ?? state;
+  return names[state] ?? state;
 }

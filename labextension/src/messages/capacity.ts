@@ -1,8 +1,8 @@
 /** Searches for capacity, and queued resources. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IQueued } from '../money/records';
-import { formatMoment } from '../money/words';
+import { IQueued } from '../api.generated';
+import { formatMoment } from '../money/moments';
 import { formatDuration, provisioningName } from './units';
 
 export function title(trans: TranslationBundle): string {
@@ -53,7 +53,7 @@ export function removeConsequences(trans: TranslationBundle): string {
 
 /** What a try of a search ended with. */
 export function outcomeName(outcome: string, trans: TranslationBundle): string {
-  const words: { readonly [outcome: string]: string } = {
+  const names: { readonly [outcome: string]: string } = {
     trying: trans.__('trying'),
     quota: trans.__('quota used up'),
     stockout: trans.__('no capacity'),
@@ -63,17 +63,17 @@ export function outcomeName(outcome: string, trans: TranslationBundle): string {
     won: trans.__('created'),
     waiting: trans.__('waiting')
   };
-  return words[outcome] ?? outcome;
+  return names[outcome] ?? outcome;
 }
 
 export function phaseName(phase: string, trans: TranslationBundle): string {
-  const words: { readonly [phase: string]: string } = {
+  const names: { readonly [phase: string]: string } = {
     trying: trans.__('searching'),
     found: trans.__('found'),
     failed: trans.__('nothing found'),
     cancelled: trans.__('cancelled')
   };
-  return words[phase] ?? phase;
+  return names[phase] ?? phase;
 }
 
 export function queuedDetails(queued: IQueued, now_s: number, trans: TranslationBundle): string {

@@ -1,8 +1,8 @@
 /** Billable resources and quota: what to delete, and how to stop everything. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import { ICleanupItem } from '../api.generated';
 import { formatUsd } from '../format';
-import { ISweepItem } from '../money/records';
 
 export function title(trans: TranslationBundle): string {
   return trans.__('Billable resources and quota');
@@ -77,7 +77,7 @@ export function currentRate(rate: string, trans: TranslationBundle): string {
 }
 
 /** What the marked items cost together now, for the question before they are deleted. */
-export function totalCost(items: readonly ISweepItem[], trans: TranslationBundle): string {
+export function totalCost(items: readonly ICleanupItem[], trans: TranslationBundle): string {
   const billed = items.filter(({ is_billed }) => is_billed);
   if (billed.length === 0) {
     return trans.__('None of it is billed by the hour.');
@@ -89,7 +89,7 @@ export function totalCost(items: readonly ISweepItem[], trans: TranslationBundle
     : trans.__('It costs %1 per hour.', formatUsd(usd));
 }
 
-export function resourceDetails(item: ISweepItem, trans: TranslationBundle): string {
+export function resourceDetails(item: ICleanupItem, trans: TranslationBundle): string {
   const price =
     item.usd_per_hour === null
       ? trans.__('price unknown')

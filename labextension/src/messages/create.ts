@@ -1,9 +1,8 @@
 /** The form that creates a node, searches for one or queues for one. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { Way } from '../money/choice/getting';
-import { Provisioning } from '../tokens';
-import { IQuotaAfter } from '../money/records';
+import { IQuotaAfter, Provisioning } from '../api.generated';
+import { Way } from '../create/draft';
 
 // Name and place
 
@@ -192,14 +191,14 @@ export function submitLabel(way: Way, isSending: boolean, trans: TranslationBund
 }
 
 export function priceTerms(provisioning: Provisioning, trans: TranslationBundle): string {
-  const words: { readonly [terms in Provisioning]: string } = {
+  const names: { readonly [terms in Provisioning]: string } = {
     'on-demand': trans.__('on demand'),
     spot: trans.__('as spot'),
     preemptible: trans.__('as preemptible'),
     reserved: trans.__('as reserved'),
     'flex-start': trans.__('by flex-start')
   };
-  return words[provisioning];
+  return names[provisioning];
 }
 
 export function quotaLeft(row: IQuotaAfter, trans: TranslationBundle): string {

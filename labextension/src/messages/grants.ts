@@ -1,7 +1,7 @@
 /** Grants and credits. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IGrant, IGrantRow } from '../money/grantrecords';
+import { IGrant, IGrantRow } from '../api.generated';
 import { formatUsd } from '../format';
 
 // Section
@@ -133,7 +133,7 @@ export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string
   return `${chips} ${what} · ${kind} · ${row.zone}`;
 }
 
-export function timeLeft(
+export function autostopRow(
   { is_over, ends_on, days_left }: IGrant,
   trans: TranslationBundle
 ): string {

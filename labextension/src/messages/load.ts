@@ -1,12 +1,19 @@
 /** Load of a node: chips, cores, hosts, history, and TPU processes. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { FIELDS, formatGib, formatPercent, reasonFor, shortGib, valuesOf } from '../load/words';
-import { ITotals, known, percentOf, samplesOf, totalsOf } from '../load/totals';
-import { Field, IHolder, IMetrics, ISample } from '../load/records';
-import { formatMoment } from '../money/words';
+import { IActivitySource, IMetrics, ISample, ITpuProcess } from '../api.generated';
 import { Line } from '../load/series';
-import { IActivitySource } from '../money/records';
+import { ITotals, known, percentOf, samplesOf, totalsOf } from '../load/totals';
+import {
+  Field,
+  FIELDS,
+  formatGib,
+  formatPercent,
+  reasonFor,
+  shortGib,
+  valuesOf
+} from '../load/values';
+import { formatMoment } from '../money/moments';
 
 // Section
 
@@ -317,7 +324,7 @@ export function placed(name: string, where: string, trans: TranslationBundle): s
 }
 
 export function fieldName(field: Field, trans: TranslationBundle): string {
-  const words: { readonly [field in Field]: string } = {
+  const names: { readonly [field in Field]: string } = {
     duty_percent: trans.__('Duty'),
     tensorcore_percent: trans.__('TensorCore'),
     hbm_used_bytes: trans.__('HBM'),
@@ -325,7 +332,7 @@ export function fieldName(field: Field, trans: TranslationBundle): string {
     idle_s: trans.__('Idle time'),
     queued: trans.__('Queue')
   };
-  return words[field];
+  return names[field];
 }
 
 /** What is not known of the chips and cores, each with its reason; by name. */
@@ -347,7 +354,7 @@ export function withReason(text: string, reason: string): string {
 
 /** What a process is to the user: its notebook, or else its command. */
 export function processName(
-  { notebook, kernel_id, command, is_kernel }: IHolder,
+  { notebook, kernel_id, command, is_kernel }: ITpuProcess,
   trans: TranslationBundle
 ): string {
   const kernel = notebook || (kernel_id && trans.__('a kernel without a notebook here'));
@@ -355,27 +362,31 @@ export function processName(
 }
 
 /** Since when a process has held the chips. */
-export function formatSince({ since }: IHolder, now_s: number, trans: TranslationBundle): string {
+export function formatSince(
+  { since }: ITpuProcess,
+  now_s: number,
+  trans: TranslationBundle
+): string {
   return since === null
     ? trans.__('start time unknown')
     : trans.__('since %1', formatMoment(since, now_s));
 }
 
 export function lineName(line: Line, trans: TranslationBundle): string {
-  const words: { readonly [line in Line]: string } = {
+  const names: { readonly [line in Line]: string } = {
     duty: trans.__('Duty'),
     busiest: trans.__('Busiest chip'),
     hbm: trans.__('HBM'),
     cpu: trans.__('Host CPU')
   };
-  return words[line];
+  return names[line];
 }
 
 export function chipUse({ state }: IActivitySource, trans: TranslationBundle): string {
-  const words = {
+  const names = {
     active: trans.__('in use'),
     quiet: trans.__('idle'),
     unknown: trans.__('unknown')
   };
-  return words[state];
+  return names[state];
 }

@@ -1,8 +1,9 @@
 /** The panel: header, list of nodes, actions, and the questions before a node is stopped or deleted. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import { INode, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
-import { INode, Provisioning, Verb } from '../tokens';
+import { Verb } from '../tokens';
 import { formatPrice, provisioningName } from './units';
 
 // Header
@@ -212,13 +213,13 @@ export function noStartText(
 
 /** What is being done, for a verb of an intent. */
 export function formatVerb(verb: Verb, trans: TranslationBundle): string {
-  const words: { readonly [verb in Verb]: string } = {
+  const names: { readonly [verb in Verb]: string } = {
     create: trans.__('Creating'),
     delete: trans.__('Deleting'),
     stop: trans.__('Stopping'),
     start: trans.__('Starting')
   };
-  return words[verb] ?? verb;
+  return names[verb] ?? verb;
 }
 
 /** How far an intent is: the verb, and its phase where that says more. */

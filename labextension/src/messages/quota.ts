@@ -1,7 +1,7 @@
 /** Quota. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IQuotaLimit } from '../money/records';
+import { IQuotaLimit } from '../api.generated';
 
 export function title(trans: TranslationBundle): string {
   return trans.__('Quota');

@@ -1,7 +1,7 @@
 /** Cells that were lost with a pre-empted node, and rerunning them. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ILostRun, IReplay } from '../replay/records';
+import { ILostRun, IReplay } from '../api.generated';
 
 export function dialogTitle(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells');

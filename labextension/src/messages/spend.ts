@@ -1,11 +1,19 @@
 /** Spending: the section, budgets, history, the status bar, and the activity log. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import {
+  IBudget,
+  IBudgetBurnDown,
+  ISpend,
+  ISpendHistory,
+  ISpendOfSlot,
+  ISpendOfTime
+} from '../api.generated';
 import { formatUsd } from '../format';
-import { isUpTo, slotName } from '../money/past/words';
-import { IBudgetCourse, ISpendHistory, ISpent, PastChoice } from '../money/pastrecords';
-import { IBudget, ISpend, ISum } from '../money/records';
-import { formatMoment, knownRate } from '../money/words';
+import { formatMoment } from '../money/moments';
+import { isUpTo, slotName } from '../spend/historydata';
+import { HistoryChoice } from '../spend/historymodel';
+import { knownRate } from '../spend/rates';
 import { formatDuration } from './units';
 
 // Section
@@ -253,7 +261,10 @@ export function formatRate(spend: ISpend, trans: TranslationBundle): string {
   return known > 0 ? trans.__('at least %1 per hour', formatUsd(known)) : trans.__('price unknown');
 }
 
-export function formatSum({ usd, known_usd, ready_s }: ISum, trans: TranslationBundle): string {
+export function formatSum(
+  { usd, known_usd, ready_s }: ISpendOfTime,
+  trans: TranslationBundle
+): string {
   const money = usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
   return ready_s > 0 ? `${money} · ${formatDuration(ready_s, trans)}` : money;
 }
@@ -271,28 +282,28 @@ export function formatAmount(
 }
 
 export function periodName(period: IBudget['period'], trans: TranslationBundle): string {
-  const words: { readonly [period: string]: string } = {
+  const names: { readonly [period: string]: string } = {
     day: trans.__('a day'),
     week: trans.__('a week'),
     month: trans.__('a month'),
     total: trans.__('in total')
   };
-  return words[period ?? ''] ?? period ?? '';
+  return names[period ?? ''] ?? period ?? '';
 }
 
 /** What was spent and for how long nodes were READY, with what is not known of it. */
-export function formatSpent(spent: ISpent, trans: TranslationBundle): string {
+export function formatSpent(spent: ISpendOfSlot, trans: TranslationBundle): string {
   const text = formatCost(spent, trans);
   return spent.ready_s > 0 ? `${text} · ${formatDuration(spent.ready_s, trans)}` : text;
 }
 
 /** What was spent, with what is not known of it. */
-export function formatCost(spent: ISpent, trans: TranslationBundle): string {
+export function formatCost(spent: ISpendOfSlot, trans: TranslationBundle): string {
   const text = formatSum({ ...spent, ready_s: 0 }, trans);
   return isUpTo(spent) ? trans.__('%1, up to %2', text, formatUsd(spent.up_to_usd)) : text;
 }
 
-export function historyName(choice: PastChoice, trans: TranslationBundle): string {
+export function historyName(choice: HistoryChoice, trans: TranslationBundle): string {
   if ('budget' in choice) {
     return trans.__('Budget %1', choice.budget);
   }
@@ -300,7 +311,7 @@ export function historyName(choice: PastChoice, trans: TranslationBundle): strin
 }
 
 /** What a chart is of. */
-export function historyTitle(choice: PastChoice, trans: TranslationBundle): string {
+export function historyTitle(choice: HistoryChoice, trans: TranslationBundle): string {
   if ('budget' in choice) {
     return trans.__('Use of budget %1 over time', choice.budget);
   }
@@ -320,7 +331,7 @@ export function historyDescription(history: ISpendHistory, trans: TranslationBun
 
 /** A chart of a budget for those who cannot see it. */
 export function burnDownDescription(
-  { budget, points }: IBudgetCourse,
+  { budget, points }: IBudgetBurnDown,
   trans: TranslationBundle
 ): string {
   const { amount, unit, used } = budget;

@@ -1,7 +1,7 @@
 /** Values as text: times, sizes, prices, provisioning models. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAccelerator, IPrice, Provisioning } from '../tokens';
+import { IAccelerator, IPrice, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
 
 export function atLeastPerHour(usd: string, trans: TranslationBundle): string {
@@ -59,14 +59,14 @@ export function provisioningName(
   { provisioning, spot }: { readonly provisioning?: Provisioning; readonly spot: boolean },
   trans: TranslationBundle
 ): string {
-  const words: { readonly [terms in Provisioning]: string } = {
+  const names: { readonly [terms in Provisioning]: string } = {
     'on-demand': '',
     spot: trans.__('spot'),
     preemptible: trans.__('preemptible'),
     reserved: trans.__('reserved'),
     'flex-start': trans.__('flex-start')
   };
-  return words[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
+  return names[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
 }
 
 /** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */

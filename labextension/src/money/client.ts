@@ -1,20 +1,23 @@
-/** The routes of the server half that are about money, and about getting a node. */
+/** The routes of the server extension that are about money, and about getting a node. */
 
-import { TpuClient } from '../request';
-import { INodeKey, INodeSpec, Provisioning } from '../tokens';
-import { ICoverage, IGrantTerms, IParsedMail } from './grantrecords';
-import { IBrakesPast, IPastAnswer, PastChoice } from './pastrecords';
 import {
-  IAnswers,
-  IBrakeTerms,
-  IBudgetTerms,
-  IKeep,
+  IAutostopHistory,
+  IAutostopRules,
+  ICoverage,
+  IGrantMail,
+  IKeepRunning,
+  INewBudget,
+  INewGrant,
+  INewQueued,
+  INewSearch,
   IQuotasAfter,
-  IQueueTerms,
-  ISearchTerms,
-  ISweepResults,
-  Part
-} from './records';
+  IResults,
+  Provisioning
+} from '../api.generated';
+import { TpuClient } from '../request';
+import { HistoryAnswer, HistoryChoice } from '../spend/historymodel';
+import { INodeKey, INodeSpec } from '../tokens';
+import { IAnswers, Part } from './parts';
 import { IDated } from './tokens';
 
 /** What a choice of a node is asked about. */
@@ -24,13 +27,13 @@ export interface IChoice extends Pick<INodeSpec, 'zone' | 'accelerator_type'> {
 
 const ROUTES: { readonly [P in Part]: string } = {
   spend: 'spend',
-  brakes: 'autostop',
+  autostops: 'autostop',
   recovery: 'recovery',
   searches: 'searches',
   grants: 'grants',
   quota: 'quota',
   queue: 'queue',
-  sweep: 'cleanup',
+  cleanup: 'cleanup',
   audit: 'audit?limit=20'
 };
 
@@ -38,36 +41,36 @@ export class MoneyClient {
   constructor(private readonly _client: TpuClient) {}
 
   part<P extends Part>(part: P): Promise<IDated<IAnswers[P]>> {
-    return this._client.askDated<IAnswers[P]>(ROUTES[part]);
+    return this._client.requestDated<IAnswers[P]>(ROUTES[part]);
   }
 
   /** Money over time. */
-  past(choice: PastChoice): Promise<IDated<IPastAnswer>> {
+  past(choice: HistoryChoice): Promise<IDated<HistoryAnswer>> {
     const route =
       'budget' in choice
         ? `budgets/${encodeURIComponent(choice.budget)}/course`
         : `spend/history?by=${choice.by}&last=${choice.last}`;
-    return this._client.askDated<IPastAnswer>(route);
+    return this._client.requestDated<HistoryAnswer>(route);
   }
 
   /** What the guard of a node saw in the last hour. */
-  brakesPast(key: INodeKey): Promise<IDated<IBrakesPast>> {
-    return this._client.askDated<IBrakesPast>(`${nodeRoute(key)}/autostop/history`);
+  autostopHistory(key: INodeKey): Promise<IDated<IAutostopHistory>> {
+    return this._client.requestDated<IAutostopHistory>(`${nodeRoute(key)}/autostop/history`);
   }
 
   coverage(choice: IChoice): Promise<ICoverage> {
-    return this._client.ask(`coverage?${queryOf(choice)}`);
+    return this._client.request(`coverage?${queryOf(choice)}`);
   }
 
   quotaAfter(choice: IChoice): Promise<IQuotasAfter> {
-    return this._client.ask(`quota/after?${queryOf(choice)}`);
+    return this._client.request(`quota/after?${queryOf(choice)}`);
   }
 
-  async keep(key: INodeKey, keep: IKeep): Promise<void> {
-    await this._send('POST', `${nodeRoute(key)}/extend`, { ...keep });
+  async keepRunning(key: INodeKey, request: IKeepRunning): Promise<void> {
+    await this._send('POST', `${nodeRoute(key)}/extend`, { ...request });
   }
 
-  async setBrakes(key: INodeKey, change: IBrakeTerms): Promise<void> {
+  async setAutostop(key: INodeKey, change: IAutostopRules): Promise<void> {
     await this._send('PUT', `${nodeRoute(key)}/autostop`, { ...change });
   }
 
@@ -75,7 +78,7 @@ export class MoneyClient {
     await this._send('PUT', `${nodeRoute(key)}/recovery`, { ...choice });
   }
 
-  async setBudget(name: string, terms: IBudgetTerms): Promise<void> {
+  async setBudget(name: string, terms: INewBudget): Promise<void> {
     await this._send('PUT', `budgets/${encodeURIComponent(name)}`, { ...terms });
   }
 
@@ -84,11 +87,11 @@ export class MoneyClient {
   }
 
   /** Reads a mail; nothing is kept. */
-  parseGrant(text: string): Promise<IParsedMail> {
+  parseGrant(text: string): Promise<IGrantMail> {
     return this._send('POST', 'grants/parse', { text });
   }
 
-  async saveGrant(name: string, terms: IGrantTerms): Promise<void> {
+  async saveGrant(name: string, terms: INewGrant): Promise<void> {
     await this._send('PUT', `grants/${encodeURIComponent(name)}`, { ...terms });
   }
 
@@ -96,7 +99,7 @@ export class MoneyClient {
     await this._send('DELETE', `grants/${encodeURIComponent(name)}`);
   }
 
-  async search(terms: ISearchTerms): Promise<void> {
+  async search(terms: INewSearch): Promise<void> {
     await this._send('POST', 'searches', { ...terms });
   }
 
@@ -104,7 +107,7 @@ export class MoneyClient {
     await this._send('DELETE', `searches/${encodeURIComponent(searchId)}`);
   }
 
-  async queue(terms: IQueueTerms): Promise<void> {
+  async queue(terms: INewQueued): Promise<void> {
     await this._send('POST', 'queue', { ...terms });
   }
 
@@ -112,16 +115,16 @@ export class MoneyClient {
     await this._send('DELETE', `queue/${encodeURIComponent(zone)}/${encodeURIComponent(queuedId)}`);
   }
 
-  sweep(names: readonly string[]): Promise<ISweepResults> {
+  cleanup(names: readonly string[]): Promise<IResults> {
     return this._send('POST', 'cleanup', { names });
   }
 
-  panic(): Promise<ISweepResults> {
+  stopAll(): Promise<IResults> {
     return this._send('POST', 'stop-all', {});
   }
 
   private _send<T>(method: string, route: string, body?: object): Promise<T> {
-    return this._client.ask<T>(route, { method, body: body && JSON.stringify(body) });
+    return this._client.request<T>(route, { method, body: body && JSON.stringify(body) });
   }
 }
 

@@ -3,13 +3,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated';
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
 import { formatRate } from '../messages/spend';
 import { INodeKey, ITpuModel } from '../tokens';
-import { confirmPanic, confirmRemoval, confirmSweep } from './dialogs';
-import { IGrantTerms } from './grantrecords';
-import { IBudgetTerms, IQueueTerms, ISearchTerms } from './records';
+import { confirmCleanup, confirmRemoval, confirmStopAll } from './dialogs';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
 
 type Args = ReadonlyPartialJSONObject;
@@ -25,19 +24,19 @@ interface ICommandContext {
 export function addMoneyCommands(context: ICommandContext): void {
   addNodeCommands(context);
   addBudgetCommands(context);
-  addGettingCommands(context);
-  addSweepCommands(context);
+  addCapacityCommands(context);
+  addCleanupCommands(context);
 }
 
 function addNodeCommands(context: ICommandContext): void {
   const { trans, model } = context;
   const { client } = model;
-  addCommand(context, MoneyCommandIDs.keep, {
+  addCommand(context, MoneyCommandIDs.keepRunning, {
     label: messages.keepRunning(trans),
     args: { ...key, for_s: number, until: number, while_busy: flag },
-    act: args => client.keep(keyOf(args), restOf(args))
+    act: args => client.keepRunning(keyOf(args), restOf(args))
   });
-  addCommand(context, MoneyCommandIDs.setBrakes, {
+  addCommand(context, MoneyCommandIDs.setAutostop, {
     label: messages.setAutostop(trans),
     args: {
       ...key,
@@ -46,7 +45,7 @@ function addNodeCommands(context: ICommandContext): void {
       session_s: number,
       action: text
     },
-    act: args => client.setBrakes(keyOf(args), restOf(args))
+    act: args => client.setAutostop(keyOf(args), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setRecovery, {
     label: messages.setRecreation(trans),
@@ -61,7 +60,7 @@ function addBudgetCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.setBudget, {
     label: messages.setBudget(trans),
     args: { name: text, terms: record },
-    act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as IBudgetTerms)
+    act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as INewBudget)
   });
   addCommand(context, MoneyCommandIDs.removeBudget, {
     label: messages.removeBudget(trans),
@@ -71,7 +70,7 @@ function addBudgetCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.saveGrant, {
     label: messages.saveGrant(trans),
     args: { name: text, terms: record },
-    act: ({ name, terms }) => client.saveGrant(name as string, terms as unknown as IGrantTerms)
+    act: ({ name, terms }) => client.saveGrant(name as string, terms as unknown as INewGrant)
   });
   addCommand(context, MoneyCommandIDs.removeGrant, {
     label: messages.removeGrant(trans),
@@ -80,13 +79,13 @@ function addBudgetCommands(context: ICommandContext): void {
   });
 }
 
-function addGettingCommands(context: ICommandContext): void {
+function addCapacityCommands(context: ICommandContext): void {
   const { trans, model } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.search, {
     label: messages.search(trans),
     args: { terms: record },
-    act: ({ terms }) => client.search(terms as unknown as ISearchTerms)
+    act: ({ terms }) => client.search(terms as unknown as INewSearch)
   });
   addCommand(context, MoneyCommandIDs.cancelSearch, {
     label: messages.cancelSearch(trans),
@@ -96,7 +95,7 @@ function addGettingCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.queue, {
     label: messages.queue(trans),
     args: { terms: record },
-    act: ({ terms }) => client.queue(terms as unknown as IQueueTerms)
+    act: ({ terms }) => client.queue(terms as unknown as INewQueued)
   });
   addCommand(context, MoneyCommandIDs.removeQueued, {
     label: messages.removeQueued(trans),
@@ -112,27 +111,29 @@ function addGettingCommands(context: ICommandContext): void {
   });
 }
 
-function addSweepCommands(context: ICommandContext): void {
+function addCleanupCommands(context: ICommandContext): void {
   const { trans, model, nodes } = context;
   const { client } = model;
   const emulated = (): boolean => nodes.status?.emulated ?? false;
-  addCommand(context, MoneyCommandIDs.sweep, {
+  addCommand(context, MoneyCommandIDs.cleanup, {
     label: messages.cleanUp(trans),
     args: { names: { type: 'array', items: text } },
     act: async args => {
       const names = args.names as string[];
-      const known = model.parts.sweep.dated?.data.items ?? [];
-      const isSure = await confirmSweep(names, known, { emulated: emulated(), trans });
-      return isSure ? client.sweep(names) : null;
+      const known = model.parts.cleanup.dated?.data.items ?? [];
+      const isSure = await confirmCleanup(names, known, { emulated: emulated(), trans });
+      return isSure ? client.cleanup(names) : null;
     }
   });
-  addCommand(context, MoneyCommandIDs.panic, {
+  addCommand(context, MoneyCommandIDs.stopAll, {
     label: messages.stopAll(trans),
     args: {},
     act: async () => {
       const spend = model.parts.spend.dated?.data;
       const rate = spend ? formatRate(spend, trans) : spendMessages.spendingUnknown(trans);
-      return (await confirmPanic(rate, { emulated: emulated(), trans })) ? client.panic() : null;
+      return (await confirmStopAll(rate, { emulated: emulated(), trans }))
+        ? client.stopAll()
+        : null;
     }
   });
 }

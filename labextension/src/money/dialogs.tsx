@@ -1,12 +1,13 @@
 /** What the user is asked before something is deleted for money's sake. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ask } from '../components/question';
+import React from 'react';
+import { ICleanupItem, IQueued } from '../api.generated';
+import { confirmAction } from '../components/confirmaction';
 import * as capacityMessages from '../messages/capacity';
 import * as messages from '../messages/cleanup';
 import { totalCost } from '../messages/cleanup';
 import * as common from '../messages/common';
-import { IQueued, ISweepItem } from './records';
 
 interface IQuestion {
   readonly emulated: boolean;
@@ -14,14 +15,14 @@ interface IQuestion {
 }
 
 /** Whether to delete what is marked; names it, with its cost. */
-export async function confirmSweep(
+export async function confirmCleanup(
   names: readonly string[],
-  known: readonly ISweepItem[],
+  known: readonly ICleanupItem[],
   { emulated, trans }: IQuestion
 ): Promise<boolean> {
   const items = known.filter(({ name }) => names.includes(name));
   const foreign = items.filter(({ is_ours }) => !is_ours).length;
-  return ask(
+  return confirmAction(
     messages.deleteQuestion(names.length, trans),
     common.deleteButton(trans),
     <>
@@ -59,7 +60,7 @@ export async function confirmRemoval(
   if (known && WITHOUT_NODE.has(known.state)) {
     return true;
   }
-  return ask(
+  return confirmAction(
     capacityMessages.removeQuestion(queuedId, trans),
     common.remove(trans),
     <p>{capacityMessages.removeConsequences(trans)}</p>,
@@ -68,8 +69,8 @@ export async function confirmRemoval(
 }
 
 /** Whether to end all that is billed. */
-export function confirmPanic(rate: string, { emulated, trans }: IQuestion): Promise<boolean> {
-  return ask(
+export function confirmStopAll(rate: string, { emulated, trans }: IQuestion): Promise<boolean> {
+  return confirmAction(
     messages.stopAllQuestion(trans),
     messages.stopAll(trans),
     <>

@@ -4,12 +4,12 @@ import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
 import { Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
+import { SpendHistoryModel } from '../spend/historymodel';
+import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
-import { PastModel } from './past/model';
-import { Part } from './records';
+import { Part } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
-import { isBilled } from './words';
 
 const INTERVAL_MS = 15_000;
 const LONGEST_INTERVAL_MS = 120_000;
@@ -21,15 +21,15 @@ const BURST_MS = 500;
 const SETTLED_MS = 3_000;
 
 /** What the status bar and the rows of nodes need. */
-const ALWAYS: readonly Part[] = ['spend', 'brakes'];
+const ALWAYS: readonly Part[] = ['spend', 'autostops'];
 /** What the panel needs besides, whatever is open. */
 const IN_PANEL: readonly Part[] = ['recovery', 'searches'];
 const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
   spend: [],
   grants: ['grants'],
   quota: ['quota'],
-  getting: ['queue'],
-  sweep: ['sweep'],
+  capacity: ['queue'],
+  cleanup: ['cleanup'],
   audit: ['audit']
 };
 
@@ -37,7 +37,7 @@ const UNASKED: IPart<never> = { dated: null, problem: null };
 
 export class MoneyModel extends VDomModel implements IMoneyModel {
   /**
-   * @param client the door to the server half
+   * @param client the door to the server extension
    * @param events the server's events, which tell when it is worth asking again
    */
   constructor(
@@ -45,7 +45,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     events?: Event.Stream
   ) {
     super();
-    this.past = new PastModel(client, this);
+    this.past = new SpendHistoryModel(client, this);
     this._events = events;
     this._events?.connect(this._onEvent, this);
     this._poll = new Poll({
@@ -66,7 +66,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
 
-  readonly past: PastModel;
+  readonly past: SpendHistoryModel;
 
   get parts(): IParts {
     return this._parts;
@@ -107,7 +107,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** Ask one round now, even where one is on its way: it may be older than what was just done. */
   async refresh(): Promise<void> {
-    await this._ask(this._wanted);
+    await this._fetch(this._wanted);
   }
 
   /** Open or close a section; one that opens is asked for at once. */
@@ -116,7 +116,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     const isOpening = !open.delete(section);
     if (isOpening) {
       open.add(section);
-      void this._ask(BY_SECTION[section]);
+      void this._fetch(BY_SECTION[section]);
     }
     this._open = open;
     this.stateChanged.emit();
@@ -139,8 +139,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** A node ends soon: what is counted down in its notebooks must not be old. */
   private get _isWarning(): boolean {
-    const brakes = this._parts.brakes.dated?.data.nodes ?? [];
-    return brakes.some(({ is_warning }) => is_warning);
+    const autostops = this._parts.autostops.dated?.data.nodes ?? [];
+    return autostops.some(({ is_warning }) => is_warning);
   }
 
   /** What is looked at. */
@@ -157,20 +157,20 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       return;
     }
     this._isDue = false;
-    if (!(await this._ask(this._wanted))) {
+    if (!(await this._fetch(this._wanted))) {
       this._isDue ||= isDue;
       throw new Error('No part of the money sections was answered.');
     }
   }
 
   /** Whether any of the parts was answered. One that is not leaves the others as they are. */
-  private async _ask(parts: readonly Part[]): Promise<boolean> {
+  private async _fetch(parts: readonly Part[]): Promise<boolean> {
     this._asked_ms = Date.now();
-    const answers = await Promise.all(parts.map(part => this._askOne(part)));
+    const answers = await Promise.all(parts.map(part => this._fetchPart(part)));
     return answers.some(Boolean);
   }
 
-  private async _askOne(part: Part): Promise<boolean> {
+  private async _fetchPart(part: Part): Promise<boolean> {
     const turn = ++this._turn;
     try {
       const dated = await this.client.part(part);
@@ -206,13 +206,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = {
     spend: UNASKED,
-    brakes: UNASKED,
+    autostops: UNASKED,
     recovery: UNASKED,
     searches: UNASKED,
     grants: UNASKED,
     quota: UNASKED,
     queue: UNASKED,
-    sweep: UNASKED,
+    cleanup: UNASKED,
     audit: UNASKED
   };
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);

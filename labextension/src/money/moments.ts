@@ -62,3 +62,12 @@ function asTime(moment: Date): string {
   const pad = (part: number): string => String(part).padStart(2, '0');
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
 }
+
+/** A moment in the browser's own format; a clock time where it is near. */
+export function formatMoment(seconds: number, now_s: number): string {
+  const near = Math.abs(seconds - now_s) < 20 * 3600;
+  const date = new Date(seconds * 1000);
+  return near
+    ? clockTime(seconds)
+    : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+}

@@ -5,15 +5,15 @@ import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { AutostopWarning } from '../autostop/warning';
 import * as common from '../messages/common';
 import { TpuClient } from '../request';
+import { SpendStatus } from '../spend/statusitem';
 import { CommandIDs, ITpuModel } from '../tokens';
-import { moneyActs } from './acts';
+import { moneyActions } from './actions';
 import { MoneyClient } from './client';
 import { addMoneyCommands } from './commands';
-import { EndWarning } from './endwarning';
 import { MoneyModel } from './model';
-import { MoneyStatus } from './statusitem';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
 
 const DOMAIN = 'jupyter_tpu';
@@ -35,13 +35,13 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings));
     const model = new MoneyModel(client, serviceManager.events.stream);
     addMoneyCommands({ commands, model, nodes, trans });
-    palette?.addItem({ command: MoneyCommandIDs.panic, category: common.product(trans) });
+    palette?.addItem({ command: MoneyCommandIDs.stopAll, category: common.product(trans) });
     void started.then(() => model.start());
     return model;
   }
 };
 
-export const moneyStatus: JupyterFrontEndPlugin<void> = {
+export const spendStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:money-status',
   description: 'Shows in the status bar what is paid per hour and which node ends next.',
   autoStart: true,
@@ -56,14 +56,14 @@ export const moneyStatus: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const open = (): void => void commands.execute(CommandIDs.openPanel);
     statusBar?.registerStatusItem('jupyter-tpu:money-status', {
-      item: new MoneyStatus(model, trans, open),
+      item: new SpendStatus(model, trans, open),
       align: 'left',
       rank: 90
     });
   }
 };
 
-export const endWarning: JupyterFrontEndPlugin<void> = {
+export const autostopWarning: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:end-warning',
   description: 'Says in a notebook when and why its node ends soon, and keeps the node.',
   autoStart: true,
@@ -76,11 +76,11 @@ export const endWarning: JupyterFrontEndPlugin<void> = {
     tracker: INotebookTracker | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const acts = moneyActs(model, commands);
+    const actions = moneyActions(model, commands);
     tracker?.widgetAdded.connect((_, panel) => {
       const focus = (): void => panel.content.activate();
       const { sessionContext, contentHeader } = panel;
-      contentHeader.addWidget(new EndWarning(sessionContext, model, acts, focus, trans));
+      contentHeader.addWidget(new AutostopWarning(sessionContext, model, actions, focus, trans));
     });
   }
 };

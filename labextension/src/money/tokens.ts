@@ -2,15 +2,15 @@
 
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import { Token } from '@lumino/coreutils';
+import { ISpendHistoryModel } from '../spend/historymodel';
 import { IProblem } from '../tokens';
 import { MoneyClient } from './client';
-import { IPastModel } from './past/model';
-import { IAnswers, Part } from './records';
+import { IAnswers, Part } from './parts';
 
 /** Every act of the user about money is one of these. */
 export namespace MoneyCommandIDs {
-  export const keep = 'tpu:keep-node';
-  export const setBrakes = 'tpu:set-brakes';
+  export const keepRunning = 'tpu:keep-node';
+  export const setAutostop = 'tpu:set-brakes';
   export const setRecovery = 'tpu:set-recovery';
   export const setBudget = 'tpu:set-budget';
   export const removeBudget = 'tpu:remove-budget';
@@ -20,8 +20,8 @@ export namespace MoneyCommandIDs {
   export const cancelSearch = 'tpu:cancel-search';
   export const queue = 'tpu:queue-node';
   export const removeQueued = 'tpu:remove-queued-resource';
-  export const sweep = 'tpu:sweep';
-  export const panic = 'tpu:panic';
+  export const cleanup = 'tpu:sweep';
+  export const stopAll = 'tpu:panic';
 }
 
 /** A last answer, dated by the server's clock. */
@@ -42,7 +42,7 @@ export interface IPart<T> {
 export type IParts = { readonly [P in Part]: IPart<IAnswers[P]> };
 
 /** Sections that can be opened; what only they show is asked for only while they are open. */
-export type SectionName = 'spend' | 'grants' | 'quota' | 'getting' | 'sweep' | 'audit';
+export type SectionName = 'spend' | 'grants' | 'quota' | 'capacity' | 'cleanup' | 'audit';
 
 /** What the sections show, as it stands now. */
 export interface IMoneyModel extends VDomRenderer.IModel {
@@ -53,7 +53,7 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   isWatched: boolean;
 
   /** Money over time. */
-  readonly past: IPastModel;
+  readonly past: ISpendHistoryModel;
 
   /** Where the user looked for a node last; empty before. */
   readonly chosenZone: string;

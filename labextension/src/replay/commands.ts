@@ -31,7 +31,7 @@ export function addReplayCommands(context: IReplayContext): void {
   commands.addCommand(ReplayCommandIDs.run, {
     label: messages.rerunLostCells(trans),
     describedBy: { args: ARGS },
-    execute: async args => ask(find(context, args), trans)
+    execute: async args => chooseCells(find(context, args), trans)
   });
   commands.addCommand(ReplayCommandIDs.dismiss, {
     label: messages.dismissLostCells(trans),
@@ -52,7 +52,10 @@ function find({ tracker, of }: IReplayContext, { path }: Args): NotebookReplay |
   return panel ? of(panel) : undefined;
 }
 
-async function ask(own: NotebookReplay | undefined, trans: TranslationBundle): Promise<void> {
+async function chooseCells(
+  own: NotebookReplay | undefined,
+  trans: TranslationBundle
+): Promise<void> {
   if (!own?.lost) {
     return;
   }

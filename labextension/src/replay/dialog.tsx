@@ -3,7 +3,7 @@
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import { useState } from 'react';
+import React, { useState } from 'react';
 import * as messages from '../messages/replay';
 import { stateText } from '../messages/replay';
 import { IChoice } from './plan';

@@ -2,7 +2,7 @@
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { PanelLayout, Widget } from '@lumino/widgets';
-import { ILostRun } from './records';
+import { ILostRun } from '../api.generated';
 
 export class CutMarks {
   constructor(

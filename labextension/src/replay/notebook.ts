@@ -2,7 +2,7 @@
 
 import type { Cell, CodeCell } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
-import { ILostRun } from './records';
+import { ILostRun } from '../api.generated';
 
 export class ReplayCells {
   constructor(private readonly _panel: NotebookPanel) {}

@@ -2,23 +2,24 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
+import React from 'react';
+import { IReplay } from '../api.generated';
+import { Banner, NotebookBanner } from '../components/banner';
 import { Button } from '../components/button';
-import { Line, LineAbove } from '../components/lineabove';
 import * as common from '../messages/common';
 import * as messages from '../messages/replay';
 import { noticeText } from '../messages/replay';
-import { IReplay } from './records';
 import { NotebookReplay } from './replay';
 
-export interface IReplayActs {
+export interface IReplayActions {
   onRun: () => void;
   onDismiss: () => void;
 }
 
-export class ReplayNotice extends LineAbove {
+export class ReplayNotice extends NotebookBanner {
   constructor(
     private readonly _replay: NotebookReplay,
-    private readonly _acts: IReplayActs,
+    private readonly _actions: IReplayActions,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -31,7 +32,7 @@ export class ReplayNotice extends LineAbove {
         {() =>
           replay.lost && (
             <Notice
-              {...this._acts}
+              {...this._actions}
               lost={replay.lost}
               isRunning={replay.isRunning}
               trans={this._trans}
@@ -44,7 +45,7 @@ export class ReplayNotice extends LineAbove {
   }
 }
 
-interface IProps extends IReplayActs {
+interface IProps extends IReplayActions {
   lost: IReplay;
   isRunning: boolean;
   trans: TranslationBundle;
@@ -55,7 +56,7 @@ export function Notice(props: IProps): JSX.Element {
   const { lost, isRunning, trans, onRun, onDismiss, onHeight } = props;
   const isBusy = isRunning || !lost.is_back;
   return (
-    <Line onHeight={onHeight}>
+    <Banner onHeight={onHeight}>
       <span role="status" title={lost.reason}>
         {noticeText(lost, new Date(), trans)}
         {!lost.is_back && ` ${messages.nodeNotBack(trans)}`}
@@ -66,6 +67,6 @@ export function Notice(props: IProps): JSX.Element {
       <Button onClick={onDismiss} disabled={isRunning}>
         {common.dismiss(trans)}
       </Button>
-    </Line>
+    </Banner>
   );
 }

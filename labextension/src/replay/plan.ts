@@ -1,6 +1,6 @@
 /** Which of the lost runs can be run again, and which are proposed; pure. */
 
-import { ILostRun } from './records';
+import { ILostRun } from '../api.generated';
 
 /** One line of the dialog. */
 export interface IChoice {

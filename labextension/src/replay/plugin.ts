@@ -41,11 +41,11 @@ export const replay: JupyterFrontEndPlugin<void> = {
       // the path at the time of the click: a notebook may be renamed
       const execute = (id: string) => (): void =>
         void commands.execute(id, { path: panel.context.path });
-      const acts = {
+      const actions = {
         onRun: execute(ReplayCommandIDs.run),
         onDismiss: execute(ReplayCommandIDs.dismiss)
       };
-      panel.contentHeader.addWidget(new ReplayNotice(own, acts, trans));
+      panel.contentHeader.addWidget(new ReplayNotice(own, actions, trans));
     });
   }
 };
@@ -56,22 +56,22 @@ function follow(
   own: NotebookReplay,
   { events, kernelspecs }: ServiceManager.IManager
 ): void {
-  const look = (): void => {
+  const refresh = (): void => {
     const kernel = sessionContext.session?.kernel;
     const isOurs = kernel && mayRunOnNode(kernel.name, kernelspecs.specs);
-    void own.look(isOurs ? kernel.id : null);
+    void own.refresh(isOurs ? kernel.id : null);
   };
   const onEvent = (_: Event.IManager, event: Event.Emission): void => {
     const { kernel_id } = event as unknown as IKernelEvent;
     const isNews = event.schema_id === KERNEL_SCHEMA || event.schema_id === LINK_SCHEMA;
     if (isNews && kernel_id === sessionContext.session?.kernel?.id) {
-      look();
+      refresh();
     }
   };
-  sessionContext.kernelChanged.connect(look);
+  sessionContext.kernelChanged.connect(refresh);
   events.stream.connect(onEvent);
   disposed.connect(() => events.stream.disconnect(onEvent));
-  look();
+  refresh();
 }
 
 /** Say under the cells that were cut what was lost, until they are run again. */

@@ -1,10 +1,10 @@
 /** What one notebook lost with its node, and running it again. */
 
 import { ISignal, Signal } from '@lumino/signaling';
+import { ILostRun, IReplay } from '../api.generated';
 import { choicesOf, IChoice } from './plan';
-import { ILostRun, IReplay } from './records';
 
-/** The server half, as far as this needs it. */
+/** The server extension, as far as this needs it. */
 export interface IReplaySource {
   /** What was lost with a kernel's node. */
   replay(kernelId: string): Promise<IReplay>;
@@ -44,7 +44,7 @@ export class NotebookReplay {
   }
 
   /** Ask what was lost with a kernel; null for a notebook without one. A server that does not know changes nothing. */
-  async look(kernelId: string | null): Promise<void> {
+  async refresh(kernelId: string | null): Promise<void> {
     this._kernelId = kernelId;
     const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
     if (kernelId === this._kernelId) {

@@ -1,18 +1,18 @@
-/** Where it is told what was lost: the server half. */
+/** Where it is told what was lost: the server extension. */
 
+import { IReplay } from '../api.generated';
 import { TpuClient } from '../request';
-import { IReplay } from './records';
 import { IReplaySource } from './replay';
 
 export class ReplaySource implements IReplaySource {
   constructor(private readonly _client: TpuClient) {}
 
   replay(kernelId: string): Promise<IReplay> {
-    return this._client.ask(routeOf(kernelId));
+    return this._client.request(routeOf(kernelId));
   }
 
   async settle(kernelId: string): Promise<void> {
-    await this._client.ask(routeOf(kernelId), { method: 'DELETE' });
+    await this._client.request(routeOf(kernelId), { method: 'DELETE' });
   }
 }
 

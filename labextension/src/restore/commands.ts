@@ -9,9 +9,9 @@ import * as messages from '../messages/commands';
 import * as notebookMessages from '../messages/notebook';
 import { TpuClient } from '../request';
 import { RestoreCommandIDs } from '../tokens';
-import { Elsewhere } from './elsewhere';
 import { NotebookRestorer } from './restorer';
 import { Restorers } from './restorers';
+import { UnplacedOutputs } from './unplaced';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -42,7 +42,7 @@ export function addRestoreCommands(context: IRestoreContext): void {
     label: messages.showOutputs(trans),
     isEnabled,
     describedBy: { args: argsOf({}) },
-    execute: async args => showElsewhere(context, open(context, args))
+    execute: async args => showUnplaced(context, open(context, args))
   });
   app.commands.addCommand(RestoreCommandIDs.addCell, {
     label: messages.addCell(trans),
@@ -64,23 +64,23 @@ function open({ tracker, restorers }: IRestoreContext, { path }: Args): IOpen | 
   return panel && restorer && { panel, restorer };
 }
 
-async function showElsewhere(context: IRestoreContext, which: IOpen | null): Promise<void> {
+async function showUnplaced(context: IRestoreContext, which: IOpen | null): Promise<void> {
   const { app, client, trans } = context;
   const title = notebookMessages.elsewhereTitle(trans);
-  if (!which || which.restorer.homeless.length + which.restorer.shortened.length === 0) {
+  if (!which || which.restorer.unplaced.length + which.restorer.shortened.length === 0) {
     const body = notebookMessages.allInCells(trans);
     await showDialog({ title, body, buttons: [Dialog.okButton()] });
     return;
   }
   const { panel, restorer } = which;
   const { path } = panel.context;
-  const acts = {
+  const actions = {
     onCopy: (code: string) => Clipboard.copyToSystem(code),
     onAdd: (msg_id: string) =>
       void app.commands.execute(RestoreCommandIDs.addCell, { path, msg_id }),
     textUrl: (msgId: string, query?: string) => client.textUrl(restorer.kernelId, msgId, query)
   };
-  const body = new Elsewhere(restorer, acts, panel.content.rendermime, trans);
+  const body = new UnplacedOutputs(restorer, actions, panel.content.rendermime, trans);
   await showDialog({
     title,
     body,
@@ -90,7 +90,7 @@ async function showElsewhere(context: IRestoreContext, which: IOpen | null): Pro
 
 /** The new cell has the old id, so what was recorded for that goes on in it. */
 function addCell(which: IOpen | null, msgId: unknown): void {
-  const run = which?.restorer.homeless.find(one => one.msgId === msgId);
+  const run = which?.restorer.unplaced.find(one => one.msgId === msgId);
   const notebook = which?.panel.context.model.sharedModel;
   if (run && notebook) {
     const cell = { cell_type: 'code' as const, id: run.cellId, source: run.request.code };

@@ -10,7 +10,7 @@ import { displayIdOf, IRecordedRequest, ISpan, parentOf, spanOf } from './record
 import { Run } from './run';
 
 /** What somebody else has to see to. */
-export interface ILiveActs {
+export interface ILiveCallbacks {
   /** A cell is about to show what its kernel has put out. */
   beforeOutputs: (cell: CodeCell) => void;
   /** The notebook now has all that came of a request. */
@@ -26,7 +26,7 @@ export class LiveRuns {
   constructor(
     private readonly _kernel: Kernel.IKernelConnection,
     private readonly _cells: NotebookCells,
-    private readonly _acts: ILiveActs
+    private readonly _actions: ILiveCallbacks
   ) {}
 
   /** Cells that were run here: the newer run wins. */
@@ -35,7 +35,7 @@ export class LiveRuns {
   }
 
   /** Runs that have put something out for a cell that is not there. */
-  get homeless(): readonly Run[] {
+  get unplaced(): readonly Run[] {
     const behind = [...this._runs.values()].filter(({ isBehind }) => isBehind);
     return behind.filter(({ cellId }) => !this._cells.find(cellId));
   }
@@ -45,9 +45,9 @@ export class LiveRuns {
   }
 
   /** Perform a plan whose answer holds all up to `seq`; answers the cells that have got something. */
-  async take(plan: IPlan, seq: number): Promise<readonly string[]> {
+  async apply(plan: IPlan, seq: number): Promise<readonly string[]> {
     plan.follow.forEach(({ cellId, request }) => this._follow(request, cellId, seq));
-    plan.homeless.forEach(request => this._follow(request, request.cell_id ?? '', seq));
+    plan.unplaced.forEach(request => this._follow(request, request.cell_id ?? '', seq));
     const changed = plan.follow.map(({ cellId }) => cellId);
     for (const placement of plan.fill) {
       if (this._fill(placement, seq)) {
@@ -58,7 +58,7 @@ export class LiveRuns {
     return changed;
   }
 
-  hear(message: KernelMessage.IMessage): void {
+  onMessage(message: KernelMessage.IMessage): void {
     const span = spanOf(message);
     const run = this._runOf(message, span);
     if (run && span && span.last <= run.seq) {
@@ -66,7 +66,7 @@ export class LiveRuns {
     }
     if (run && span && span.first <= run.seq) {
       this._runs.delete(run.msgId);
-      this._acts.onTorn(run.msgId);
+      this._actions.onTorn(run.msgId);
       return;
     }
     this._cells.touch(() => this._onNew(message, run));
@@ -120,7 +120,7 @@ export class LiveRuns {
       this._runs.delete(run.msgId);
     } else if (cell && !run.isIn(cell)) {
       this._cells.touch(() => {
-        this._acts.beforeOutputs(cell);
+        this._actions.beforeOutputs(cell);
         run.enter(cell);
       });
     }
@@ -134,12 +134,12 @@ export class LiveRuns {
     }
     let isChanged = false;
     this._cells.touch(() => {
-      this._acts.beforeOutputs(cell);
+      this._actions.beforeOutputs(cell);
       isChanged = fillCell(cell, request);
     });
     this._rememberDisplays(cellId, request);
     this._filled.set(request.msg_id, { cellId, request, seq });
-    this._acts.onWhole(request.msg_id);
+    this._actions.onWhole(request.msg_id);
     return isChanged;
   }
 
@@ -155,7 +155,7 @@ export class LiveRuns {
 
   private _onNew(message: KernelMessage.IMessage, run: Run | undefined): void {
     if (KernelMessage.isInputRequestMsg(message)) {
-      run?.hearQuestion(message);
+      run?.onInputRequest(message);
     } else if (message.channel === 'iopub') {
       this._onPublished(message as KernelMessage.IIOPubMessage, run);
     }
@@ -169,9 +169,9 @@ export class LiveRuns {
       return;
     }
     this._enter(run);
-    run.hear(message);
+    run.onMessage(message);
     if (run.isOver && this._cells.find(run.cellId)) {
-      this._acts.onWhole(run.msgId);
+      this._actions.onWhole(run.msgId);
     }
   }
 

@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
-import { useEffect, useState } from 'react';
+import React, { useEffect, useState } from 'react';
 import * as messages from '../messages/notebook';
 import { NotebookRestorer } from './restorer';
 
@@ -27,7 +27,7 @@ export class RestoredNotice extends ReactWidget {
           {() => (
             <Notice
               cells={restorer.restoredCells}
-              homeless={restorer.homeless.length}
+              unplaced={restorer.unplaced.length}
               shortened={restorer.shortened.length}
               problem={restorer.problem?.message ?? ''}
               trans={this._trans}
@@ -44,7 +44,7 @@ interface IProps {
   /** How many cells got something back. */
   cells: number;
   /** How many outputs belong to cells that are not in the notebook. */
-  homeless: number;
+  unplaced: number;
   /** How many outputs are not shown in full. */
   shortened: number;
   /** Why the server could not tell; empty when it could. */
@@ -67,9 +67,9 @@ export function Notice(props: IProps): JSX.Element {
   );
 }
 
-function More({ homeless, shortened, trans, onShow }: IProps): JSX.Element | null {
+function More({ unplaced, shortened, trans, onShow }: IProps): JSX.Element | null {
   const parts = [
-    homeless && messages.withoutCell(homeless, trans),
+    unplaced && messages.withoutCell(unplaced, trans),
     shortened && messages.shortened(shortened, trans)
   ].filter(Boolean);
   return parts.length > 0 ? (

@@ -37,7 +37,7 @@ export interface IPlan {
   /** Still running or queued: the cell goes on from here. */
   readonly follow: readonly IPlacement[];
   /** Outputs of cells that are not in the notebook. */
-  readonly homeless: readonly IRecordedRequest[];
+  readonly unplaced: readonly IRecordedRequest[];
   /** Requests whose outputs have to be asked for one by one. */
   readonly unread: readonly string[];
 }
@@ -54,7 +54,7 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
   return {
     fill: free.filter(({ request }) => isOver(request)),
     follow: free.filter(({ request }) => !isOver(request)),
-    homeless: read.filter(request => !places.has(request) && isWorthListing(request, now)),
+    unplaced: read.filter(request => !places.has(request) && isWorthListing(request, now)),
     unread: missed.filter(({ outputs }) => outputs === null).map(({ msg_id }) => msg_id)
   };
 }

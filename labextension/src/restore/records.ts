@@ -1,38 +1,28 @@
-/** What the server half tells of a kernel's recorded requests, field by field (server/rest-api.yml); pure. */
+/** What the server extension tells of a kernel's recorded requests, field by field (server/rest-api.yml); pure. */
 
 import * as nbformat from '@jupyterlab/nbformat';
 import { KernelMessage } from '@jupyterlab/services';
-
-export type RequestState = 'queued' | 'running' | 'done' | 'aborted' | 'lost';
+import { IKernelOutputs, IKernelRequest } from '../api.generated';
 
 /** A message as the record keeps it, shortest form of what was published. */
 export type RecordedMessage = Omit<KernelMessage.IIOPubMessage, 'channel' | 'buffers'>;
 
 /** One execute request and what came of it. */
-export interface IRecordedRequest {
-  readonly msg_id: string;
-  /** The session of the page or program that asked. */
-  readonly session: string;
-  /** The notebook's cell; null for what was no cell. */
-  readonly cell_id: string | null;
-  readonly code: string;
+export interface IRecordedRequest extends Pick<
+  IKernelRequest,
+  'msg_id' | 'session' | 'cell_id' | 'code' | 'state' | 'execution_count' | 'omitted_bytes'
+> {
   readonly header: KernelMessage.IHeader<'execute_request'>;
-  readonly state: RequestState;
-  readonly execution_count: number | null;
   /** Null when the answer would be too big or slow: ask for this request alone. */
   readonly outputs: readonly nbformat.IOutput[] | null;
   /** What brings an empty output area to the request's state; null when that would be too big, or it is over. */
   readonly messages: readonly RecordedMessage[] | null;
   /** The question of `input()` that waits for an answer. */
   readonly input: KernelMessage.IInputRequestMsg | null;
-  /** How much text was left out of `outputs`. */
-  readonly omitted_bytes: number;
 }
 
 /** The last request of each cell; all that was recorded up to `seq`, and nothing newer. */
-export interface IOutputsAnswer {
-  readonly kernel_id: string;
-  readonly seq: number;
+export interface IOutputsAnswer extends Pick<IKernelOutputs, 'kernel_id' | 'seq'> {
   readonly requests: readonly IRecordedRequest[];
 }
 

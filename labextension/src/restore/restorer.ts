@@ -8,18 +8,18 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
 import { distrust } from './cell';
+import { dropDuplicates } from './duplicates';
 import { LiveRuns } from './live';
-import { hearOnce } from './once';
 import { NotebookCells, NotebookContext } from './notebook';
 import { planRestore } from './plan';
 import { IOutputsAnswer, IRecordedRequest, parentOf } from './records';
 import { Run } from './run';
 import { SeenRequests } from './seen';
 
-/** The server half, as far as a notebook needs it. */
+/** The server extension, as far as a notebook needs it. */
 export interface IRecordSource {
   /** Whether a kernel can have a record at all. */
-  keeps(kernelName: string): boolean;
+  hasRecord(kernelName: string): boolean;
   /** Whether the user wants outputs of nodes as untrusted ones. */
   readonly isUntrusted: boolean;
   /** What is recorded; only these requests, if any are named. */
@@ -65,8 +65,8 @@ export class NotebookRestorer implements IDisposable {
   }
 
   /** Runs whose cells are not in the notebook. */
-  get homeless(): readonly Run[] {
-    return this._live?.homeless ?? [];
+  get unplaced(): readonly Run[] {
+    return this._live?.unplaced ?? [];
   }
 
   /** Requests of which the notebook does not show all. */
@@ -101,13 +101,13 @@ export class NotebookRestorer implements IDisposable {
     await this._context.ready;
     window.clearTimeout(this._timer);
     const kernel = this._kernel;
-    if (kernel && !this._isDisposed && this._source.keeps(kernel.name)) {
+    if (kernel && !this._isDisposed && this._source.hasRecord(kernel.name)) {
       await this._ask(kernel, [], all ? null : this._seen.all());
     }
   }
 
   /** What ended with the last restart has not ended: the next restore brings it back. */
-  loseEnded(): void {
+  forgetEnded(): void {
     this._live?.forget(this._ended);
     this._ended.forEach(msgId => this._lost.add(msgId));
     this._ended = [];
@@ -147,14 +147,14 @@ export class NotebookRestorer implements IDisposable {
     this._kernel?.iopubMessage.disconnect(this._onHandled, this);
     this._kernel?.statusChanged.disconnect(this._onStatus, this);
     this._kernel = kernel;
-    this._held = [];
-    this._live = kernel && new LiveRuns(kernel, this._cells, this._acts(kernel));
+    this._pending = [];
+    this._live = kernel && new LiveRuns(kernel, this._cells, this._actions(kernel));
     kernel?.anyMessage.connect(this._onMessage, this);
     kernel?.iopubMessage.connect(this._onHandled, this);
     kernel?.statusChanged.connect(this._onStatus, this);
   }
 
-  private _acts(kernel: Kernel.IKernelConnection): LiveRuns['_acts'] {
+  private _actions(kernel: Kernel.IKernelConnection): LiveRuns['_actions'] {
     return {
       beforeOutputs: cell => void (this._source.isUntrusted && distrust(cell)),
       onWhole: msgId => this._settled.add(msgId),
@@ -228,7 +228,7 @@ export class NotebookRestorer implements IDisposable {
         this._shortened.set(cellId, request);
       }
     }
-    (await live.take(plan, answer.seq)).forEach(cellId => this._restored.add(cellId));
+    (await live.apply(plan, answer.seq)).forEach(cellId => this._restored.add(cellId));
     return plan.unread;
   }
 
@@ -251,7 +251,7 @@ export class NotebookRestorer implements IDisposable {
     if (args.direction === 'send') {
       this._onSend(kernel, args.msg);
     } else if (args.msg.channel === 'iopub' || args.msg.channel === 'stdin') {
-      this._held.push(args.msg);
+      this._pending.push(args.msg);
       this._drain();
     }
   }
@@ -264,7 +264,7 @@ export class NotebookRestorer implements IDisposable {
     if (header.msg_type === 'execute_request' && typeof cellId === 'string') {
       this._own.add(header.msg_id);
       this._live?.leave(cellId);
-      hearOnce(sender, header.msg_id);
+      dropDuplicates(sender, header.msg_id);
       if (this._shortened.delete(cellId)) {
         this._changed.emit();
       }
@@ -272,8 +272,8 @@ export class NotebookRestorer implements IDisposable {
   }
 
   private _drain(): void {
-    while (this._asking === 0 && this._held.length > 0) {
-      this._live?.hear(this._held.shift() as KernelMessage.IMessage);
+    while (this._asking === 0 && this._pending.length > 0) {
+      this._live?.onMessage(this._pending.shift() as KernelMessage.IMessage);
     }
   }
 
@@ -327,7 +327,7 @@ export class NotebookRestorer implements IDisposable {
   private _saving: readonly string[] = [];
   private _kernel: Kernel.IKernelConnection | null = null;
   private _live: LiveRuns | null = null;
-  private _held: KernelMessage.IMessage[] = [];
+  private _pending: KernelMessage.IMessage[] = [];
   private _asking = 0;
   private _isWanted = false;
   private _isDisposed = false;
@@ -341,5 +341,5 @@ type Seen = ReadonlySet<string> | null;
 
 const NONE: Seen = new Set();
 
-/** What the server says of kernels that are none of ours, or without the server half. */
+/** What the server says of kernels that are none of ours, or without the server extension. */
 const NOT_KEPT: readonly string[] = ['http_404', 'outputs_not_found'];

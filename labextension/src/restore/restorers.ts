@@ -57,7 +57,7 @@ export class Restorers {
   resume(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId) {
-        restorer.loseEnded();
+        restorer.forgetEnded();
         this._begin(restorer);
       }
     });

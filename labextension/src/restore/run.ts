@@ -82,7 +82,7 @@ export class Run {
     }
   }
 
-  hear(message: KernelMessage.IIOPubMessage): void {
+  onMessage(message: KernelMessage.IIOPubMessage): void {
     if (KernelMessage.isExecuteInputMsg(message)) {
       this._count = message.content.execution_count;
     } else if (KernelMessage.isStatusMsg(message)) {
@@ -95,7 +95,7 @@ export class Run {
   }
 
   /** A question of `input()`; the server asks it again of each new page. */
-  hearQuestion(message: KernelMessage.IInputRequestMsg): void {
+  onInputRequest(message: KernelMessage.IInputRequestMsg): void {
     if (message.header.msg_id !== this._asked) {
       this._asked = message.header.msg_id;
       this._input = message;

@@ -1,8 +1,8 @@
-/** Where restored outputs come from: the server half and Jupyter's own routes. */
+/** Where restored outputs come from: the server extension and Jupyter's own routes. */
 
 import { Kernel, KernelAPI, ServiceManager } from '@jupyterlab/services';
-import { TpuClient } from '../request';
 import { mayRunOnNode } from '../nodekernel';
+import { TpuClient } from '../request';
 import { UntrustedOutputs } from '../untrusted';
 import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
@@ -20,7 +20,7 @@ export class RecordSource implements IRecordSource {
     return this._untrusted.isOn;
   }
 
-  keeps(kernelName: string): boolean {
+  hasRecord(kernelName: string): boolean {
     return mayRunOnNode(kernelName, this._services.kernelspecs.specs);
   }
 
@@ -38,14 +38,14 @@ export class RecordSource implements IRecordSource {
 /** Until the page itself is connected, so that it is counted; not for ever, since outputs do not depend on that. */
 function connected(kernel: Kernel.IKernelConnection): Promise<void> {
   return new Promise(resolve => {
-    const look = (): void => {
+    const check = (): void => {
       if (kernel.connectionStatus === 'connected') {
-        kernel.connectionStatusChanged.disconnect(look);
+        kernel.connectionStatusChanged.disconnect(check);
         resolve();
       }
     };
-    kernel.connectionStatusChanged.connect(look);
+    kernel.connectionStatusChanged.connect(check);
     setTimeout(resolve, PATIENCE_MS);
-    look();
+    check();
   });
 }

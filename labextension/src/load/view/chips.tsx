@@ -1,10 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { ICore, ISample } from '../../api.generated';
 import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { fieldName, formatUnknown, formatUsed, placed } from '../../messages/load';
-import { Field, ICore, ISample } from '../records';
 import { chipsOf, IChipCores, percentOf } from '../totals';
-import { formatPercent, missingFields, reasonFor } from '../words';
+import { Field, formatPercent, missingFields, reasonFor } from '../values';
 import { Bar } from './bar';
 
 interface IProps {

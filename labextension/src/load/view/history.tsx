@@ -1,5 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import { useMemo, useState } from 'react';
+import React, { useMemo, useState } from 'react';
 import { Canvas, Key, LineSign } from '../../chart/canvas';
 import { Plotter } from '../../chart/drawing';
 import { Button } from '../../components/button';
@@ -9,7 +9,7 @@ import { lineName } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
 import { COLOURS, DASHES, IPast } from '../plot';
 import { ISeries, LINES, rangeOf, tail } from '../series';
-import { formatPercent } from '../words';
+import { formatPercent } from '../values';
 
 /** Spans that can be looked at; seconds. */
 const SPANS = [300, 900, 3600] as const;

@@ -1,10 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { IHost, ISample } from '../../api.generated';
 import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { formatUsed, placed } from '../../messages/load';
-import { IHost, ISample } from '../records';
 import { percentOf } from '../totals';
-import { formatPercent } from '../words';
+import { formatPercent } from '../values';
 import { Bar } from './bar';
 
 interface IProps {

@@ -1,21 +1,20 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
-import { useEffect, useState } from 'react';
+import React, { useEffect, useState } from 'react';
+import { IMetrics, INode } from '../../api.generated';
 import { Plotter } from '../../chart/drawing';
-import { Fold } from '../../components/fold';
+import { Collapsible } from '../../components/collapsible';
 import { useNow } from '../../components/now';
 import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { formatNode, formatTotals } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
 import { serverNow } from '../../money/model';
-import { INode } from '../../tokens';
 import { IPast } from '../plot';
-import { IMetrics } from '../records';
 import { INodeLoad } from '../tokens';
 import { samplesOf, totalsOf } from '../totals';
 import { History } from './history';
-import { Holders, ILoadActs } from './holders';
+import { ILoadActions, TpuProcesses } from './processes';
 import { Workers } from './workers';
 
 interface IProps {
@@ -23,7 +22,7 @@ interface IProps {
   load: INodeLoad;
   /** What is said beside the title of the closed section, which asks nothing. */
   closed?: string;
-  acts: ILoadActs;
+  actions: ILoadActions;
   plot: Plotter<IPast>;
   trans: TranslationBundle;
 }
@@ -34,13 +33,13 @@ export function LoadSection(props: IProps): JSX.Element {
   const [isOpen, setOpen] = useState(false);
   const workers = node.workers.length;
   useEffect(() => {
-    const look = isOpen ? load.look(workers) : null;
-    return () => look?.dispose();
+    const subscribe = isOpen ? load.subscribe(workers) : null;
+    return () => subscribe?.dispose();
   }, [load, isOpen, workers]);
   return (
     <UseSignal signal={load.changed}>
       {() => (
-        <Fold
+        <Collapsible
           title={messages.title(trans)}
           label={messages.loadOf(node.node_id, trans)}
           summary={isOpen ? summaryOf(load, trans) : closed}
@@ -48,7 +47,7 @@ export function LoadSection(props: IProps): JSX.Element {
           onToggle={() => setOpen(!isOpen)}
         >
           <Body {...props} />
-        </Fold>
+        </Collapsible>
       )}
     </UseSignal>
   );
@@ -61,14 +60,14 @@ function summaryOf({ part }: INodeLoad, trans: TranslationBundle): string | unde
 }
 
 function Body(props: IProps): JSX.Element {
-  const { node, load, acts, plot, trans } = props;
+  const { node, load, actions, plot, trans } = props;
   const { dated, problem } = load.part;
   return (
     <>
       {problem && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
           {common.couldNotLoad(problem.message || problem.code, trans)}
-          {dated && <Old dated={dated} trans={trans} />}
+          {dated && <Outdated dated={dated} trans={trans} />}
         </div>
       )}
       {!dated && !problem && (
@@ -78,13 +77,13 @@ function Body(props: IProps): JSX.Element {
       )}
       {dated && (
         <>
-          <Whole metrics={dated.data} trans={trans} />
-          <Holders
+          <NodeSummary metrics={dated.data} trans={trans} />
+          <TpuProcesses
             node={node}
             metrics={dated.data}
-            isFreeing={load.isFreeing}
+            isReleasing={load.isReleasing}
             now_s={dated.server_s}
-            acts={acts}
+            actions={actions}
             trans={trans}
           />
           <History series={load.series} name={node.node_id} plot={plot} trans={trans} />
@@ -95,7 +94,13 @@ function Body(props: IProps): JSX.Element {
   );
 }
 
-function Whole({ metrics, trans }: { metrics: IMetrics; trans: TranslationBundle }): JSX.Element {
+function NodeSummary({
+  metrics,
+  trans
+}: {
+  metrics: IMetrics;
+  trans: TranslationBundle;
+}): JSX.Element {
   return (
     <>
       <div>{formatNode(metrics, trans)}</div>
@@ -111,7 +116,7 @@ interface IOldProps {
   trans: TranslationBundle;
 }
 
-function Old({ dated, trans }: IOldProps): JSX.Element {
+function Outdated({ dated, trans }: IOldProps): JSX.Element {
   const age = serverNow(dated, useNow()) - (dated.data.as_of ?? dated.server_s);
   return <span> {messages.lastUpdated(formatDuration(age, trans), trans)}</span>;
 }

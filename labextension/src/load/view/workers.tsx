@@ -1,17 +1,17 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
 import React, { startTransition, useCallback, useEffect, useId, useRef, useState } from 'react';
+import { IMetrics, ISample, IWorkerMetrics } from '../../api.generated';
 import { Button } from '../../components/button';
-import { useInSight } from '../../components/insight';
 import { useNow } from '../../components/now';
+import { useIsVisible } from '../../components/visibility';
 import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { formatDuty, formatTotals } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
 import { serverNow } from '../../money/model';
 import { IDated } from '../../money/tokens';
-import { textOf } from '../../money/words';
-import { IMetrics, ISample, IWorkerLoad } from '../records';
+import { errorText } from '../../problemtext';
 import { percentOf, totalsOf } from '../totals';
 import { Spark } from './bar';
 import { Chips } from './chips';
@@ -75,7 +75,7 @@ function toggled(open: ReadonlySet<number>, worker_id: number): ReadonlySet<numb
 }
 
 interface IWorkerProps extends IProps {
-  worker: IWorkerLoad;
+  worker: IWorkerMetrics;
   isOpen: boolean;
   onToggle: (worker_id: number) => void;
 }
@@ -83,11 +83,11 @@ interface IWorkerProps extends IProps {
 /** A worker in sight is drawn each second, any other now and then: a slice may have hundreds of cores. */
 function Worker(props: IWorkerProps): JSX.Element {
   const element = useRef<HTMLLIElement>(null);
-  const isInSight = useInSight(element, true);
+  const isVisible = useIsVisible(element, true);
   const turn = Math.floor(props.dated.server_s) + props.worker.worker_id;
   return (
     <li ref={element} className="jp-tpu-Worker">
-      <Drawn {...props} isDue={isInSight || turn % OUT_OF_SIGHT_S === 0} />
+      <Drawn {...props} isDue={isVisible || turn % OUT_OF_SIGHT_S === 0} />
     </li>
   );
 }
@@ -140,9 +140,9 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JS
 function OpenBody({ id, ...rest }: IBodyProps & { id: string }): JSX.Element {
   const { hostname, sample } = rest.worker;
   const element = useRef<HTMLDivElement>(null);
-  const isInSight = useInSight(element, false);
+  const isVisible = useIsVisible(element, false);
   const [wasSeen, setSeen] = useState(false);
-  useEffect(() => setSeen(before => before || isInSight), [isInSight]);
+  useEffect(() => setSeen(before => before || isVisible), [isVisible]);
   return (
     <div
       ref={element}
@@ -173,7 +173,7 @@ function Sparks({ sample }: { sample: ISample }): JSX.Element {
 }
 
 interface IBodyProps extends IProps {
-  worker: IWorkerLoad;
+  worker: IWorkerMetrics;
   where: string;
 }
 
@@ -184,7 +184,7 @@ function WorkerBody({ worker, dated, where, trans }: IBodyProps): JSX.Element {
     <>
       {error && (
         <div className="jp-tpu-Notice jp-tpu-Line" title={error.raw}>
-          {[error.message || error.code, textOf(error.hint)].filter(Boolean).join(' ')}
+          {[error.message || error.code, errorText(error.hint)].filter(Boolean).join(' ')}
         </div>
       )}
       {as_of !== null && (isOld || error) && <Age as_of={as_of} dated={dated} trans={trans} />}

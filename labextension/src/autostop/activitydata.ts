@@ -1,0 +1,52 @@
+/** The last hour of a node in words and as the numbers of a chart; pure. */
+
+import { IActivityInterval, IAutostopHistory } from '../api.generated';
+
+/** As far as the agents remember; seconds. */
+export const HOUR_S = 3600;
+
+/** Stretches of time, and how far the idle time had come. */
+export interface IActivityData {
+  readonly now: number;
+  readonly stretches: readonly IActivityInterval[];
+  /** Whether there is a rule that ends the node, so that there is a level. */
+  readonly hasRule: boolean;
+  readonly at: readonly number[];
+  /** Of the idle time after which the node ends, in percent; null where it is not known. */
+  readonly level: readonly (number | null)[];
+}
+
+export function activityData({ now, idle_after_s, stretches }: IAutostopHistory): IActivityData {
+  const points = stretches.flatMap((stretch, index): [number, number | null][] => {
+    const ends: [number, number | null][] = [stretch.starts_at, stretch.ends_at].map(at => [
+      at,
+      levelAt(stretch, at, idle_after_s)
+    ]);
+    const next = stretches[index + 1];
+    return next && next.starts_at > stretch.ends_at ? [...ends, [stretch.ends_at, null]] : ends;
+  });
+  return {
+    now,
+    stretches,
+    hasRule: idle_after_s !== null,
+    at: points.map(([at]) => at),
+    level: points.map(([, level]) => level)
+  };
+}
+
+function levelAt(
+  stretch: IActivityInterval,
+  at: number,
+  idle_after_s: number | null
+): number | null {
+  const { verdict, quiet_since } = stretch;
+  if (
+    idle_after_s === null ||
+    verdict === 'unknown' ||
+    (verdict === 'idle' && quiet_since === null)
+  ) {
+    return null;
+  }
+  const idle_s = verdict === 'idle' ? at - (quiet_since ?? at) : 0;
+  return Math.min(100, (100 * Math.max(0, idle_s)) / idle_after_s);
+}

@@ -1,0 +1,102 @@
+/** How the last hour of a node is drawn: a strip that says how it was, and above it how far its idle time had come. */
+
+import type UPlot from 'uplot';
+import { IActivityInterval } from '../api.generated';
+import { BARE, IDesign, plotter } from '../chart/drawing';
+import { clockTime } from '../money/moments';
+import { HOUR_S, IActivityData } from './activitydata';
+
+/** Colours of the theme, the legend's and the chart's. */
+export const COLOURS = {
+  busy: '--jp-brand-color1',
+  idle: '--jp-border-color1',
+  unknown: '--jp-warn-color1',
+  level: '--jp-ui-font-color1'
+} as const;
+
+/** The strip lies below zero, in percent of the level. */
+const STRIP = { top: -8, bottom: -32 } as const;
+const HATCH_PITCH = 5;
+/** What is shown at least; seconds. */
+const SHORTEST_S = 600;
+
+const DESIGN: IDesign<IActivityData> = {
+  options: ({ axis, colour, shown }) => ({
+    ...BARE,
+    scales: { y: { range: [STRIP.bottom, 105] } },
+    axes: [
+      { ...axis, size: 24, space: 60, values: (_, ticks) => ticks.map(clockTime) },
+      {
+        ...axis,
+        size: 54,
+        splits: () => (shown()?.hasRule ? [0, 50, 100] : []),
+        values: (_, ticks) => ticks.map(tick => `${tick} %`)
+      }
+    ],
+    series: [{}, { points: { show: false }, stroke: () => colour(COLOURS.level), width: 1.5 }],
+    hooks: {
+      drawClear: [
+        chart => {
+          for (const stretch of shown()?.stretches ?? []) {
+            drawStretch(chart, stretch, colour(COLOURS[stretch.verdict]));
+          }
+        }
+      ]
+    }
+  }),
+  empty: [[], []],
+  fill: (chart, { at, level, now, stretches }) => {
+    chart.setData([[...at], [...level]], false);
+    chart.setScale('x', { min: startOf(stretches, now), max: now });
+  }
+};
+
+/** A node of which little is known yet is not shown as a line at the edge. */
+function startOf(stretches: readonly IActivityInterval[], now: number): number {
+  const first = stretches[0]?.starts_at ?? now;
+  return Math.max(now - HOUR_S, Math.min(first, now - SHORTEST_S));
+}
+
+function drawStretch(
+  chart: UPlot,
+  { starts_at, ends_at, verdict }: IActivityInterval,
+  colour: string
+): void {
+  const { ctx, bbox } = chart;
+  const left = Math.max(bbox.left, chart.valToPos(starts_at, 'x', true));
+  const width = Math.max(1, chart.valToPos(ends_at, 'x', true) - left);
+  const top = chart.valToPos(STRIP.top, 'y', true);
+  const height = chart.valToPos(STRIP.bottom, 'y', true) - top;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, width, height);
+  if (verdict === 'unknown') {
+    ctx.clip();
+    hatch(ctx, left, top, width, height, colour);
+  } else {
+    ctx.fillStyle = colour;
+    ctx.fill();
+  }
+  ctx.restore();
+}
+
+/** Told apart by more than its colour. */
+function hatch(
+  ctx: CanvasRenderingContext2D,
+  left: number,
+  top: number,
+  width: number,
+  height: number,
+  colour: string
+): void {
+  ctx.strokeStyle = colour;
+  ctx.beginPath();
+  const pitch = HATCH_PITCH * window.devicePixelRatio;
+  for (let x = left - height; x < left + width; x += pitch) {
+    ctx.moveTo(x, top + height);
+    ctx.lineTo(x + height, top);
+  }
+  ctx.stroke();
+}
+
+export const activityPlot = plotter(DESIGN);

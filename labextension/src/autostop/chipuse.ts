@@ -1,0 +1,19 @@
+/** Whether the chips of a node are in use, by what the brakes are asked anyway; pure but for the model. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IClosedSummary } from '../load/renderer';
+import { chipUse } from '../messages/load';
+import { IMoneyModel } from '../money/tokens';
+
+/** Said only while it is new: the brakes are asked again and again while the panel is in sight. */
+export function chipUseSummary(model: IMoneyModel, trans: TranslationBundle): IClosedSummary {
+  return {
+    changed: model.stateChanged,
+    of: ({ name }) => {
+      const { dated, problem } = model.parts.autostops;
+      const autostop = problem ? undefined : dated?.data.nodes.find(one => one.name === name);
+      const chips = autostop?.sources.find(({ source }) => source === 'accelerator');
+      return chips && chipUse(chips, trans);
+    }
+  };
+}

@@ -1,0 +1,56 @@
+/** That a node was billed for a day or more without a human act: in its row, and in the notebooks that run on it. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { IKeepRunning, INodeAutostop } from '../api.generated';
+import { Button } from '../components/button';
+import * as messages from '../messages/autostop';
+import * as common from '../messages/common';
+
+interface IProps {
+  autostop: INodeAutostop;
+  isBusy: boolean;
+  trans: TranslationBundle;
+  onKeepRunning: (request: IKeepRunning) => void;
+  /** Asks before it stops or deletes the node. */
+  onEnd: () => void;
+}
+
+/** Keeping the node running is an act, so the reminder is over for a day. */
+export function Reminder({
+  autostop,
+  isBusy,
+  trans,
+  onKeepRunning,
+  onEnd
+}: IProps): JSX.Element | null {
+  if (!autostop.reminder) {
+    return null;
+  }
+  const isStop = autostop.action === 'stop';
+  return (
+    <div className="jp-tpu-Notice" role="status">
+      {autostop.reminder.text}
+      <div className="jp-tpu-Actions">
+        <Button
+          isOff={isBusy}
+          aria-label={messages.keepRunningOf(autostop.node_id, trans)}
+          onClick={() => onKeepRunning({ for_s: 3600 })}
+        >
+          {messages.keepRunning(trans)}
+        </Button>
+        <Button
+          isOff={isBusy}
+          aria-label={
+            isStop
+              ? common.stopNode(autostop.node_id, trans)
+              : common.deleteNode(autostop.node_id, trans)
+          }
+          onClick={onEnd}
+        >
+          {isStop ? common.stopEllipsis(trans) : common.deleteEllipsis(trans)}
+        </Button>
+      </div>
+    </div>
+  );
+}

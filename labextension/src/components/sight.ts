@@ -1,4 +1,0 @@
-/** Scroll an element to the middle, where no sticky header covers it; DOMs without a layout cannot scroll. */
-export function bringIntoSight(element: Partial<Element> | null | undefined): void {
-  element?.scrollIntoView?.({ block: 'center', inline: 'nearest' });
-}

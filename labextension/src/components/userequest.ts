@@ -1,0 +1,38 @@
+import { useRef, useState } from 'react';
+import { problemOf } from '../request';
+import { IProblem } from '../tokens';
+
+export interface IRequestState {
+  readonly isSending: boolean;
+  /** Why it was refused, last time. */
+  readonly problem: IProblem | null;
+  /** Do something, one at a time, however often it is clicked. */
+  readonly send: (act: () => Promise<unknown>) => void;
+  readonly dismiss: () => void;
+}
+
+/** Sends one request at a time and keeps the refusal. */
+export function useRequest(): IRequestState {
+  const inFlight = useRef(false);
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState<IProblem | null>(null);
+  const run = async (act: () => Promise<unknown>): Promise<void> => {
+    inFlight.current = true;
+    setSending(true);
+    setProblem(null);
+    try {
+      await act();
+    } catch (error) {
+      setProblem(problemOf(error));
+    } finally {
+      inFlight.current = false;
+      setSending(false);
+    }
+  };
+  return {
+    isSending,
+    problem,
+    send: act => void (inFlight.current || run(act)),
+    dismiss: () => setProblem(null)
+  };
+}

@@ -1,0 +1,69 @@
+/** How the connection of a notebook to its kernel is, in words; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ILink } from './api.generated';
+import * as messages from './messages/notebook';
+import { formatAge } from './messages/units';
+
+/** What lies between the notebook and its kernel, as far as it is not as it should be. */
+export interface IConnection {
+  /** The way from the server to the worker, as last told. */
+  readonly link: ILink | null;
+  /** Since when the page has no connection to the server, in ms; null while it has one. */
+  readonly offlineSince_ms: number | null;
+}
+
+/** One line for the notebook. */
+export interface ILine {
+  /** Short, since the toolbar drops its other items rather than ours. */
+  readonly text: string;
+  /** The whole of it. */
+  readonly title: string;
+  readonly isFailure: boolean;
+}
+
+/** A first connection takes its time, and after most cuts JupyterLab connects again at once. */
+const SHORT_MS = 3_000;
+
+/** What to say about a connection now; null when there is nothing to say. */
+export function describe(
+  { link, offlineSince_ms }: IConnection,
+  now_ms: number,
+  trans: TranslationBundle
+): ILine | null {
+  if (offlineSince_ms !== null && now_ms - offlineSince_ms >= SHORT_MS) {
+    const age = formatAge((now_ms - offlineSince_ms) / 1000, trans);
+    return {
+      text: messages.serverAway(age, trans),
+      title: messages.serverAwayTitle(age, trans),
+      isFailure: false
+    };
+  }
+  return link && describeLink(link, now_ms, trans);
+}
+
+function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): ILine | null {
+  const age = formatAge(Math.max(0, now_ms / 1000 - link.since), trans);
+  switch (link.state) {
+    case 'down':
+      return {
+        text: messages.disconnected(age, trans),
+        title: messages.disconnectedTitle(age, trans),
+        isFailure: false
+      };
+    case 'resuming':
+      return {
+        text: messages.catchingUp(trans),
+        title: messages.catchingUpTitle(trans),
+        isFailure: false
+      };
+    case 'lost':
+      return {
+        text: messages.connectionLost(trans),
+        title: messages.connectionLostTitle(age, link.message, trans),
+        isFailure: true
+      };
+    default:
+      return null;
+  }
+}

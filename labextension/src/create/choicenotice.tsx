@@ -1,0 +1,139 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useState } from 'react';
+import { ICoverage, IQuotaAfter, IQuotasAfter } from '../api.generated';
+import * as messages from '../messages/create';
+import { quotaLeft } from '../messages/create';
+import { IChoice } from '../money/client';
+import { errorText } from '../problemtext';
+import { problemOf } from '../request';
+import { IProblem } from '../tokens';
+import { ICreateActions } from './draft';
+
+/** A choice that changes while it is typed is asked about once. */
+const DEBOUNCE_MS = 300;
+
+interface IProps {
+  choice: IChoice;
+  actions: Pick<ICreateActions, 'coverage' | 'quotaAfter'>;
+  trans: TranslationBundle;
+}
+
+/** Whether a choice is free or billed, and what it leaves of the quota, told before it is made. */
+export function ChoiceNotice({ choice, actions, trans }: IProps): JSX.Element {
+  const coverage = useAnswer(choice, actions.coverage);
+  const quota = useAnswer(choice, actions.quotaAfter);
+  return (
+    <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
+      <Known answer={coverage} what={messages.billing(trans)} trans={trans}>
+        {data => <Coverage coverage={data} trans={trans} />}
+      </Known>
+      <Known answer={quota} what={messages.quota(trans)} trans={trans}>
+        {quotas => <Quotas quotas={quotas} trans={trans} />}
+      </Known>
+    </div>
+  );
+}
+
+interface IAnswer<T> {
+  data: T | null;
+  problem: IProblem | null;
+}
+
+/** What is answered to a choice, a moment after it was last changed; nothing of an older choice. */
+function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IAnswer<T> {
+  const { zone, accelerator_type, provisioning } = choice;
+  const [answer, setAnswer] = useState<IAnswer<T>>({ data: null, problem: null });
+  useEffect(() => {
+    let isCurrent = true;
+    const update = (next: IAnswer<T>): void => {
+      if (isCurrent) {
+        setAnswer(next);
+      }
+    };
+    update({ data: null, problem: null });
+    const timer = window.setTimeout(() => {
+      ask({ zone, accelerator_type, provisioning }).then(
+        data => update({ data, problem: null }),
+        error => update({ data: null, problem: problemOf(error) })
+      );
+    }, DEBOUNCE_MS);
+    return () => {
+      isCurrent = false;
+      window.clearTimeout(timer);
+    };
+  }, [zone, accelerator_type, provisioning, ask]);
+  return answer;
+}
+
+interface IKnownProps<T> {
+  answer: IAnswer<T>;
+  what: string;
+  trans: TranslationBundle;
+  children: (data: T) => React.ReactNode;
+}
+
+function Known<T>({ answer, what, trans, children }: IKnownProps<T>): JSX.Element {
+  const { data, problem } = answer;
+  if (data !== null) {
+    return <div>{children(data)}</div>;
+  }
+  return (
+    <div className="jp-tpu-Muted">
+      {problem
+        ? messages.notKnown(what, problem.message || problem.code, trans)
+        : messages.loadingPart(what, trans)}
+    </div>
+  );
+}
+
+interface ICoverageProps {
+  coverage: ICoverage;
+  trans: TranslationBundle;
+}
+
+function Coverage({ coverage, trans }: ICoverageProps): JSX.Element {
+  const besides = coverage.not_covered.map(errorText).filter(Boolean);
+  return (
+    <>
+      <div className={`jp-tpu-Coverage jp-mod-${coverage.covered ? 'ok' : 'near'}`}>
+        <strong>{coverage.text}</strong>
+      </div>
+      {besides.length > 0 && (
+        <details className="jp-tpu-Raw">
+          <summary>{messages.alwaysBilled(trans)}</summary>
+          <ul>
+            {besides.map((text, index) => (
+              <li key={index}>{text}</li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Quotas({
+  quotas,
+  trans
+}: {
+  quotas: IQuotasAfter;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const error = errorText(quotas.error);
+  return (
+    <>
+      {error && <div className="jp-tpu-Muted">{messages.quotaIncomplete(error, trans)}</div>}
+      {quotas.rows.map(row => (
+        <After key={`${row.quota_id} ${row.location}`} row={row} trans={trans} />
+      ))}
+    </>
+  );
+}
+
+function After({ row, trans }: { row: IQuotaAfter; trans: TranslationBundle }): JSX.Element {
+  return (
+    <div className={row.fits === false ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'} title={row.quota_id}>
+      {row.label} · {row.location}: {quotaLeft(row, trans)}
+    </div>
+  );
+}

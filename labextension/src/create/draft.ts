@@ -1,0 +1,160 @@
+/** Ways to a node, and what is known of each before it is taken; pure. */
+
+import { ICoverage, INewQueued, INewSearch, IOffers, IQuotasAfter } from '../api.generated';
+import { priceOf } from '../format';
+import { IChoice } from '../money/client';
+import { INodeKey, INodeSpec } from '../tokens';
+import { offerOf, termsOf } from './offers';
+
+/** How a node is to be had: now, wherever there is one, or when there is room. */
+export type Way = 'now' | 'search' | 'queue';
+
+/** A place and a type that the user would accept. */
+export type ICandidate = Omit<INodeSpec, 'node_id' | 'accept_unknown_price'>;
+
+/** What the form can ask for besides creating a node now. */
+export interface ICreateActions {
+  readonly onSearch: (terms: INewSearch) => Promise<void>;
+  readonly onQueue: (terms: INewQueued) => Promise<void>;
+  readonly onRecover: (key: INodeKey) => void;
+  readonly coverage: (choice: IChoice) => Promise<ICoverage>;
+  readonly quotaAfter: (choice: IChoice) => Promise<IQuotasAfter>;
+}
+
+/** What the user has chosen besides the node itself. */
+export interface IWayDraft {
+  readonly way: Way;
+  /** Candidates of a search whose box was clicked, by zone and type. */
+  readonly toggled: ReadonlySet<string>;
+  /** Minutes for which a search goes on, as the user has written it; empty for one round. */
+  readonly minutes: string;
+  /** Seconds after which a queued resource is given up. */
+  readonly validFor_s: number;
+  /** Hours after which the cloud itself ends a flex-start node, as the user has written it. */
+  readonly runHours: string;
+  /** The id of the reservation to queue for; empty for any that fits. */
+  readonly reservation: string;
+  /** Recreate it after a pre-emption. */
+  readonly recreate: boolean;
+  /** Take it though its price is not known. */
+  readonly acceptsUnknownPrice: boolean;
+}
+
+export const WAY_DRAFT: IWayDraft = {
+  way: 'now',
+  toggled: new Set(),
+  minutes: '',
+  validFor_s: 6 * 3600,
+  runHours: '4',
+  reservation: '',
+  recreate: false,
+  acceptsUnknownPrice: false
+};
+
+/** The way that is taken: flex-start nodes come only from the queue. */
+export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
+  return termsOf(spec) === 'flex-start' ? 'queue' : draft.way;
+}
+
+const SHORTEST_RUN_S = 60;
+const LONGEST_RUN_S = 7 * 86_400;
+
+/** For how long a flex-start node runs; null where the user has written nothing that can be asked for. */
+export function runTime({ runHours }: IWayDraft): number | null {
+  const run_s = runHours.trim() === '' ? NaN : Math.round(Number(runHours) * 3600);
+  return run_s >= SHORTEST_RUN_S && run_s <= LONGEST_RUN_S ? run_s : null;
+}
+
+export function candidateKey({ zone, accelerator_type }: ICandidate): string {
+  return `${zone}/${accelerator_type}`;
+}
+
+/**
+ * Where else the same could be had: the chosen type in all its zones, and other generations of as many chips.
+ *
+ * The chosen zone and type come first, the same type elsewhere next.
+ */
+export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
+  const chips = offerOf(offers, spec)?.chips;
+  const terms = requestedTerms(spec);
+  const all = Object.entries(offers.zones).flatMap(([zone, list]) =>
+    list
+      .filter(one => one.chips === chips && one.runtime_versions.length > 0)
+      .map(({ accelerator_type, runtime_versions }) => ({
+        zone,
+        accelerator_type,
+        runtime_version: runtime_versions.includes(spec.runtime_version)
+          ? spec.runtime_version
+          : runtime_versions[0],
+        ...terms
+      }))
+  );
+  const distance = (one: ICandidate): number =>
+    (one.accelerator_type === spec.accelerator_type ? 0 : 2) + (one.zone === spec.zone ? 0 : 1);
+  return all.sort((left, right) => distance(left) - distance(right));
+}
+
+/** Only the type that was chosen is accepted, unless the user says more. */
+export function isAccepted(candidate: ICandidate, spec: INodeSpec, draft: IWayDraft): boolean {
+  const isOwn = candidate.accelerator_type === spec.accelerator_type;
+  return isOwn !== draft.toggled.has(candidateKey(candidate));
+}
+
+export function searchTerms(offers: IOffers, spec: INodeSpec, draft: IWayDraft): INewSearch {
+  const candidates = candidatesFor(offers, spec).filter(one => isAccepted(one, spec, draft));
+  const minutes = Number(draft.minutes);
+  return {
+    node_id: spec.node_id,
+    candidates,
+    ...(minutes > 0 ? { queue_minutes: minutes } : {}),
+    ...acceptance(draft)
+  };
+}
+
+export function queueTerms(spec: INodeSpec, draft: IWayDraft): INewQueued {
+  const terms = termsOf(spec);
+  const run_for_s = terms === 'flex-start' ? runTime(draft) : null;
+  const reservation = terms === 'reserved' ? draft.reservation.trim() : '';
+  return {
+    ...nowTerms(spec, draft),
+    valid_for_s: draft.validFor_s,
+    ...(run_for_s === null ? {} : { run_for_s }),
+    ...(reservation ? { reservation } : {})
+  };
+}
+
+export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
+  const { node_id, zone, accelerator_type, runtime_version } = spec;
+  return {
+    ...{ node_id, zone, accelerator_type, runtime_version },
+    ...requestedTerms(spec),
+    ...acceptance(draft)
+  };
+}
+
+type Terms = Pick<INodeSpec, 'spot' | 'provisioning' | 'internal_ips'>;
+
+/** On what terms, with nothing that goes without saying. */
+function requestedTerms(spec: INodeSpec): Terms {
+  const terms = termsOf(spec);
+  const isSaid = terms === 'spot' || terms === 'on-demand';
+  return {
+    spot: terms === 'spot',
+    ...(isSaid ? {} : { provisioning: terms }),
+    ...(spec.internal_ips ? { internal_ips: true } : {})
+  };
+}
+
+function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?: true } {
+  return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
+}
+
+/** Whether what is asked for may cost what nobody knows: then the user is asked first. */
+export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
+  const wanted =
+    wayOf(spec, draft) === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
+  return wanted.some(one => {
+    const offer = offerOf(offers, { ...spec, ...one });
+    return offer !== undefined && priceOf(offer, termsOf(spec)) === null;
+  });
+}

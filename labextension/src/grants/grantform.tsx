@@ -1,0 +1,182 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { IGrantMail, IGrantRow, INewGrant } from '../api.generated';
+import { Button } from '../components/button';
+import { Field, Select, TextField } from '../components/field';
+import { Problem } from '../components/problem';
+import { useRequest } from '../components/userequest';
+import * as common from '../messages/common';
+import * as messages from '../messages/grants';
+import { freeName } from '../money/names';
+import { errorText } from '../problemtext';
+import { GrantRows } from './grantrows';
+
+interface IProps {
+  /** The names of grants that are there. */
+  taken: readonly string[];
+  trans: TranslationBundle;
+  onParse: (text: string) => Promise<IGrantMail>;
+  onSave: (name: string, terms: INewGrant) => Promise<void>;
+  onClose: () => void;
+}
+
+interface IDraft {
+  kind: INewGrant['kind'];
+  name: string;
+  rows: readonly IGrantRow[];
+  starts_on: string;
+  days: string;
+  usd: string;
+}
+
+const DRAFT: IDraft = { kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '' };
+
+/** Asks what was granted. Start and term are asked for: mails do not always say them. */
+export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
+  const heading = useId();
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('trc', taken) });
+  const { isSending, problem, send } = useRequest();
+  // Based on the draft at that moment: the user may type while a mail is being read.
+  const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
+  const terms = termsOf(draft);
+  return (
+    <form
+      className="jp-tpu-Form jp-mod-inner"
+      aria-labelledby={heading}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (terms && draft.name) {
+          send(async () => {
+            await onSave(draft.name, terms);
+            onClose();
+          });
+        }
+      }}
+    >
+      <h4 id={heading}>{messages.add(trans)}</h4>
+      <Select
+        label={messages.kind(trans)}
+        value={draft.kind}
+        onChange={kind => change({ kind: kind as IDraft['kind'], name: freeName(kind, taken) })}
+      >
+        <option value="trc">{messages.trcGrant(trans)}</option>
+        <option value="credit">{messages.credit(trans)}</option>
+      </Select>
+      {draft.kind === 'trc' ? (
+        <Chips draft={draft} change={change} trans={trans} onParse={onParse} />
+      ) : (
+        <TextField
+          label={messages.amountUsd(trans)}
+          value={draft.usd}
+          complaint={draft.usd && !isPositive(draft.usd) ? common.useNumberAboveZero(trans) : ''}
+          onChange={usd => change({ usd })}
+        />
+      )}
+      <TextField
+        label={common.name(trans)}
+        value={draft.name}
+        complaint={taken.includes(draft.name) ? messages.replacesGrant(trans) : ''}
+        onChange={name => change({ name })}
+      />
+      <div className="jp-tpu-Pair">
+        <TextField
+          label={messages.firstDay(trans)}
+          type="date"
+          value={draft.starts_on}
+          onChange={starts_on => change({ starts_on })}
+        />
+        <TextField
+          label={messages.days(trans)}
+          value={draft.days}
+          complaint={draft.days && !isDays(draft.days) ? common.useWholeNumber(trans) : ''}
+          onChange={days => change({ days })}
+        />
+      </div>
+      {problem && <Problem problem={problem} trans={trans} />}
+      <div className="jp-tpu-Actions jp-mod-end">
+        <Button onClick={onClose}>{common.cancel(trans)}</Button>
+        <Button kind="accept" type="submit" disabled={isSending || !terms || !draft.name}>
+          {messages.save(trans)}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface IChipsProps extends Pick<IProps, 'onParse' | 'trans'> {
+  draft: IDraft;
+  change: (part: Partial<IDraft>) => void;
+}
+
+/** The mail, and the rows that were read in it or added by hand. */
+function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
+  const [mail, setMail] = useState('');
+  const [parsed, setParsed] = useState<IGrantMail | null>(null);
+  const { isSending, problem, send } = useRequest();
+  const read = async (): Promise<void> => {
+    const answer = await onParse(mail);
+    setParsed(answer);
+    change({ rows: answer.rows, ...(answer.days === null ? {} : { days: String(answer.days) }) });
+  };
+  return (
+    <>
+      <Field label={messages.mail(trans)}>
+        {attributes => (
+          <textarea
+            className="jp-mod-styled jp-tpu-Mail"
+            rows={5}
+            spellCheck={false}
+            value={mail}
+            onChange={event => setMail(event.target.value)}
+            {...attributes}
+          />
+        )}
+      </Field>
+      <div className="jp-tpu-Actions">
+        <Button isOff={isSending || !mail.trim()} onClick={() => send(read)}>
+          {messages.readMail(trans)}
+        </Button>
+      </div>
+      {problem && <Problem problem={problem} trans={trans} />}
+      {parsed && (
+        <div role="status">
+          {messages.rowsRead(parsed.rows.length, trans)}
+          {parsed.days === null && ` ${messages.noDays(trans)}`}
+          {parsed.notes?.map((one, index) => (
+            <div key={index} className="jp-tpu-Muted">
+              {errorText(one)}
+            </div>
+          ))}
+          {parsed.problems.map((one, index) => (
+            <div key={index} className="jp-tpu-Complaint">
+              {errorText(one)}
+            </div>
+          ))}
+        </div>
+      )}
+      <GrantRows rows={draft.rows} trans={trans} onChange={rows => change({ rows })} />
+    </>
+  );
+}
+
+/** What is to be saved, or null while something is missing. */
+function termsOf(draft: IDraft): INewGrant | null {
+  const { kind, starts_on, rows } = draft;
+  if (!starts_on || !isDays(draft.days)) {
+    return null;
+  }
+  const days = Number(draft.days);
+  if (kind === 'trc') {
+    return rows.length > 0 ? { kind, starts_on, days, rows } : null;
+  }
+  return isPositive(draft.usd) ? { kind, starts_on, days, usd: Number(draft.usd) } : null;
+}
+
+function isDays(text: string): boolean {
+  return /^[1-9]\d{0,4}$/.test(text.trim());
+}
+
+function isPositive(text: string): boolean {
+  return text.trim() !== '' && Number(text) > 0 && Number.isFinite(Number(text));
+}

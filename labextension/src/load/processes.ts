@@ -1,0 +1,45 @@
+/** Processes that hold chips, those that belong together as one; pure. */
+
+import { IMetrics, ITpuProcess } from '../api.generated';
+
+/** One process on one worker. */
+export interface IWorkerProcess {
+  readonly worker_id: number;
+  readonly process: ITpuProcess;
+}
+
+/** The same program of the same user, on one worker or on many. */
+export interface IProgram {
+  readonly key: string;
+  readonly first: ITpuProcess;
+  readonly processes: readonly IWorkerProcess[];
+}
+
+export function workerProcesses({ workers }: IMetrics): IWorkerProcess[] {
+  return workers.flatMap(({ worker_id, sample }) =>
+    (sample?.holders ?? []).map(process => ({ worker_id, process }))
+  );
+}
+
+/** A program of a slice runs once on each of its workers; two processes of one worker are two programs. */
+export function programsOf(metrics: IMetrics): IProgram[] {
+  const programs = new Map<string, IWorkerProcess[]>();
+  for (const processes of workerProcesses(metrics)) {
+    const key = keyFor(processes, programs);
+    programs.set(key, [...(programs.get(key) ?? []), processes]);
+  }
+  return [...programs].map(([key, processes]) => ({ key, first: processes[0].process, processes }));
+}
+
+function keyFor(
+  { worker_id, process }: IWorkerProcess,
+  taken: ReadonlyMap<string, readonly IWorkerProcess[]>
+): string {
+  const { user, command, kernel_id, notebook } = process;
+  for (let number = 0; ; number++) {
+    const key = JSON.stringify([user, command, kernel_id, notebook, number]);
+    if (!taken.get(key)?.some(other => other.worker_id === worker_id)) {
+      return key;
+    }
+  }
+}

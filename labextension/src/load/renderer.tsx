@@ -1,0 +1,51 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { ISignal } from '@lumino/signaling';
+import React from 'react';
+import { INode } from '../api.generated';
+import { Plotter } from '../chart/drawing';
+import { IPast } from './plot';
+import { ILoadModel, LoadCommandIDs } from './tokens';
+import { ILoadActions } from './view/processes';
+import { LoadSection } from './view/section';
+
+/** The load of a node, in its row of the panel; each is drawn anew by itself. */
+export type LoadRenderer = (node: INode) => JSX.Element | null;
+
+/** What is said of a node's chips while nobody looks at them. */
+export interface IClosedSummary {
+  readonly changed: ISignal<unknown, unknown>;
+  readonly of: (node: INode) => string | undefined;
+}
+
+/** Only a node that runs can be asked. */
+export function loadRenderer(
+  model: ILoadModel,
+  actions: ILoadActions,
+  plot: Plotter<IPast>,
+  trans: TranslationBundle,
+  summary: IClosedSummary | null = null
+): LoadRenderer {
+  const shared = { actions, plot, trans };
+  return node =>
+    node.state !== 'READY' ? null : summary ? (
+      <UseSignal signal={summary.changed}>
+        {() => (
+          <LoadSection node={node} load={model.of(node)} closed={summary.of(node)} {...shared} />
+        )}
+      </UseSignal>
+    ) : (
+      <LoadSection node={node} load={model.of(node)} {...shared} />
+    );
+}
+
+export function loadActions(commands: CommandRegistry): ILoadActions {
+  return {
+    onRelease: ({ zone, node_id }, processes) => {
+      const keys = processes.map(({ worker_id, holder }) => ({ worker_id, pid: holder.pid }));
+      const done = commands.execute(LoadCommandIDs.free, { zone, node_id, processes: keys });
+      return done as Promise<string | null>;
+    }
+  };
+}

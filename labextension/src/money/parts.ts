@@ -1,0 +1,34 @@
+/** The parts of the money sections, each answered by a route of its own. Importing this module does nothing. */
+
+import {
+  IAudit,
+  IAutostops,
+  ICleanup,
+  IGrants,
+  IQueue,
+  IQuota,
+  IRecoveries,
+  ISearches,
+  ISpend
+} from '../api.generated';
+
+/** The answer to each part. */
+export interface IAnswers {
+  readonly spend: ISpend;
+  readonly autostops: IAutostops;
+  readonly recovery: IRecoveries;
+  readonly searches: ISearches;
+  readonly grants: IGrants;
+  readonly quota: IQuota;
+  readonly queue: IQueue;
+  readonly cleanup: ICleanup;
+  readonly audit: IAudit;
+}
+
+export type Part = keyof IAnswers;
+
+/** A list that may be incomplete, with the zones that did not answer. */
+export interface ICompleteness {
+  readonly is_complete: boolean;
+  readonly unreachable: readonly string[];
+}

@@ -1,0 +1,78 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React from 'react';
+import { INode, ISpend } from '../api.generated';
+import { IActivityHistory } from '../autostop/activity';
+import { AutostopRow } from '../autostop/autostoprow';
+import { CapacitySection } from '../capacity/capacitysection';
+import { CleanupSection } from '../cleanup/cleanupsection';
+import { ICreateActions } from '../create/draft';
+import { GrantsSection } from '../grants/grantssection';
+import { QuotaSection } from '../quota/quotasection';
+import { ActivityLogSection } from '../spend/activitylog';
+import { IHistoryPlots, SpendHistory } from '../spend/history';
+import { SpendingFault, SpendSection } from '../spend/spendsection';
+import { INodeKey } from '../tokens';
+import { IMoneyActions } from './section';
+import { IMoneyModel } from './tokens';
+
+/** What the panel shows of money: below its list, in the row of each node, and in its form. */
+export interface IMoneyRenderers {
+  readonly sections: () => JSX.Element;
+  readonly autostopRow: (node: INode) => JSX.Element;
+  readonly createActions: ICreateActions;
+}
+
+/** Draw all charts of these faces. */
+export interface IPlots extends IHistoryPlots {
+  readonly idle: IActivityHistory['plot'];
+}
+
+/** Each part is drawn anew by itself, so that the rows of the panel are not. */
+export function moneyRenderers(
+  model: IMoneyModel,
+  actions: IMoneyActions,
+  createActions: ICreateActions,
+  trans: TranslationBundle,
+  plots?: IPlots
+): IMoneyRenderers {
+  const lastHour = plots && {
+    plot: plots.idle,
+    fetch: async (key: INodeKey) => (model.isWatched ? model.client.autostopHistory(key) : null)
+  };
+  const past = ({ total, budgets }: ISpend): JSX.Element | null =>
+    plots && total.ready_s > 0 ? (
+      <SpendHistory past={model.past} budgets={budgets} plots={plots} trans={trans} />
+    ) : null;
+  return {
+    createActions,
+    sections: () => (
+      <UseSignal signal={model.stateChanged}>
+        {() => (
+          <div className="jp-tpu-Sections">
+            <SpendingFault part={model.parts.spend} trans={trans} />
+            <SpendSection {...{ model, actions, past, trans }} />
+            <GrantsSection {...{ model, actions, trans }} />
+            <QuotaSection {...{ model, actions, trans }} />
+            <CapacitySection {...{ model, actions, trans }} />
+            <CleanupSection {...{ model, actions, trans }} />
+            <ActivityLogSection {...{ model, actions, trans }} />
+          </div>
+        )}
+      </UseSignal>
+    ),
+    autostopRow: node => (
+      <UseSignal signal={model.stateChanged}>
+        {() => (
+          <AutostopRow
+            node={node}
+            parts={model.parts}
+            actions={actions}
+            past={lastHour}
+            trans={trans}
+          />
+        )}
+      </UseSignal>
+    )
+  };
+}

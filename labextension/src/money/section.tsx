@@ -1,0 +1,150 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import {
+  IAutostopRules,
+  IGrantMail,
+  IKeepRunning,
+  INewBudget,
+  INewGrant,
+  IResults
+} from '../api.generated';
+import { Collapsible } from '../components/collapsible';
+import { useNow } from '../components/now';
+import { STALE_AFTER_S } from '../fleet';
+import * as common from '../messages/common';
+import { formatDuration } from '../messages/units';
+import { INodeKey } from '../tokens';
+import { serverNow } from './model';
+import { ICompleteness } from './parts';
+import { IDated, IMoneyModel, IPart, SectionName } from './tokens';
+
+/** What can be done in the sections; each is a command, and rejects with what is to be shown. */
+export interface IMoneyActions {
+  onToggle: (section: SectionName) => void;
+  onKeepRunning: (key: INodeKey, request: IKeepRunning) => Promise<void>;
+  /** Stops or deletes the node once the user is sure. */
+  onEnd: (key: INodeKey, action: 'stop' | 'delete') => Promise<void>;
+  onSetAutostop: (key: INodeKey, change: IAutostopRules) => Promise<void>;
+  onSetRecovery: (key: INodeKey, isOn: boolean) => Promise<void>;
+  onSetBudget: (name: string, terms: INewBudget) => Promise<void>;
+  onRemoveBudget: (name: string) => Promise<void>;
+  onParseGrant: (text: string) => Promise<IGrantMail>;
+  onSaveGrant: (name: string, terms: INewGrant) => Promise<void>;
+  onRemoveGrant: (name: string) => Promise<void>;
+  onCancelSearch: (searchId: string) => Promise<void>;
+  onRemoveQueued: (zone: string, queuedId: string) => Promise<void>;
+  /** Resolves with null when the user has thought better of it. */
+  onCleanUp: (names: readonly string[]) => Promise<IResults | null>;
+  onStopAll: () => Promise<IResults | null>;
+}
+
+/** What every section is given. */
+export interface ISectionProps {
+  model: Pick<IMoneyModel, 'parts' | 'open' | 'chosenZone'>;
+  actions: IMoneyActions;
+  trans: TranslationBundle;
+}
+
+interface IProps {
+  name: SectionName;
+  title: string;
+  /** What is said beside the title, open or closed. */
+  summary?: string;
+  isWarning?: boolean;
+  isOpen: boolean;
+  onToggle: (section: SectionName) => void;
+  children: React.ReactNode;
+}
+
+/** A section about money. */
+export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
+  return <Collapsible {...rest} onToggle={() => onToggle(name)} />;
+}
+
+interface IPartProps<T> {
+  part: IPart<T>;
+  trans: TranslationBundle;
+  /** Gets what was said last, and the server's time now. */
+  children: (data: T, now_s: number) => React.ReactNode;
+}
+
+/** What is known of a part, with its age where it is old, and one line where it could not be asked. */
+export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
+  const now_ms = useNow();
+  const { dated, problem } = part;
+  return (
+    <>
+      {problem && (
+        <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
+          {common.couldNotLoad(problem.message || problem.code, trans)}
+        </div>
+      )}
+      {dated && <Age dated={dated} problem={problem !== null} now_ms={now_ms} trans={trans} />}
+      {dated && children(dated.data, serverNow(dated, now_ms))}
+      {!dated && !problem && (
+        <div className="jp-tpu-Muted" role="status">
+          {common.loading(trans)}
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IAgeProps {
+  dated: IDated<object>;
+  problem: boolean;
+  now_ms: number;
+  trans: TranslationBundle;
+}
+
+function Age({ dated, problem, now_ms, trans }: IAgeProps): JSX.Element | null {
+  const { as_of } = dated.data as { as_of?: number | null };
+  const age = serverNow(dated, now_ms) - (as_of ?? dated.server_s);
+  return age > STALE_AFTER_S || problem ? (
+    <div className="jp-tpu-Muted">{common.lastUpdated(formatDuration(age, trans), trans)}</div>
+  ) : null;
+}
+
+/** Says that a list is not whole, and where it is not. */
+export function Partial(props: {
+  list: ICompleteness;
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { list, trans } = props;
+  if (list.is_complete) {
+    return null;
+  }
+  return (
+    <div className="jp-tpu-Notice jp-tpu-Line" role="status">
+      {list.unreachable.length > 0
+        ? common.noAnswerFrom(list.unreachable.join(', '), trans)
+        : common.incomplete(trans)}
+    </div>
+  );
+}
+
+interface IMeterProps {
+  label: string;
+  /** From 0 to 1; more is shown as full. */
+  fraction: number;
+  text: string;
+  level: 'ok' | 'near' | 'full';
+}
+
+/** A bar that says how much of something is used. */
+export function Meter({ label, fraction, text, level }: IMeterProps): JSX.Element {
+  const percent = Math.round(Math.min(1, Math.max(0, fraction)) * 100);
+  return (
+    <div
+      className={`jp-tpu-Meter jp-mod-${level}`}
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={percent}
+      aria-valuetext={text}
+    >
+      <div style={{ width: `${percent}%` }} />
+    </div>
+  );
+}

@@ -1,0 +1,57 @@
+/** What the user is asked before an act: which node, and whether to go on. */
+
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { INode } from './api.generated';
+import { confirmAction } from './components/confirmaction';
+import { DeleteQuestion, StopQuestion } from './components/nodequestions';
+import * as common from './messages/common';
+import * as messages from './messages/panel';
+import { ITpuModel } from './tokens';
+
+export function confirmDelete(
+  node: INode,
+  emulated: boolean,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const body = <DeleteQuestion node={node} emulated={emulated} trans={trans} />;
+  return confirmAction(
+    messages.deleteQuestion(node.node_id, trans),
+    common.deleteButton(trans),
+    body,
+    trans
+  );
+}
+
+export function confirmStop(
+  node: INode,
+  emulated: boolean,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const body = <StopQuestion node={node} emulated={emulated} trans={trans} />;
+  return confirmAction(
+    messages.stopQuestion(node.node_id, trans),
+    common.stopButton(trans),
+    body,
+    trans
+  );
+}
+
+/** Let the user choose one of the nodes that an act is possible on. */
+export async function chooseNode(
+  model: ITpuModel,
+  isPossible: (node: INode) => boolean,
+  title: string,
+  trans: TranslationBundle
+): Promise<INode | undefined> {
+  const nodes = (model.list?.nodes ?? []).filter(isPossible);
+  const names = nodes.map(node => common.inPlace(node.node_id, node.zone, trans));
+  if (nodes.length === 0) {
+    const body = messages.noNodeFor(trans);
+    await showDialog({ title, body, buttons: [Dialog.okButton()] });
+    return undefined;
+  }
+  const result = await InputDialog.getItem({ title, items: names });
+  return result.button.accept ? nodes[names.indexOf(result.value ?? '')] : undefined;
+}

@@ -1,0 +1,130 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useState } from 'react';
+import { IQuotaLimit, IQuotaUser } from '../api.generated';
+import { Button } from '../components/button';
+import { Check } from '../components/field';
+import { Problem } from '../components/problem';
+import { useRequest } from '../components/userequest';
+import * as common from '../messages/common';
+import * as messages from '../messages/quota';
+import { quotaUse } from '../messages/quota';
+import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from '../money/section';
+import { errorText } from '../problemtext';
+import { isUsed, relevantLimits } from './limits';
+
+/** More rows than this help nobody. */
+const LONGEST = 100;
+
+/** What the project may use, what of it is used, and by what. */
+export function QuotaSection({ model, actions, trans }: ISectionProps): JSX.Element {
+  return (
+    <Section
+      name="quota"
+      title={messages.title(trans)}
+      isOpen={model.open.has('quota')}
+      onToggle={actions.onToggle}
+    >
+      <PartBody part={model.parts.quota} trans={trans}>
+        {quota => (
+          <>
+            <Partial list={quota} trans={trans} />
+            {[quota.error, ...(quota.uncounted ?? [])]
+              .map(errorText)
+              .filter(Boolean)
+              .map((text, index) => (
+                <div key={index} className="jp-tpu-Notice jp-tpu-Line">
+                  {text}
+                </div>
+              ))}
+            <Limits
+              limits={quota.limits}
+              chosenZone={model.chosenZone}
+              actions={actions}
+              trans={trans}
+            />
+          </>
+        )}
+      </PartBody>
+    </Section>
+  );
+}
+
+interface ILimitsProps {
+  limits: readonly IQuotaLimit[];
+  chosenZone: string;
+  actions: Pick<IMoneyActions, 'onCleanUp'>;
+  trans: TranslationBundle;
+}
+
+function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Element {
+  const [isAll, setAll] = useState(false);
+  const { isSending, problem, send, dismiss } = useRequest();
+  const shown = isAll ? limits : relevantLimits(limits, chosenZone);
+  const free = (user: IQuotaUser): void => send(() => actions.onCleanUp([user.name]));
+  return (
+    <>
+      {limits.length > 0 && (
+        <Check label={messages.showAll(limits.length, trans)} checked={isAll} onChange={setAll} />
+      )}
+      {shown.length === 0 && <div className="jp-tpu-Muted">{messages.none(trans)}</div>}
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+      <ul className="jp-tpu-Items" aria-label={messages.limits(trans)}>
+        {shown.slice(0, LONGEST).map(limit => (
+          <li key={`${limit.quota_id} ${limit.location}`}>
+            <Limit limit={limit} isBusy={isSending} trans={trans} onRelease={free} />
+          </li>
+        ))}
+      </ul>
+      {shown.length > LONGEST && (
+        <div className="jp-tpu-Muted">{common.andMore(shown.length - LONGEST, trans)}</div>
+      )}
+    </>
+  );
+}
+
+interface ILimitProps {
+  limit: IQuotaLimit;
+  isBusy: boolean;
+  trans: TranslationBundle;
+  onRelease: (user: IQuotaUser) => void;
+}
+
+function Limit({ limit, isBusy, trans, onRelease }: ILimitProps): JSX.Element {
+  const text = quotaUse(limit, trans);
+  return (
+    <>
+      <div title={limit.quota_id}>
+        {limit.label} · {limit.location}
+      </div>
+      <div className="jp-tpu-Muted">{text}</div>
+      {limit.limit !== null && isUsed(limit) && (
+        <Meter
+          label={common.inPlace(limit.label, limit.location, trans)}
+          fraction={limit.limit > 0 ? limit.used / limit.limit : 1}
+          text={text}
+          level={limit.used >= limit.limit ? 'full' : 'ok'}
+        />
+      )}
+      {limit.users.map(user => (
+        <div key={user.name} className="jp-tpu-Split">
+          <span className="jp-tpu-Name" title={user.name}>
+            {user.name.split('/').pop()} · {user.state} · {user.amount}
+          </span>
+          {user.is_husk && (
+            <>
+              <span className="jp-tpu-Badge jp-mod-full">{common.leftover(trans)}</span>
+              <Button
+                isOff={isBusy}
+                title={messages.onlyUsesQuota(trans)}
+                aria-label={messages.deleteToFree(user.name.split('/').pop() ?? '', trans)}
+                onClick={() => onRelease(user)}
+              >
+                {common.deleteEllipsis(trans)}
+              </Button>
+            </>
+          )}
+        </div>
+      ))}
+    </>
+  );
+}

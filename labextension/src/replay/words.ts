@@ -1,1 +1,0 @@
-/** What is said of runs that were lost with their node; pure. */

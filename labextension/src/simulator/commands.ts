@@ -1,0 +1,171 @@
+/** Every act of the switchboard as a command; added only where the cloud is emulated. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { CommandRegistry } from '@lumino/commands';
+import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import * as messages from '../messages/commands';
+import * as common from '../messages/common';
+import * as simulatorMessages from '../messages/simulator';
+import { IControlRequest, SimulatorModel } from './model';
+import { SimulatorCommandIDs } from './tokens';
+
+interface IAct {
+  readonly id: string;
+  readonly label: string;
+  readonly args: JSONObject;
+  /** What the control API is asked for. */
+  readonly requests: (args: JSONObject) => readonly IControlRequest[];
+}
+
+/** Add all but the one that opens the page. */
+export function addSimulatorCommands(
+  commands: CommandRegistry,
+  model: SimulatorModel,
+  trans: TranslationBundle
+): void {
+  for (const { id, label, args, requests } of actsOf(trans)) {
+    commands.addCommand(id, {
+      label,
+      describedBy: { args: { type: 'object', properties: args } },
+      execute: given => model.send(...requests(given as JSONObject))
+    });
+  }
+  commands.addCommand(SimulatorCommandIDs.reset, {
+    label: messages.resetCloud(trans),
+    describedBy: { args: { type: 'object', properties: {} } },
+    execute: async () => {
+      if (await confirmReset(trans)) {
+        await model.send(post('reset', {}));
+      }
+    }
+  });
+}
+
+function actsOf(trans: TranslationBundle): readonly IAct[] {
+  return [
+    {
+      id: SimulatorCommandIDs.setClock,
+      label: messages.setClock(trans),
+      args: {
+        scale: { type: 'number', description: 'Virtual seconds per real second' },
+        paused: { type: 'boolean', description: 'Whether time stands still' },
+        advance_s: { type: 'number', description: 'Virtual seconds to jump ahead' }
+      },
+      requests: args => [post('clock', args)]
+    },
+    {
+      id: SimulatorCommandIDs.preempt,
+      label: messages.preemptNodes(trans),
+      args: { nodes: { type: 'array', items: { type: 'string' }, description: 'Full names' } },
+      requests: args => (args.nodes as string[]).map(node => post('preempt', { node }))
+    },
+    {
+      id: SimulatorCommandIDs.maintain,
+      label: messages.announceMaintenance(trans),
+      args: {
+        node: NODE,
+        in_s: { type: 'number', description: 'Virtual seconds until it begins' }
+      },
+      requests: args => [post('maintenance', args)]
+    },
+    {
+      id: SimulatorCommandIDs.faultLink,
+      label: messages.disruptConnection(trans),
+      args: {
+        node: NODE,
+        worker_id: { type: 'integer' },
+        faults: { type: 'array', items: { type: 'object' }, description: 'Verbs and their fields' }
+      },
+      requests: ({ node, worker_id, faults }) =>
+        (faults as JSONObject[]).map(fault => post('links', { node, worker_id, ...fault }))
+    },
+    ...projectActs(trans),
+    ...faultActs(trans)
+  ];
+}
+
+function projectActs(trans: TranslationBundle): readonly IAct[] {
+  return [
+    {
+      id: SimulatorCommandIDs.setCapacity,
+      label: messages.setCapacity(trans),
+      args: {
+        zone: { type: 'string' },
+        family: { type: 'string', description: 'Generation, such as v5e' },
+        chips: { type: ['integer', 'null'], description: 'Chips in all; null is without limit' }
+      },
+      requests: args => [post('capacity', args)]
+    },
+    {
+      id: SimulatorCommandIDs.setQuota,
+      label: messages.setQuota(trans),
+      args: {
+        quota_id: { type: 'string' },
+        zone: { type: 'string', description: 'For a quota of a zone' },
+        region: { type: 'string', description: 'For a quota of a region' },
+        limit: { type: ['integer', 'null'], description: 'Null is without limit' }
+      },
+      requests: args => [post('quotas', args)]
+    },
+    {
+      id: SimulatorCommandIDs.setProject,
+      label: messages.setProject(trans),
+      args: {
+        api_enabled: { type: 'boolean' },
+        denied_permissions: { type: 'array', items: { type: 'string' } },
+        denied_locations: { type: 'array', items: { type: 'string' } },
+        allowlist: { type: ['array', 'null'], items: { type: 'string' } },
+        addresses_per_region: { type: ['integer', 'null'] },
+        creates_per_minute: { type: ['integer', 'null'] }
+      },
+      requests: args => [post('project', args)]
+    }
+  ];
+}
+
+function faultActs(trans: TranslationBundle): readonly IAct[] {
+  return [
+    {
+      id: SimulatorCommandIDs.addFault,
+      label: messages.addFault(trans),
+      args: {
+        method: { type: 'string', description: 'Such as CreateNode; * is any' },
+        kind: { type: 'string' },
+        times: { type: 'integer' }
+      },
+      requests: args => [post('faults', args)]
+    },
+    {
+      id: SimulatorCommandIDs.removeFault,
+      label: messages.removeFault(trans),
+      args: { id: { type: 'integer' } },
+      requests: ({ id }) => [{ method: 'DELETE', part: `faults?id=${Number(id)}` }]
+    },
+    {
+      id: SimulatorCommandIDs.clearFaults,
+      label: messages.clearFaults(trans),
+      args: {},
+      requests: () => [{ method: 'DELETE', part: 'faults' }]
+    }
+  ];
+}
+
+const NODE: JSONObject = { type: 'string', description: 'Full name of the node' };
+
+function post(part: string, body: ReadonlyPartialJSONObject): IControlRequest {
+  return { method: 'POST', part, body: body as JSONObject };
+}
+
+async function confirmReset(trans: TranslationBundle): Promise<boolean> {
+  const result = await showDialog({
+    title: simulatorMessages.resetQuestion(trans),
+    body: simulatorMessages.resetConsequences(trans),
+    buttons: [
+      Dialog.cancelButton({ label: common.cancel(trans) }),
+      Dialog.warnButton({ label: simulatorMessages.reset(trans) })
+    ],
+    defaultButton: 0
+  });
+  return result.button.accept;
+}

@@ -1,0 +1,188 @@
+/** What can be done to the emulated cloud, by name; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { JSONObject } from '@lumino/coreutils';
+import * as common from '../messages/common';
+import * as messages from '../messages/simulator';
+import { ICloud, ILinkFault, IScriptedFault, placeOf } from './records';
+
+/** A fault that can be chosen: its name, and what the control API is asked for. */
+export interface IChoice {
+  readonly id: string;
+  readonly label: string;
+  readonly fields: JSONObject;
+  /** Which calls it can hit; any, where nothing is said. */
+  readonly fits?: RegExp;
+}
+
+/** Calls that a scripted fault can hit, those that matter most to a user of nodes first. */
+export const METHODS = [
+  'CreateNode',
+  'DeleteNode',
+  'StartNode',
+  'StopNode',
+  'ListNodes',
+  'GetNode',
+  'GetOperation',
+  'CreateQueuedResource',
+  'DeleteQueuedResource',
+  '*'
+];
+
+export function methodName(method: string, trans: TranslationBundle): string {
+  return method === '*' ? messages.anyCall(trans) : method;
+}
+
+/** The faults of the form, each with a name that says what the caller will see. */
+export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
+  return [
+    choice('quota', messages.faultQuota(trans)),
+    {
+      ...choice('stockout', messages.faultStockout(trans)),
+      fits: /^(Create|Start)Node$/
+    },
+    {
+      ...choice('not_allowlisted', messages.faultNotAllowlisted(trans)),
+      fits: /^Create/
+    },
+    choice('permission_denied', messages.faultPermissionDenied(trans)),
+    choice('api_disabled', messages.faultApiDisabled(trans)),
+    choice('location_denied', messages.faultLocationDenied(trans)),
+    choice('unavailable', messages.faultUnavailable(trans)),
+    choice('internal', messages.faultInternal(trans), {
+      kind: 'error',
+      code: 'INTERNAL',
+      message: 'Internal error encountered.'
+    }),
+    choice('html', messages.faultHtml(trans)),
+    choice('truncated', messages.faultTruncated(trans)),
+    choice('unknown_enum', messages.faultUnknownState(trans)),
+    choice('latency', messages.faultLate(trans), { kind: 'latency', seconds: 10 }),
+    choice('drop', messages.faultDropped(trans)),
+    choice('applied_then_drop', messages.faultResponseLost(trans)),
+    {
+      ...choice('stuck', messages.faultStuck(trans)),
+      fits: /^(Create|Delete|Start|Stop)/
+    },
+    {
+      ...choice('not_yet_visible', messages.faultHidden(trans), {
+        kind: 'not_yet_visible',
+        seconds: 60
+      }),
+      fits: /^(List|Get)Nodes?$/
+    }
+  ];
+}
+
+/** Those that can hit a call. */
+export function choicesFor(method: string, trans: TranslationBundle): readonly IChoice[] {
+  return faultChoices(trans).filter(({ fits }) => !fits || method === '*' || fits.test(method));
+}
+
+function choice(id: string, label: string, fields: JSONObject = { kind: id }): IChoice {
+  return { id, label, fields };
+}
+
+/** The name of a fault that waits; its kind, where it is none of those that can be chosen. */
+export function faultName({ kind, message }: IScriptedFault, trans: TranslationBundle): string {
+  const own = faultChoices(trans).find(
+    ({ fields }) => fields.kind === kind && (kind !== 'error' || fields.message === message)
+  );
+  return own?.label ?? kind;
+}
+
+/** What can be done to the way to a worker; what is asked for one after the other. */
+export interface ILinkChoice {
+  readonly id: string;
+  readonly label: string;
+  readonly title: string;
+  readonly requests: readonly JSONObject[];
+}
+
+export function linkChoices(trans: TranslationBundle): readonly ILinkChoice[] {
+  return [
+    {
+      id: 'slow',
+      label: messages.slow(trans),
+      title: messages.slowTitle(trans),
+      requests: [{ verb: 'latency', ms: 300 }]
+    },
+    {
+      id: 'stall',
+      label: messages.stall(trans),
+      title: messages.stallTitle(trans),
+      requests: [{ verb: 'stall' }]
+    },
+    {
+      id: 'cut',
+      label: messages.cut(trans),
+      title: messages.cutTitle(trans),
+      requests: [{ verb: 'refuse' }, { verb: 'reset' }]
+    },
+    {
+      id: 'mend',
+      label: messages.restore(trans),
+      title: messages.restoreTitle(trans),
+      requests: [{ verb: 'clear' }]
+    }
+  ];
+}
+
+/** The state of a link in a few words. */
+export function linkState(faults: readonly ILinkFault[], trans: TranslationBundle): string {
+  return (
+    faults.map(fault => linkFaultName(fault, trans)).join(', ') || messages.connectionFine(trans)
+  );
+}
+
+function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): string {
+  const words = new Map([
+    ['latency', messages.slower(ms ?? 0, trans)],
+    ['stall', messages.stalled(trans)],
+    ['refuse', messages.isCut(trans)],
+    ['black_hole', messages.dropsEverything(trans)]
+  ]);
+  return words.get(verb) ?? verb;
+}
+
+/** What has changed in the cloud, in sentences. */
+export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle): string {
+  return [
+    ...nodeNews(before, after, trans),
+    before.clock.paused !== after.clock.paused &&
+      (after.clock.paused ? messages.clockPaused(trans) : messages.clockRuns(trans)),
+    before.faults.length !== after.faults.length &&
+      messages.pendingFaultCount(after.faults.length, trans)
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+function nodeNews(before: ICloud, after: ICloud, trans: TranslationBundle): string[] {
+  const old = new Map(before.nodes.map(({ name, state }) => [name, state]));
+  return after.nodes
+    .filter(({ name, state }) => old.get(name) !== state)
+    .map(({ name, state }) => common.nodeIs(placeOf(name).id, state, trans));
+}
+
+/** A moment of the emulated time in the browser's own format. */
+export function formatMoment(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleString(undefined, {
+    dateStyle: 'medium',
+    timeStyle: 'medium'
+  });
+}
+
+/** Words between commas or spaces. */
+export function wordsOf(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
+}
+
+/** A whole number, or null where nothing is written: without limit. */
+export function countOf(text: string): number | null {
+  return text.trim() === '' ? null : Number(text);
+}
+
+export function isCount(text: string): boolean {
+  return /^\d{0,9}$/.test(text.trim());
+}

@@ -1,0 +1,125 @@
+/** The switchboard's state: asks for the emulated cloud while somebody looks, and turns its switches. */
+
+import { VDomModel } from '@jupyterlab/ui-components';
+import { JSONObject } from '@lumino/coreutils';
+import { Poll } from '@lumino/polling';
+import { problemOf, TpuClient } from '../request';
+import { IProblem } from '../tokens';
+import { asCloud, ICloud, IDatedCloud } from './records';
+
+const INTERVAL_MS = 2_000;
+const LONGEST_INTERVAL_MS = 30_000;
+
+/** A request to the control API. */
+export interface IControlRequest {
+  readonly method: 'POST' | 'DELETE';
+  readonly part: string;
+  readonly body?: JSONObject;
+}
+
+export class SimulatorModel extends VDomModel {
+  constructor(private readonly _client: TpuClient) {
+    super();
+    this._poll = new Poll({
+      auto: false,
+      name: 'jupyter-tpu:switchboard',
+      factory: () => this._fetch(),
+      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      standby: () => (this._isWatched ? 'when-hidden' : true)
+    });
+  }
+
+  /** Null before the first answer. */
+  get cloud(): IDatedCloud | null {
+    return this._cloud;
+  }
+
+  /** Why the cloud could not be asked, last time; null when it answered. */
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  /** Why it did not do the last thing it was asked for; null when it did. */
+  get refusal(): IProblem | null {
+    return this._refusal;
+  }
+
+  /** Whether something is on its way. */
+  get isBusy(): boolean {
+    return this._actions > 0;
+  }
+
+  get isWatched(): boolean {
+    return this._isWatched;
+  }
+
+  set isWatched(value: boolean) {
+    const isNews = value && !this._isWatched;
+    this._isWatched = value;
+    if (isNews) {
+      void this.refresh();
+    }
+  }
+
+  refresh(): Promise<void> {
+    return this._poll.refresh();
+  }
+
+  dismissRefusal(): void {
+    this._refusal = null;
+    this.stateChanged.emit();
+  }
+
+  /** Ask for one thing after the other until one is refused; the refusal is kept to be shown. */
+  async send(...requests: readonly IControlRequest[]): Promise<void> {
+    this._actions += 1;
+    this._refusal = null;
+    this.stateChanged.emit();
+    try {
+      for (const { method, part, body } of requests) {
+        await this._client.emulator(part, { method, body: body && JSON.stringify(body) });
+      }
+    } catch (error) {
+      this._refusal = problemOf(error);
+    } finally {
+      this._actions -= 1;
+      await this.refresh();
+    }
+  }
+
+  dispose(): void {
+    this._poll.dispose();
+    super.dispose();
+  }
+
+  private async _fetch(): Promise<void> {
+    const turn = ++this._asked;
+    try {
+      const cloud = asCloud(await this._client.emulator<Partial<ICloud>>('state'));
+      this._answer(turn, cloud, null);
+    } catch (error) {
+      this._answer(turn, this._cloud, problemOf(error));
+      throw error;
+    }
+  }
+
+  /** Answers may overtake each other: an older one than the last is dropped. */
+  private _answer(turn: number, cloud: IDatedCloud | null, problem: IProblem | null): void {
+    if (turn < this._answered || this.isDisposed) {
+      return;
+    }
+    this._answered = turn;
+    this._cloud = cloud;
+    this._problem = problem;
+    this.stateChanged.emit();
+  }
+
+  private readonly _poll: Poll<void>;
+  private _cloud: IDatedCloud | null = null;
+  private _problem: IProblem | null = null;
+  private _refusal: IProblem | null = null;
+  private _isWatched = false;
+  private _actions = 0;
+  private _asked = 0;
+  private _answered = 0;
+}

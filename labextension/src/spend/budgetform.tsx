@@ -1,0 +1,162 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { INewBudget } from '../api.generated';
+import { Button } from '../components/button';
+import { Select, TextField } from '../components/field';
+import { Problem } from '../components/problem';
+import { useRequest } from '../components/userequest';
+import * as common from '../messages/common';
+import * as messages from '../messages/spend';
+import { weekdays } from '../messages/spend';
+import { freeName } from '../money/names';
+
+type BudgetUnit = INewBudget['unit'];
+type BudgetPeriod = INewBudget['period'];
+type BudgetAction = NonNullable<INewBudget['action']>;
+
+interface IProps {
+  taken: readonly string[];
+  trans: TranslationBundle;
+  onSet: (name: string, terms: INewBudget) => Promise<void>;
+  onClose: () => void;
+}
+
+interface IDraft {
+  name: string;
+  amount: string;
+  unit: BudgetUnit;
+  period: BudgetPeriod;
+  resets_on: string;
+  resets_at: string;
+  action: BudgetAction;
+}
+
+const DRAFT: IDraft = {
+  name: '',
+  amount: '',
+  unit: 'usd',
+  period: 'week',
+  resets_on: 'monday',
+  resets_at: '00:00',
+  action: 'stop'
+};
+
+/** Asks how much may be spent, how often anew, and what happens then. */
+export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
+  const heading = useId();
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('budget', taken) });
+  const { isSending, problem, send } = useRequest();
+  const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
+  const amount = Number(draft.amount);
+  const isWrong = !(draft.amount.trim() !== '' && amount > 0 && Number.isFinite(amount));
+  return (
+    <form
+      className="jp-tpu-Form jp-mod-inner"
+      aria-labelledby={heading}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (!isWrong && draft.name) {
+          send(async () => {
+            await onSet(draft.name, termsOf(draft, amount));
+            onClose();
+          });
+        }
+      }}
+    >
+      <h4 id={heading}>{messages.setBudget(trans)}</h4>
+      <TextField
+        label={common.name(trans)}
+        value={draft.name}
+        onChange={name => change({ name })}
+      />
+      <div className="jp-tpu-Pair">
+        <TextField
+          label={messages.amount(trans)}
+          value={draft.amount}
+          complaint={draft.amount && isWrong ? common.useNumberAboveZero(trans) : ''}
+          onChange={amount => change({ amount })}
+        />
+        <Select
+          label={messages.unit(trans)}
+          value={draft.unit}
+          onChange={unit => change({ unit: unit as BudgetUnit })}
+        >
+          <option value="usd">{messages.usDollars(trans)}</option>
+          <option value="hours">{messages.nodeHours(trans)}</option>
+        </Select>
+      </div>
+      <Window draft={draft} change={change} trans={trans} />
+      <Select
+        label={messages.atTheCap(trans)}
+        value={draft.action}
+        onChange={action => change({ action: action as BudgetAction })}
+      >
+        <option value="stop">{messages.stopEverything(trans)}</option>
+        <option value="warn">{messages.onlyWarn(trans)}</option>
+      </Select>
+      {problem && <Problem problem={problem} trans={trans} />}
+      <div className="jp-tpu-Actions jp-mod-end">
+        <Button onClick={onClose}>{common.cancel(trans)}</Button>
+        <Button kind="accept" type="submit" disabled={isSending || isWrong || !draft.name}>
+          {messages.setThisBudget(trans)}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface IWindowProps {
+  draft: IDraft;
+  change: (part: Partial<IDraft>) => void;
+  trans: TranslationBundle;
+}
+
+/** How often the budget starts anew, and when. */
+function Window({ draft, change, trans }: IWindowProps): JSX.Element {
+  return (
+    <>
+      <Select
+        label={messages.period(trans)}
+        value={draft.period}
+        onChange={period => change({ period: period as BudgetPeriod })}
+      >
+        <option value="day">{messages.eachDay(trans)}</option>
+        <option value="week">{messages.eachWeek(trans)}</option>
+        <option value="month">{messages.eachMonth(trans)}</option>
+        <option value="total">{messages.inTotal(trans)}</option>
+      </Select>
+      {draft.period === 'week' && (
+        <Select
+          label={messages.resetsOn(trans)}
+          value={draft.resets_on}
+          onChange={resets_on => change({ resets_on })}
+        >
+          {weekdays(trans).map(([day, label]) => (
+            <option key={day} value={day}>
+              {label}
+            </option>
+          ))}
+        </Select>
+      )}
+      {draft.period !== 'total' && (
+        <TextField
+          label={messages.resetsAt(trans)}
+          type="time"
+          value={draft.resets_at}
+          onChange={resets_at => change({ resets_at })}
+        />
+      )}
+    </>
+  );
+}
+
+/** Only what matters for the period is sent. */
+function termsOf(draft: IDraft, amount: number): INewBudget {
+  const { unit, period, resets_on, resets_at, action } = draft;
+  return {
+    ...{ amount, unit, period, action },
+    ...(period === 'week' ? { resets_on } : {}),
+    ...(period === 'total' ? {} : { resets_at })
+  };
+}

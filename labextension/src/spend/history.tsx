@@ -1,0 +1,194 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useMemo } from 'react';
+import { IBudget, IBudgetBurnDown, ISpendHistory } from '../api.generated';
+import { Canvas, Key, LineSign } from '../chart/canvas';
+import { Plotter } from '../chart/drawing';
+import { Button } from '../components/button';
+import * as common from '../messages/common';
+import * as messages from '../messages/spend';
+import {
+  burnDownDescription,
+  formatSpent,
+  historyDescription,
+  historyName,
+  historyTitle
+} from '../messages/spend';
+import { PartBody } from '../money/section';
+import { barsOf, curveOf, IBars, ICurve } from './historydata';
+import {
+  choiceOf,
+  HistoryAnswer,
+  HistoryChoice,
+  ISpendHistoryModel,
+  sameChoice,
+  SPANS
+} from './historymodel';
+import { COLOURS, DASHES, UNKNOWN } from './historyplots';
+import { BurnDownTable, SlotsTable } from './historytables';
+
+/** Draw the charts of money. */
+export interface IHistoryPlots {
+  readonly bars: Plotter<IBars>;
+  readonly curve: Plotter<ICurve>;
+}
+
+interface IProps {
+  past: ISpendHistoryModel;
+  budgets: readonly IBudget[];
+  plots: IHistoryPlots;
+  trans: TranslationBundle;
+}
+
+/** Money over time: what was spent hour by hour or day by day, and how budgets came to be used. */
+export function SpendHistory(props: IProps): JSX.Element {
+  const { past, trans } = props;
+  useEffect(() => {
+    const subscribe = past.subscribe();
+    return () => subscribe.dispose();
+  }, [past]);
+  return (
+    <UseSignal signal={past.changed}>
+      {() => (
+        <figure className="jp-tpu-History" aria-label={shownTitle(past, trans)}>
+          <Choices {...props} />
+          <PartBody part={past.part} trans={trans}>
+            {data => <Answer data={data} title={shownTitle(past, trans)} {...props} />}
+          </PartBody>
+        </figure>
+      )}
+    </UseSignal>
+  );
+}
+
+function Choices({ past, budgets, trans }: IProps): JSX.Element {
+  const readable = budgets.filter(({ amount }) => amount !== null);
+  const choices: HistoryChoice[] = [...SPANS, ...readable.map(({ name }) => ({ budget: name }))];
+  return (
+    <div className="jp-tpu-Actions" role="group" aria-label={common.timeRange(trans)}>
+      {choices.map(choice => {
+        const name = historyName(choice, trans);
+        return (
+          <Button
+            key={name}
+            title={name}
+            aria-pressed={sameChoice(choice, past.choice)}
+            onClick={() => past.choose(choice)}
+          >
+            {name}
+          </Button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** Of what is in sight, which may not be what was chosen last. */
+function shownTitle({ part, choice }: ISpendHistoryModel, trans: TranslationBundle): string {
+  return historyTitle(part.dated ? choiceOf(part.dated.data) : choice, trans);
+}
+
+interface IAnswerProps extends IProps {
+  data: HistoryAnswer;
+  title: string;
+}
+
+function Answer({ data, title, plots, trans }: IAnswerProps): JSX.Element {
+  return 'slots' in data ? (
+    <Bars history={data} title={title} plot={plots.bars} trans={trans} />
+  ) : (
+    <Curve course={data} title={title} plot={plots.curve} trans={trans} />
+  );
+}
+
+interface IBarsProps {
+  history: ISpendHistory;
+  title: string;
+  plot: Plotter<IBars>;
+  trans: TranslationBundle;
+}
+
+function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
+  const bars = useMemo(() => barsOf(history), [history]);
+  return (
+    <>
+      <Canvas
+        what={bars}
+        label={common.twoSentences(title, historyDescription(history, trans), trans)}
+        plot={plot}
+      />
+      <figcaption>
+        <span>{messages.totalOf(formatSpent(history.sum, trans), trans)}</span>
+        {bars.upTo.some(much => much !== null) && (
+          <Key sign={<BoxSign colour={COLOURS.upTo} />}>{messages.unmonitored(trans)}</Key>
+        )}
+        {bars.isUnpriced.some(Boolean) && (
+          <Key
+            sign={
+              <text x="7" y="9" className="jp-tpu-History-sign">
+                {UNKNOWN}
+              </text>
+            }
+          >
+            {messages.plusUnpriced(history.unpriced.join(', '), trans)}
+          </Key>
+        )}
+      </figcaption>
+      <SlotsTable history={history} title={title} trans={trans} />
+    </>
+  );
+}
+
+function BoxSign({ colour }: { colour: string }): JSX.Element {
+  return (
+    <rect
+      x="5"
+      y="1"
+      width="10"
+      height="8"
+      fill="none"
+      strokeDasharray={DASHES.upTo.join(' ')}
+      style={{ stroke: `var(${colour})` }}
+    />
+  );
+}
+
+interface ICurveProps {
+  course: IBudgetBurnDown;
+  title: string;
+  plot: Plotter<ICurve>;
+  trans: TranslationBundle;
+}
+
+function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
+  const curve = useMemo(() => curveOf(course), [course]);
+  if (!curve) {
+    return <div className="jp-tpu-Muted">{burnDownDescription(course, trans)}</div>;
+  }
+  const lines = [
+    ['known', messages.usedLine(trans)],
+    curve.used && ['upTo', messages.unmonitored(trans)],
+    curve.runs_out_at !== null && ['ahead', messages.atCurrentRate(trans)],
+    ['cap', messages.cap(trans)]
+  ].filter((line): line is [keyof typeof COLOURS, string] => Boolean(line));
+  return (
+    <>
+      <Canvas
+        what={curve}
+        label={common.twoSentences(title, burnDownDescription(course, trans), trans)}
+        plot={plot}
+      />
+      <figcaption>
+        {lines.map(([line, name]) => (
+          <Key key={line} sign={<LineSign colour={COLOURS[line]} dash={DASHES[line]} />}>
+            {name}
+          </Key>
+        ))}
+        {course.unpriced.length > 0 && (
+          <span>{messages.unpricedAsDearest(course.unpriced.join(', '), trans)}</span>
+        )}
+      </figcaption>
+      <BurnDownTable course={course} title={title} trans={trans} />
+    </>
+  );
+}

@@ -1,0 +1,81 @@
+/** Money over time in words and as the numbers of a chart; pure. */
+
+import { IBudget, IBudgetBurnDown, ISpendHistory, ISpendOfSlot } from '../api.generated';
+import { clockTime } from '../money/moments';
+
+/** Bars, one for each hour or day. */
+export interface IBars {
+  readonly labels: readonly string[];
+  readonly known: readonly number[];
+  /** Where nobody looked for some of the time; null elsewhere. */
+  readonly upTo: readonly (number | null)[];
+  /** Where something was READY whose price is not known. */
+  readonly isUnpriced: readonly boolean[];
+}
+
+/** How a budget came to be used, its cap, and where that leads. */
+export interface ICurve {
+  readonly at: readonly number[];
+  readonly watched: readonly number[];
+  /** Null where all was watched. */
+  readonly used: readonly number[] | null;
+  readonly cap: number;
+  readonly unit: 'usd' | 'hours';
+  /** Where the chart ends: with the window, where that ends. */
+  readonly ends_at: number;
+  /** When it runs out at the present rate, if that is within the window. */
+  readonly runs_out_at: number | null;
+}
+
+export function slotName(slot: ISpendOfSlot, by: ISpendHistory['by']): string {
+  if (by === 'hour') {
+    return clockTime(slot.starts_at ?? 0);
+  }
+  const [year, month, day] = (slot.day ?? '').split('-').map(Number);
+  return new Date(year, month - 1, day).toLocaleDateString(undefined, {
+    month: 'short',
+    day: 'numeric'
+  });
+}
+
+export function barsOf({ by, slots }: ISpendHistory): IBars {
+  return {
+    labels: slots.map(slot => slotName(slot, by)),
+    known: slots.map(({ known_usd }) => known_usd),
+    upTo: slots.map(slot => (isUpTo(slot) ? slot.up_to_usd : null)),
+    isUnpriced: slots.map(({ unpriced_s }) => unpriced_s > 0)
+  };
+}
+
+/** Null for a budget that cannot be read. */
+export function curveOf({ budget, points, now }: IBudgetBurnDown): ICurve | null {
+  const { amount, unit, unwatched } = budget;
+  if (amount === null || unit === null || points.length === 0) {
+    return null;
+  }
+  const runs_out_at = nearEnd(budget, now - points[0].at, now);
+  return {
+    at: points.map(({ at }) => at),
+    watched: points.map(({ watched }) => watched),
+    used: unwatched ? points.map(({ used }) => used) : null,
+    cap: amount,
+    unit,
+    ends_at: budget.window_end ?? runs_out_at ?? now,
+    runs_out_at
+  };
+}
+
+/** When it runs out, unless that is so far away that the past would be squeezed. */
+function nearEnd({ runs_out_at, window_end }: IBudget, past_s: number, now: number): number | null {
+  const isNear = runs_out_at !== null && (window_end !== null || runs_out_at - now <= past_s);
+  return isNear && runs_out_at > now ? runs_out_at : null;
+}
+
+export function isUpTo({ unwatched_s, up_to_usd, known_usd }: ISpendOfSlot): boolean {
+  return unwatched_s > 0 && up_to_usd > known_usd;
+}
+
+/** Whether there is anything to say of it. */
+export function isUsed({ ready_s, unwatched_s }: ISpendOfSlot): boolean {
+  return ready_s > 0 || unwatched_s > 0;
+}

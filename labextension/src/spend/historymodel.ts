@@ -1,0 +1,127 @@
+/** Money over time: asked for with the sums beside it while it is looked at, and not at all otherwise. */
+
+import { DisposableDelegate, IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+import { IBudgetBurnDown, ISpend, ISpendHistory } from '../api.generated';
+import { MoneyClient } from '../money/client';
+import { IDated, IMoneyModel, IPart } from '../money/tokens';
+import { problemOf } from '../request';
+
+/** Which history is shown: of spending, by hour or by day, or of one budget. */
+export type HistoryChoice =
+  { readonly by: 'hour' | 'day'; readonly last: number } | { readonly budget: string };
+
+export type HistoryAnswer = ISpendHistory | IBudgetBurnDown;
+
+export const SPANS: readonly HistoryChoice[] = [
+  { by: 'hour', last: 24 },
+  { by: 'day', last: 7 },
+  { by: 'day', last: 30 }
+];
+
+/** Money over time, as it stands now. */
+export interface ISpendHistoryModel {
+  readonly choice: HistoryChoice;
+  readonly part: IPart<HistoryAnswer>;
+  readonly changed: ISignal<ISpendHistoryModel, void>;
+
+  /** Until there is an answer to it, the one to the choice before stands. */
+  choose(choice: HistoryChoice): void;
+  /** Keep it new for as long as somebody looks, until what is returned is disposed of. */
+  subscribe(): IDisposable;
+}
+
+type Money = Pick<IMoneyModel, 'parts' | 'isWatched' | 'stateChanged'>;
+
+export class SpendHistoryModel implements ISpendHistoryModel {
+  constructor(
+    private readonly _client: Pick<MoneyClient, 'past'>,
+    private readonly _money: Money
+  ) {
+    this._money.stateChanged.connect(this._follow, this);
+  }
+
+  get choice(): HistoryChoice {
+    return this._choice;
+  }
+
+  get part(): IPart<HistoryAnswer> {
+    return this._part;
+  }
+
+  get changed(): ISignal<ISpendHistoryModel, void> {
+    return this._changed;
+  }
+
+  choose(choice: HistoryChoice): void {
+    this._choice = choice;
+    this._part = { ...this._part, problem: null };
+    this._changed.emit();
+    void this._fetch();
+  }
+
+  subscribe(): IDisposable {
+    this._subscribers += 1;
+    this._follow();
+    return new DisposableDelegate(() => (this._subscribers -= 1));
+  }
+
+  dispose(): void {
+    this._money.stateChanged.disconnect(this._follow, this);
+  }
+
+  /** New sums are what makes the past worth asking for. */
+  private _follow(): void {
+    const { dated } = this._money.parts.spend;
+    if (!dated || dated === this._seen || !this._money.isWatched || this._subscribers === 0) {
+      return;
+    }
+    this._seen = dated;
+    if ('budget' in this._choice && !hasBudget(dated.data, this._choice.budget)) {
+      this.choose(SPANS[0]);
+    } else {
+      void this._fetch();
+    }
+  }
+
+  /** An answer that is no longer waited for is dropped. */
+  private async _fetch(): Promise<void> {
+    const turn = ++this._turn;
+    let part: IPart<HistoryAnswer>;
+    try {
+      part = { dated: await this._client.past(this._choice), problem: null };
+    } catch (error) {
+      const { dated } = this._part;
+      const isOfChoice = dated && sameChoice(choiceOf(dated.data), this._choice);
+      part = { dated: isOfChoice ? dated : null, problem: problemOf(error) };
+    }
+    if (turn === this._turn) {
+      this._part = part;
+      this._changed.emit();
+    }
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private _choice: HistoryChoice = SPANS[0];
+  private _part: IPart<HistoryAnswer> = { dated: null, problem: null };
+  private _seen: IDated<ISpend> | null = null;
+  private _subscribers = 0;
+  private _turn = 0;
+}
+
+/** To what something is the answer. */
+export function choiceOf(answer: HistoryAnswer): HistoryChoice {
+  return 'slots' in answer
+    ? { by: answer.by, last: answer.slots.length }
+    : { budget: answer.budget.name };
+}
+
+export function sameChoice(left: HistoryChoice, right: HistoryChoice): boolean {
+  return 'budget' in left
+    ? 'budget' in right && left.budget === right.budget
+    : !('budget' in right) && left.by === right.by && left.last === right.last;
+}
+
+function hasBudget({ budgets }: ISpend, name: string): boolean {
+  return budgets.some(budget => budget.name === name);
+}

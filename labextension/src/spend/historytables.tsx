@@ -1,0 +1,67 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { IBudgetBurnDown, ISpendHistory } from '../api.generated';
+import { Table } from '../components/table';
+import * as messages from '../messages/spend';
+import { formatAmount, formatCost } from '../messages/spend';
+import { formatDuration } from '../messages/units';
+import { formatMoment } from '../money/moments';
+import { isUsed, slotName } from './historydata';
+
+export interface IProps {
+  title: string;
+  trans: TranslationBundle;
+}
+
+/** What bars say, number by number; the newest first, without those in which nothing was. */
+export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHistory }): JSX.Element {
+  const { trans } = rest;
+  const { by, slots } = history;
+  const first = by === 'hour' ? messages.from(trans) : messages.day(trans);
+  const rows = [...slots]
+    .reverse()
+    .filter(isUsed)
+    .map(slot => [
+      slotName(slot, by),
+      formatCost(slot, trans),
+      formatDuration(slot.ready_s, trans)
+    ]);
+  return (
+    <Table
+      head={[first, messages.cost(trans), messages.readyFor(trans)]}
+      rows={rows}
+      none={messages.nothingSpent(trans)}
+      {...rest}
+    />
+  );
+}
+
+/** So many of the points of a course are told. */
+const POINTS = 12;
+
+/** What the line of a budget says, in steps. */
+export function BurnDownTable({
+  course,
+  ...rest
+}: IProps & { course: IBudgetBurnDown }): JSX.Element {
+  const { budget, points, now } = course;
+  const { trans } = rest;
+  const step = Math.ceil(points.length / POINTS);
+  const rows = [...points]
+    .reverse()
+    .filter((_, index) => index % step === 0)
+    .map(({ at, used, watched }) => [
+      formatMoment(at, now),
+      formatAmount(watched, budget.unit, trans),
+      ...(budget.unwatched ? [formatAmount(used, budget.unit, trans)] : [])
+    ]);
+  const head = [messages.until(trans), messages.used(trans)];
+  return (
+    <Table
+      head={budget.unwatched ? [...head, messages.atMost(trans)] : head}
+      rows={rows}
+      none={messages.nothingUsed(trans)}
+      {...rest}
+    />
+  );
+}

@@ -1,0 +1,197 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useState } from 'react';
+import { IBudget, ISpend } from '../api.generated';
+import { Button } from '../components/button';
+import { Problem } from '../components/problem';
+import { useRequest } from '../components/userequest';
+import * as common from '../messages/common';
+import * as messages from '../messages/spend';
+import { budgetTerms, budgetUse, formatRate, formatSum } from '../messages/spend';
+import { ISectionProps, Meter, PartBody, Section } from '../money/section';
+import { IPart } from '../money/tokens';
+import { BudgetForm } from './budgetform';
+import { budgetErrors } from './rates';
+
+/**
+ * The name that stands for budgets that a damaged journal may have lost. Removing it confirms that the others are
+ * correct.
+ */
+const LOST_BUDGETS = 'lost-budgets';
+
+interface IFaultProps {
+  part: IPart<ISpend>;
+  trans: TranslationBundle;
+}
+
+/** Budgets that cannot be read, or may be lost, allow nothing: that is in sight whatever is open. */
+export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null {
+  const faults = part.dated ? budgetErrors(part.dated.data) : [];
+  return faults.length > 0 ? (
+    <div className="jp-tpu-Notice jp-mod-fault" role="alert">
+      <strong>{messages.blocked(trans)}</strong> {faults.join(' ')}
+    </div>
+  ) : null;
+}
+
+interface IProps extends ISectionProps {
+  /** What was paid over time, where there is anything to show. */
+  past: (spend: ISpend) => JSX.Element | null;
+}
+
+/** What is paid now, what was paid, and what is left of each budget. */
+export function SpendSection({ model, actions, past, trans }: IProps): JSX.Element {
+  const spend = model.parts.spend.dated?.data;
+  return (
+    <Section
+      name="spend"
+      title={messages.title(trans)}
+      summary={spend && formatRate(spend, trans)}
+      isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
+      isOpen={model.open.has('spend')}
+      onToggle={actions.onToggle}
+    >
+      <PartBody part={model.parts.spend} trans={trans}>
+        {(data, now_s) => (
+          <>
+            <Sums spend={data} trans={trans} />
+            {past(data)}
+            <Budgets budgets={data.budgets} now_s={now_s} actions={actions} trans={trans} />
+          </>
+        )}
+      </PartBody>
+    </Section>
+  );
+}
+
+function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {
+  const sums: [string, string][] = [
+    [messages.now(trans), formatRate(spend, trans)],
+    [messages.today(trans), formatSum(spend.today, trans)],
+    [messages.thisWeek(trans), formatSum(spend.week, trans)],
+    [messages.total(trans), formatSum(spend.total, trans)]
+  ];
+  return (
+    <>
+      <dl className="jp-tpu-Details jp-tpu-Sums">
+        {sums.map(([term, text]) => (
+          <React.Fragment key={term}>
+            <dt>{term}</dt>
+            <dd>{text}</dd>
+          </React.Fragment>
+        ))}
+      </dl>
+      {spend.unpriced.length > 0 && (
+        <div className="jp-tpu-Notice jp-tpu-Line">
+          {messages.unpriced(spend.unpriced.join(', '), trans)}
+        </div>
+      )}
+      {!spend.is_complete && (
+        <div className="jp-tpu-Notice jp-tpu-Line">{messages.maybeMore(trans)}</div>
+      )}
+    </>
+  );
+}
+
+interface IBudgetsProps extends Pick<ISectionProps, 'actions' | 'trans'> {
+  budgets: readonly IBudget[];
+  now_s: number;
+}
+
+function Budgets({ budgets, now_s, actions, trans }: IBudgetsProps): JSX.Element {
+  const [isAsking, setAsking] = useState(false);
+  const { problem, send, dismiss } = useRequest();
+  return (
+    <>
+      {budgets.length > 0 && (
+        <ul className="jp-tpu-Items" aria-label={messages.budgets(trans)}>
+          {budgets.map(budget => (
+            <li key={budget.name}>
+              <Budget budget={budget} now_s={now_s} trans={trans} />
+              <div className="jp-tpu-Actions">
+                <RemoveButton
+                  name={budget.name}
+                  trans={trans}
+                  onClick={() => send(() => actions.onRemoveBudget(budget.name))}
+                />
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+      {isAsking ? (
+        <BudgetForm
+          taken={budgets.map(({ name }) => name)}
+          trans={trans}
+          onSet={actions.onSetBudget}
+          onClose={() => setAsking(false)}
+        />
+      ) : (
+        <div className="jp-tpu-Actions">
+          <Button onClick={() => setAsking(true)}>{messages.setBudgetEllipsis(trans)}</Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IRemoveProps {
+  name: string;
+  trans: TranslationBundle;
+  onClick: () => void;
+}
+
+function RemoveButton({ name, trans, onClick }: IRemoveProps): JSX.Element {
+  return name === LOST_BUDGETS ? (
+    <Button onClick={onClick}>{messages.budgetsAreCorrect(trans)}</Button>
+  ) : (
+    <Button aria-label={messages.removeBudget(name, trans)} onClick={onClick}>
+      {common.remove(trans)}
+    </Button>
+  );
+}
+
+interface IBudgetProps {
+  budget: IBudget;
+  now_s: number;
+  trans: TranslationBundle;
+}
+
+function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
+  const text = budgetUse(budget, trans);
+  const terms = budgetTerms(budget, now_s, trans);
+  return (
+    <>
+      <div className="jp-tpu-Split">
+        <strong className="jp-tpu-Name" title={budget.name}>
+          {budget.name}
+        </strong>
+        <Level budget={budget} trans={trans} />
+      </div>
+      {text && <div>{text}</div>}
+      {budget.fraction !== null && (
+        <Meter
+          label={messages.budget(budget.name, trans)}
+          fraction={budget.fraction}
+          text={text}
+          level={levelOf(budget)}
+        />
+      )}
+      {terms && <div className="jp-tpu-Muted">{terms}</div>}
+      {budget.error && <div className="jp-tpu-Complaint">{budget.error}</div>}
+    </>
+  );
+}
+
+function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | null {
+  return budget.level === 'ok' ? null : (
+    <span className={`jp-tpu-Badge jp-mod-${levelOf(budget)}`}>
+      {budget.level === '100' ? messages.usedUp(trans) : messages.overPercent(budget.level, trans)}
+    </span>
+  );
+}
+
+function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
+  const looks = { ok: 'ok', '50': 'ok', '80': 'near', '100': 'full' } as const;
+  return looks[level] ?? 'full';
+}
