@@ -1,4 +1,4 @@
-/** Every act of the user as a command; what cannot be done says so where it is read. */
+/** The commands of the extension; errors are shown where the action was started. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
@@ -123,7 +123,7 @@ interface INodeCommand {
   act: (node: INode) => Promise<void>;
 }
 
-/** A command on one node, which is chosen from a list when the arguments name none. */
+/** Add a command on one node; without a node in its arguments, the user chooses one. */
 function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
   const { app, model, trans } = context;
   const { label, isEnabled, isPossible, act } = command;
@@ -144,7 +144,7 @@ function hasKernel(node: INode): boolean {
   return node.state === 'READY' && node.kernelspec !== null;
 }
 
-/** A kernelspec that has just come may not have reached the browser. */
+/** A new kernelspec may not have reached the browser yet. */
 async function knowKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
   const manager = app.serviceManager.kernelspecs;
   if (!manager.specs?.kernelspecs[node.kernelspec ?? '']) {
@@ -153,9 +153,9 @@ async function knowKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> 
 }
 
 /**
- * End what the user agreed to end, so that no notebook takes it for a kernel that died.
+ * Shut down the kernels that the user agreed to end, so that no notebook reports a dead kernel.
  *
- * The node itself does not wait for this: a kernel out of reach must not keep it billed.
+ * The node itself does not wait for this: an unreachable kernel must not keep it billed.
  */
 async function endKernels({ serviceManager }: JupyterFrontEnd, node: INode): Promise<void> {
   const { sessions } = serviceManager;

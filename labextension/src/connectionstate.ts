@@ -1,31 +1,31 @@
-/** How the connection of a notebook to its kernel is, in words; pure. */
+/** Text for the connection of a notebook to its kernel; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILink } from './api.generated';
 import * as messages from './messages/notebook';
 import { formatAge } from './messages/units';
 
-/** What lies between the notebook and its kernel, as far as it is not as it should be. */
+/** The connection between the notebook and its kernel. */
 export interface IConnection {
-  /** The way from the server to the worker, as last told. */
+  /** The link from the server to the worker, as last reported. */
   readonly link: ILink | null;
-  /** Since when the page has no connection to the server, in ms; null while it has one. */
+  /** Since when the page has no connection to the server, in ms; null while connected. */
   readonly offlineSince_ms: number | null;
 }
 
-/** One line for the notebook. */
+/** One line for the toolbar. */
 export interface ILine {
-  /** Short, since the toolbar drops its other items rather than ours. */
+  /** Short, because the toolbar drops other items rather than ours. */
   readonly text: string;
-  /** The whole of it. */
+  /** The full text. */
   readonly title: string;
   readonly isFailure: boolean;
 }
 
-/** A first connection takes its time, and after most cuts JupyterLab connects again at once. */
+/** Shorter cuts are not shown: a first connection takes a while, and JupyterLab reconnects at once after most cuts. */
 const SHORT_MS = 3_000;
 
-/** What to say about a connection now; null when there is nothing to say. */
+/** The line to show now; null if all is well. */
 export function describe(
   { link, offlineSince_ms }: IConnection,
   now_ms: number,

@@ -7,16 +7,16 @@ import { IKernelEvent, KERNEL_SCHEMA } from './tokens';
 
 interface INotice {
   id: string;
-  /** Those that it is about. */
+  /** Kernels that the notice is about. */
   readonly kernels: Set<string>;
   /** Whether the node was listed since. */
   wasListed: boolean;
-  /** Whether the node was listed in another state than READY since. */
+  /** Whether the node was listed in a state other than READY since. */
   wasAway: boolean;
 }
 
 /**
- * One notice for each node, which says the newest: a server tries several times to start a kernel, and all kernels of
+ * One notice per node with its newest message: a server tries several times to start a kernel, and all kernels of
  * a node end with it.
  */
 export class FailureNotices {
@@ -73,7 +73,7 @@ export class FailureNotices {
   private _list: INodeList | null = null;
 }
 
-/** The node, or null where it is surely not there; undefined where that is not known. */
+/** The node; null if it is certainly gone, undefined if that is unknown. */
 function find(name: string, list: INodeList): INode | null | undefined {
   const node = list.nodes.find(node => node.name === name);
   const isWhole = list.as_of !== null && list.error === null;

@@ -1,4 +1,4 @@
-/** What a list of nodes means: rows, sums and changes; pure. */
+/** Rows, sums and changes of a list of nodes; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IIntent, INode, INodeList } from './api.generated';
@@ -7,27 +7,27 @@ import * as messages from './messages/create';
 import * as panelMessages from './messages/panel';
 import { INodeKey } from './tokens';
 
-/** After this long without a new answer of the cloud, a list is shown with its age. */
+/** A list older than this shows its age, in seconds; the panel polls every 15 s. */
 export const STALE_AFTER_S = 45;
 
 /** The API's rule for the names of nodes. */
 const NODE_ID = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** One line of the panel: a node, or one that is only wanted yet. */
+/** One row of the panel: a node, or one that is still to be created. */
 export interface IRow extends INodeKey {
   readonly key: string;
   readonly node: INode | null;
-  /** What is being done to it. */
+  /** The intent in progress. */
   readonly intent: IIntent | null;
-  /** What failed and was not dismissed. */
+  /** Failed intents that the user has not dismissed. */
   readonly failures: readonly IIntent[];
 }
 
-/** What runs up costs now. */
+/** What is billed now. */
 export interface IBilling {
   readonly count: number;
   readonly usdPerHour: number;
-  /** Some price is unknown, so that the sum is a lower bound. */
+  /** Some price is unknown, so the sum is a lower bound. */
   readonly isPartial: boolean;
 }
 
@@ -36,9 +36,9 @@ export function keyOf({ zone, node_id }: INodeKey): string {
 }
 
 /**
- * Nodes in the order of their names, those that are only wanted among them.
+ * Rows in the order of their names, with nodes that are still to be created.
  *
- * Above all is what could not be created, the newest first: it answers what the user did last.
+ * Failed creations come first, the newest on top: they answer what the user did last.
  */
 export function rowsOf(list: INodeList): IRow[] {
   const nodes = new Map(list.nodes.map(node => [keyOf(node), node]));
@@ -68,7 +68,7 @@ function rowOf(key: string, place: INodeKey, node: INode | undefined, list: INod
   };
 }
 
-/** The newest failure to create it. */
+/** The newest failed creation. */
 export function failedCreation({ failures }: IRow): IIntent | undefined {
   return failures
     .filter(({ verb }) => verb === 'create')
@@ -84,7 +84,7 @@ function byName(left: IRow, right: IRow): number {
   return compare(left.node_id, right.node_id) || compare(left.zone, right.zone);
 }
 
-/** Names are plain letters, so no locale is asked: that is slow for thousands of nodes. */
+/** Names are ASCII; comparing by locale is slow for thousands of nodes. */
 function compare(left: string, right: string): number {
   return left < right ? -1 : Number(left > right);
 }
@@ -98,7 +98,7 @@ export function billingOf(list: INodeList): IBilling {
   };
 }
 
-/** The kernelspecs that belong to nodes, as one comparable word. */
+/** The kernelspecs of all nodes as one string, to compare. */
 export function kernelspecsOf(list: INodeList): string {
   return list.nodes
     .map(node => node.kernelspec ?? '')
@@ -107,7 +107,7 @@ export function kernelspecsOf(list: INodeList): string {
     .join(' ');
 }
 
-/** What changed between two lists, in a sentence for those who cannot see it. */
+/** The changes between two lists, as a sentence for screen readers. */
 export function announce(before: INodeList, after: INodeList, trans: TranslationBundle): string {
   const old = new Map(before.nodes.map(node => [keyOf(node), node.state]));
   const now = new Set(after.nodes.map(keyOf));
@@ -119,7 +119,7 @@ export function announce(before: INodeList, after: INodeList, trans: Translation
   ].join(' ');
 }
 
-/** A name that is free in every zone. */
+/** A name that no zone uses. */
 export function suggestName(list: INodeList | null): string {
   const taken = new Set([...(list?.nodes ?? []), ...(list?.intents ?? [])].map(n => n.node_id));
   for (let number = 1; ; number++) {
@@ -130,7 +130,7 @@ export function suggestName(list: INodeList | null): string {
   }
 }
 
-/** Why a name cannot be used, or an empty string. */
+/** Why a name is invalid, or an empty string. */
 export function checkName(key: INodeKey, list: INodeList | null, trans: TranslationBundle): string {
   if (!NODE_ID.test(key.node_id)) {
     return messages.invalidName(trans);

@@ -1,8 +1,8 @@
-/** Numbers and records as words; pure. */
+/** Numbers, prices and states; pure. */
 
 import { IOffer, IPrice, Provisioning } from './api.generated';
 
-/** What a state means for the eye; the word beside it is the API's own. */
+/** What a state means for its icon and colour; the text is the API's own. */
 export type StateKind = 'ready' | 'working' | 'stopped' | 'lost' | 'unknown';
 
 const KINDS = new Map<string, StateKind>([
@@ -34,7 +34,7 @@ export function stateKind(state: string): StateKind {
   return KINDS.get(state) ?? 'unknown';
 }
 
-/** Dollars with cents; what is less than a cent is not called nothing. */
+/** Dollars with cents; less than a cent is not shown as zero. */
 export function formatUsd(usd: number): string {
   if (usd > 0 && usd < 0.01) {
     return '<$0.01';
@@ -46,7 +46,7 @@ export function formatUsd(usd: number): string {
   return `$${dollars}`;
 }
 
-/** The price of an offer as a record, or null where no list price is known. */
+/** The price of an offer as a record; null without a list price. */
 export function priceOf(offer: IOffer, provisioning: Provisioning): IPrice | null {
   const prices: { readonly [terms in Provisioning]: number | null | undefined } = {
     'on-demand': offer.usd_per_hour,

@@ -43,7 +43,7 @@ const DOMAIN = 'jupyter_tpu';
 
 const model: JupyterFrontEndPlugin<ITpuModel> = {
   id: 'jupyter-tpu:model',
-  description: 'Knows the nodes of the Cloud TPU project.',
+  description: 'The nodes of the Cloud TPU project.',
   autoStart: true,
   provides: ITpuModel,
   activate: ({ serviceManager, started }: JupyterFrontEnd): ITpuModel => {
@@ -108,7 +108,7 @@ const panel: JupyterFrontEndPlugin<void> = {
 
 const kernelStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernel-status',
-  description: 'Shows in a notebook how its kernel on a node starts, and how it is reached.',
+  description: 'Shows the start and the connection of a kernel on a node in its notebook.',
   autoStart: true,
   optional: [ITranslator, IToolbarWidgetRegistry, ITpuModel],
   activate: (
@@ -134,7 +134,7 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
 
 const reconnect: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:reconnect',
-  description: 'Connects notebooks to their kernels on nodes again as soon as the server answers.',
+  description: 'Reconnects notebooks to their kernels on nodes as soon as the server answers.',
   autoStart: true,
   optional: [INotebookTracker],
   activate: ({ serviceManager }: JupyterFrontEnd, tracker: INotebookTracker | null): void => {
@@ -149,8 +149,7 @@ const reconnect: JupyterFrontEndPlugin<void> = {
 
 const refusedRestarts: JupyterFrontEndPlugin<IRefusedRestarts> = {
   id: 'jupyter-tpu:refused-restarts',
-  description:
-    'Takes notebooks back to kernels on nodes that could not be restarted, and says why.',
+  description: 'Reconnects notebooks to kernels on nodes whose restart was refused, and shows why.',
   autoStart: true,
   provides: IRefusedRestarts,
   optional: [ITranslator, INotebookTracker],
@@ -172,7 +171,7 @@ const RESTORED_OUTPUTS = 'jupyter-tpu:restored-outputs';
 
 const restoredOutputs: JupyterFrontEndPlugin<void> = {
   id: RESTORED_OUTPUTS,
-  description: 'Puts outputs that a notebook missed back into its cells, untrusted if wanted.',
+  description: 'Restores outputs that a notebook missed, as untrusted ones if set.',
   autoStart: true,
   requires: [ITpuModel, INotebookTracker],
   optional: [
@@ -224,7 +223,7 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Restore and trust as the user has set it; always, where there are no settings. */
+/** Apply the user's settings; without a settings registry, restore and trust. */
 async function follow(
   settings: ISettingRegistry | null,
   restorers: Restorers,
@@ -241,7 +240,7 @@ async function follow(
 
 const widgetViews: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:widget-views',
-  description: 'Shows widgets that came in the moment at which JupyterLab gave them up.',
+  description: 'Shows widgets that arrived just as JupyterLab gave up on them.',
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_: JupyterFrontEnd, tracker: INotebookTracker | null): void => {

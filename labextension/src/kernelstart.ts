@@ -3,7 +3,7 @@
 import { ISessionContext } from '@jupyterlab/apputils';
 import { IKernelEvent } from './tokens';
 
-/** What has to be known of a notebook's session; an `ISessionContext` has it all. */
+/** The part of an `ISessionContext` that is needed here. */
 export type INotebookSession = Pick<ISessionContext, 'kernelDisplayName' | 'specsManager'> & {
   readonly session: {
     readonly kernel: { readonly id: string; readonly name: string } | null;
@@ -26,7 +26,7 @@ export function isAbout(event: IKernelEvent, session: INotebookSession): boolean
   return isWaiting && spec?.display_name === session.kernelDisplayName;
 }
 
-/** Nothing more is to be shown in the notebook. */
+/** Whether the notebook needs no further status. */
 export function isOver(event: IKernelEvent): boolean {
   return event.phase === 'ready' || event.phase === 'closed';
 }

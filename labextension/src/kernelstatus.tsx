@@ -1,4 +1,4 @@
-/** How a notebook's kernel on a node starts and is reached, in the notebook's toolbar. */
+/** The start and the connection of a notebook's kernel on a node, in the notebook's toolbar. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Event, Kernel } from '@jupyterlab/services';
@@ -14,7 +14,7 @@ import { IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
 export class KernelStatus extends ReactWidget {
   /**
-   * @param fetchLink how a kernel is reached now: events tell only of changes
+   * @param fetchLink requests the current connection: events report only changes
    */
   constructor(
     private readonly _session: ISessionContext,
@@ -55,7 +55,7 @@ export class KernelStatus extends ReactWidget {
   }
 
   private _onStart(start: IKernelEvent): void {
-    // a notebook whose kernel failed to start has none any more, but it still has what it was told of it
+    // a notebook whose kernel failed to start has none any more, but keeps showing why
     if (start.kernel_id === this._start?.kernel_id || isAbout(start, this._session)) {
       this._show(isOver(start) ? null : start);
     }
@@ -68,7 +68,7 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
-  /** For a page that was not there, or not connected, when it changed. */
+  /** Request the link: a new or reconnected page has missed its events. */
   private async _refreshLink(): Promise<void> {
     const kernel = this._session.session?.kernel;
     if (!kernel || !this._isOnNode) {
@@ -81,11 +81,11 @@ export class KernelStatus extends ReactWidget {
         this._setConnection({ link });
       }
     } catch {
-      // it runs elsewhere, or has not started yet: nothing is known, and nothing is said
+      // the kernel runs elsewhere, or has not started yet: there is nothing to show
     }
   }
 
-  /** A kernel that answers has started, whatever was heard of it. */
+  /** A kernel that answers has started, whatever the events said. */
   private _onStatus(_: ISessionContext, status: string): void {
     if (status === 'idle' || status === 'busy') {
       this._show(null);
@@ -113,7 +113,7 @@ export class KernelStatus extends ReactWidget {
     return name !== undefined && mayRunOnNode(name, this._session.specsManager.specs);
   }
 
-  /** JupyterLab itself ends the connection with a kernel that is dead for good: the server has not gone. */
+  /** JupyterLab itself closes the connection to a dead kernel: the server is still there. */
   private get _isDead(): boolean {
     const kernel = this._session.session?.kernel;
     return kernel?.status === 'dead' || kernel?.isDisposed === true;
@@ -130,7 +130,7 @@ export class KernelStatus extends ReactWidget {
   }
 
   private _start: IKernelEvent | null = null;
-  /** How often something was heard of the link: an older answer says nothing. */
+  /** Counts changes of the link: a response older than an event is dropped. */
   private _version = 0;
   private _connection: IConnection = { link: null, offlineSince_ms: null };
 }
@@ -159,7 +159,7 @@ interface IConnectionProps {
   trans: TranslationBundle;
 }
 
-/** What is amiss between the notebook and its kernel; it says for how long, so it counts on. */
+/** What is wrong between the notebook and its kernel, and for how long. */
 export function Connection({ connection, trans }: IConnectionProps): JSX.Element | null {
   const isAmiss = connection.offlineSince_ms !== null || isNotLive(connection.link);
   const line = describe(connection, useTime(isAmiss), trans);
@@ -182,7 +182,7 @@ function isNotLive(link: ILink | null): boolean {
   return link !== null && link.state !== 'live';
 }
 
-/** The time in ms, which goes on while somebody counts. */
+/** The time in ms, updated each second while `isCounting`. */
 function useTime(isCounting: boolean): number {
   const [, setNow] = useState(0);
   useEffect(() => {

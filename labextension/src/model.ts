@@ -1,4 +1,4 @@
-/** The state of the panel: asks the server extension, remembers its answers, tells who listens. */
+/** State of the panel: polls the server extension, stores its responses, notifies listeners. */
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
@@ -17,15 +17,17 @@ import {
   Phase
 } from './tokens';
 
+/** Interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
+/** The longest interval to which the poll backs off while nothing answers. */
 const LONGEST_INTERVAL_MS = 120_000;
 /** Progress comes in bursts of events; one list answers them all. */
 const BURST_MS = 250;
 
 export class TpuModel extends VDomModel implements ITpuModel {
   /**
-   * @param client the door to the server extension
-   * @param events the server's events, which tell when a new list is worth asking for
+   * @param client the REST client
+   * @param events the server's events, which say when a new list is worthwhile
    */
   constructor(
     private readonly _client: TpuClient,
@@ -105,7 +107,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** Begin to ask. The model is idle until then. */
+  /** Start polling. The model is idle until then. */
   start(): void {
     this._isDue = true;
     void this._poll.start();
@@ -166,7 +168,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     super.dispose();
   }
 
-  /** One act at a time per node; what is refused stays to be read in its row. */
+  /** Run one action at a time per node; a refusal stays in the node's row. */
   private async _act(key: INodeKey, ask: () => Promise<unknown>): Promise<void> {
     const word = keyOf(key);
     if (this._busy.has(word)) {
@@ -186,12 +188,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
     await this.refresh();
   }
 
-  /** Nobody looks, or nobody can answer: then only an act of the user asks again. */
+  /** Whether polling is worthwhile; otherwise only an action of the user requests again. */
   private get _isWorthPolling(): boolean {
     return this._isWatched && this._phase !== 'missing';
   }
 
-  /** Ask once; the poll backs off when this throws. */
+  /** Request once; throws so that the poll backs off. */
   private async _fetch(): Promise<void> {
     const turn = ++this._asked;
     this._isDue = false;
@@ -205,12 +207,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** The status does not change, but for an error: credentials, for instance, may come. */
+  /** The status changes only after an error: credentials, for instance, may appear. */
   private async _currentStatus(): Promise<IStatus> {
     return this._status && !this._status.error ? this._status : this._client.status();
   }
 
-  /** Answers may overtake each other: an older one than the last is dropped. */
+  /** Responses may overtake each other: one older than the last is dropped. */
   private _onAnswer(turn: number, status: IStatus, list: IDatedList): void {
     if (turn < this._answered) {
       return;

@@ -1,4 +1,4 @@
-/** What the user is asked before an act: which node, and whether to go on. */
+/** Dialogs before an action: choose a node, confirm the action. */
 
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -38,7 +38,7 @@ export function confirmStop(
   );
 }
 
-/** Let the user choose one of the nodes that an act is possible on. */
+/** Let the user choose one of the nodes that allow an action. */
 export async function chooseNode(
   model: ITpuModel,
   isPossible: (node: INode) => boolean,

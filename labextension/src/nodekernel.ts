@@ -2,10 +2,10 @@
 
 import { KernelSpec } from '@jupyterlab/services';
 
-/** The kernel provisioner of nodes, as kernelspecs name it. */
+/** The name of our kernel provisioner in kernelspecs. */
 const PROVISIONER = 'tpu';
 
-/** False for what surely runs elsewhere; a kernelspec that is not known here may be that of a node. */
+/** False only if the kernel certainly runs elsewhere: a kernelspec unknown here may be a node's. */
 export function mayRunOnNode(
   kernelName: string,
   specs: KernelSpec.ISpecModels | null | undefined
@@ -14,7 +14,7 @@ export function mayRunOnNode(
   return !spec || provisionerOf(spec)?.provisioner_name === PROVISIONER;
 }
 
-/** The full name of the node on which kernels of this name run; null where none is known. */
+/** The full name of the node on which kernels of this name run; null if unknown. */
 export function nodeNameOf(
   kernelName: string,
   specs: KernelSpec.ISpecModels | null | undefined

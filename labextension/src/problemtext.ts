@@ -1,4 +1,4 @@
-/** A foreign error as text: a sentence, or a record that has one. */
+/** The text of an error: a string, or a record with a message. */
 export function errorText(error: unknown): string {
   if (typeof error === 'string') {
     return error;
@@ -8,7 +8,7 @@ export function errorText(error: unknown): string {
   return typeof words === 'string' ? words : '';
 }
 
-/** A record of values, one a line; what is null says nothing. */
+/** A record as one `name: value` per line, without nulls. */
 export function formatDetail(detail: { readonly [name: string]: unknown }): string {
   return Object.entries(detail)
     .filter(([, value]) => value !== null && value !== undefined)

@@ -1,18 +1,19 @@
-/** Brings pages back as soon as the server answers, where JupyterLab waits for long or has given up. */
+/** Reconnects pages as soon as the server answers, where JupyterLab would wait long or has given up. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { Poll } from '@lumino/polling';
 
+/** Short: somebody looks at a notebook without its kernel. The probe is one small request. */
 const INTERVAL_MS = 1_000;
-/** A connection that is being made is not torn down for a new one before this. */
+/** A connection attempt is not replaced by a new one before this. */
 const PATIENCE_MS = 10_000;
 
 export class Reconnector implements IDisposable {
   /**
    * @param probe resolves when the server answers
-   * @param concerns whether a kernel is one of those to be looked after
+   * @param concerns whether a kernel is one of ours
    */
   constructor(
     private readonly _probe: () => Promise<unknown>,
@@ -31,7 +32,7 @@ export class Reconnector implements IDisposable {
     return this._poll.isDisposed;
   }
 
-  /** Look after the kernel of a notebook, whichever it is. */
+  /** Reconnect the kernel of a notebook, whichever it is. */
   watch(session: ISessionContext): void {
     session.connectionStatusChanged.connect(this._onStatus, this);
   }
@@ -70,7 +71,7 @@ export class Reconnector implements IDisposable {
   }
 
   private readonly _poll: Poll;
-  /** Kernels without a connection, and when it was last tried to connect them. */
+  /** Kernels without a connection, and the time of the last attempt. */
   private readonly _cut = new Map<Kernel.IKernelConnection, number>();
   private readonly _known = new WeakSet<Kernel.IKernelConnection>();
 }

@@ -1,4 +1,4 @@
-/** The one door to the server extension: routes in, records or typed errors out. */
+/** The REST client: routes in, records or typed errors out. The only module that sends requests. */
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
@@ -8,7 +8,7 @@ import { IDatedList, INodeKey, INodeSpec, IProblem } from './tokens';
 
 const BASE = 'jupyter-tpu/v1';
 
-/** The server extension, or the Jupyter server itself, refused or did not answer. */
+/** An error response of the server extension or the Jupyter server, or none at all. */
 export class TpuRequestError extends Error {
   constructor(readonly problem: IProblem) {
     super(problem.message);
@@ -16,10 +16,10 @@ export class TpuRequestError extends Error {
   }
 }
 
-/** The Jupyter server runs without the server extension of this extension. */
+/** The Jupyter server runs without our server extension. */
 export class ServerExtensionMissing extends TpuRequestError {}
 
-/** What failed, in words that can be shown, whatever was thrown. */
+/** The error to show, whatever was thrown. */
 export function problemOf(error: unknown): IProblem {
   if (error instanceof TpuRequestError) {
     return error.problem;
@@ -27,7 +27,7 @@ export function problemOf(error: unknown): IProblem {
   return asProblem({ message: error instanceof Error ? error.message : String(error) });
 }
 
-/** Fill up what a foreign or older server left out. */
+/** Fill in what a proxy or an older server left out. */
 export function asProblem(data: Partial<IProblem>): IProblem {
   return { code: 'tpu_error', message: '', exists: '', hint: '', raw: '', ...data };
 }
@@ -36,7 +36,7 @@ export function asProblem(data: Partial<IProblem>): IProblem {
 export class TpuClient {
   constructor(private readonly _settings: ServerConnection.ISettings) {}
 
-  /** @throws ServerHalfMissing when the route does not exist. */
+  /** @throws ServerExtensionMissing when the route does not exist. */
   async status(): Promise<IStatus> {
     try {
       return await this._json<IStatus>('status');
@@ -75,34 +75,34 @@ export class TpuClient {
     await this._fetch(`intents/${encodeURIComponent(intentId)}`, { method: 'DELETE' });
   }
 
-  /** How a kernel's worker is reached now. */
+  /** The current connection of a kernel to its worker. */
   link(kernelId: string): Promise<ILink> {
     return this._json(`${kernelRoute(kernelId)}/link`);
   }
 
-  /** What is recorded of a kernel's requests; of all, or of those that are named. */
+  /** The recorded requests of a kernel: all of them, or only those named. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer> {
     const query = msgIds.map(msgId => `msg_id=${encodeURIComponent(msgId)}`).join('&');
     return this._json(`${kernelRoute(kernelId)}/outputs${query && `?${query}`}`);
   }
 
-  /** What the control API of an emulated cloud answers; where the cloud is real there is no such route. */
+  /** A response of the emulated cloud's control API; the route exists only where the cloud is emulated. */
   emulator<T>(part: string, init: RequestInit = {}): Promise<T> {
     return this._json(`emulator/${part}`, init);
   }
 
-  /** Where the browser gets all the text that a request has printed. */
+  /** URL of all the text that a request printed. */
   textUrl(kernelId: string, msgId: string, query = ''): string {
     const route = `${kernelRoute(kernelId)}/requests/${encodeURIComponent(msgId)}/text${query}`;
     return URLExt.join(this._settings.baseUrl, BASE, route);
   }
 
-  /** What any route answers; nothing where there is no body. */
+  /** The JSON response of any route; undefined without a body. */
   request<T>(route: string, init: RequestInit = {}): Promise<T> {
     return this._json(route, init);
   }
 
-  /** The same, with the moment at which the server said so. */
+  /** The same, with the server's time of the response. */
   async requestDated<T>(
     route: string
   ): Promise<{ data: T; server_s: number; received_ms: number }> {
@@ -144,7 +144,7 @@ function kernelRoute(kernelId: string): string {
   return `kernels/${encodeURIComponent(kernelId)}`;
 }
 
-/** Both ends by the server's clock, since the browser's may be wrong. */
+/** Both times by the server's clock: the browser's may be wrong. */
 function ageOf({ as_of }: INodeList, response: Response): number | null {
   if (as_of === null) {
     return null;
@@ -152,7 +152,7 @@ function ageOf({ as_of }: INodeList, response: Response): number | null {
   return Math.max(0, serverTime(response) - as_of);
 }
 
-/** Seconds since the epoch by the server's clock; by the browser's where it does not say. */
+/** Seconds since the epoch by the server's clock; the browser's if there is no Date header. */
 function serverTime(response: Response): number {
   return (Date.parse(response.headers.get('Date') ?? '') || Date.now()) / 1000;
 }

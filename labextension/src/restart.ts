@@ -1,4 +1,4 @@
-/** Takes a notebook back to its kernel when the server has refused to restart that. */
+/** Reconnects a notebook to its kernel when the server has refused a restart. */
 
 import { ISessionContext, showErrorMessage } from '@jupyterlab/apputils';
 import { Kernel, ServerConnection } from '@jupyterlab/services';
@@ -7,15 +7,15 @@ import { ISignal, Signal } from '@lumino/signaling';
 import * as messages from './messages/notebook';
 import { IRefusedRestarts } from './tokens';
 
-/** In the answers of our half of the server; a proxy in between also answers with errors, and knows nothing. */
+/** Set in our server extension's responses; a proxy in between also returns errors, but without this header. */
 const REFUSED = 'Jupyter-TPU-Error';
 
 /**
- * JupyterLab ends in the page whatever ran before it asks for a restart, and leaves it so when the restart fails: the
- * notebook stays at "Restarting", and only the browser's console has the reason.
+ * JupyterLab ends in the page whatever ran before it requests a restart, and does not undo that when the restart
+ * fails: the notebook stays at "Restarting", and only the browser's console has the reason.
  */
 export class RefusedRestarts implements IRefusedRestarts {
-  /** @param _concerns whether a kernel is one of those to be looked after */
+  /** @param _concerns whether a kernel is one of ours */
   constructor(
     private readonly _concerns: (kernel: Kernel.IKernelConnection) => boolean,
     private readonly _trans: TranslationBundle
@@ -25,7 +25,7 @@ export class RefusedRestarts implements IRefusedRestarts {
     return this._refused;
   }
 
-  /** Look after the kernel of a notebook, whichever it is. */
+  /** Handle restarts of a notebook's kernel, whichever it is. */
   watch(session: ISessionContext): void {
     const restartKernel = session.restartKernel.bind(session);
     session.restartKernel = async () => {
@@ -64,7 +64,7 @@ export class RefusedRestarts implements IRefusedRestarts {
 
   private _onFailure(kernel: Kernel.IKernelConnection, error: unknown): void {
     if (!kernel.isDisposed) {
-      // a new connection is told whether the kernel is idle or busy
+      // a new connection receives whether the kernel is idle or busy
       kernel.reconnect().catch(() => undefined); // then JupyterLab or the reconnector tries again
     }
     if (isRefusal(error)) {

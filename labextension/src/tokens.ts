@@ -27,7 +27,7 @@ export const KERNEL_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/kernel/v1';
 
 export const LINK_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/link/v1';
 
-/** Every act of the user is one of these. */
+/** Ids of the extension's commands. */
 export namespace CommandIDs {
   export const openPanel = 'tpu:open-panel';
   export const refresh = 'tpu:refresh';
@@ -40,7 +40,7 @@ export namespace CommandIDs {
   export const dismissFailure = 'tpu:dismiss-failure';
 }
 
-/** Acts on the outputs that a kernel's record has. */
+/** Ids of the commands on recorded outputs. */
 export namespace RestoreCommandIDs {
   export const restoreOutputs = 'tpu:restore-outputs';
   export const showOutputs = 'tpu:show-outputs';
@@ -82,42 +82,42 @@ export interface IKernelEvent {
   readonly error_code: string;
 }
 
-/** An event of {@link LINK_SCHEMA}: the link to a kernel's worker has changed. */
+/** An event of {@link KERNEL_SCHEMA}: the progress of a kernel's start. */
 export interface ILinkEvent extends ILink {
   readonly kernel_id: string;
   readonly kernel_name: string;
   readonly node_name: string;
 }
 
-/** The last list of nodes, with its age by the server's clock when it came. */
+/** The last list of nodes, with its age by the server's clock when it arrived. */
 export interface IDatedList extends INodeList {
-  /** Null when nothing is known of the nodes. */
+  /** Null before the first list. */
   readonly age_s: number | null;
   readonly received_ms: number;
 }
 
-/** Where the panel stands: nothing heard yet, no server extension, or a first answer. */
+/** State of the panel: no response yet, no server extension, or a first response. */
 export type Phase = 'loading' | 'missing' | 'answered';
 
-/** What the panel shows, as it stands now. */
+/** The state of the panel. */
 export interface ITpuModel extends VDomRenderer.IModel {
   readonly phase: Phase;
   readonly status: IStatus | null;
   readonly list: IDatedList | null;
   readonly offers: IOffers | null;
-  /** Why the server could not be asked, last time; null when it answered. */
+  /** Why the last request failed; null if it succeeded. */
   readonly problem: IProblem | null;
   readonly offersProblem: IProblem | null;
-  /** Acts that were refused at once, by the key of their node. */
+  /** Actions that were refused at once, by the key of their node. */
   readonly refusals: ReadonlyMap<string, IProblem>;
-  /** Keys of nodes for which an act is on its way to the server. */
+  /** Keys of nodes with a request under way. */
   readonly busy: ReadonlySet<string>;
   readonly isFormOpen: boolean;
-  /** Whether a notebook is open in which nobody restores outputs, since several people edit it at once. */
+  /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
-  /** Emitted when a kernelspec has come or gone. */
+  /** Emitted when a kernelspec was added or removed. */
   readonly kernelspecsChanged: ISignal<ITpuModel, void>;
-  /** Whether somebody looks; nothing is polled otherwise. */
+  /** Whether the panel is visible; nothing is polled otherwise. */
   isWatched: boolean;
 
   refresh(): Promise<void>;
@@ -127,13 +127,13 @@ export interface ITpuModel extends VDomRenderer.IModel {
   deleteNode(key: INodeKey): Promise<void>;
   stopNode(key: INodeKey): Promise<void>;
   startNode(key: INodeKey): Promise<void>;
-  /** Forget a failed intent. */
+  /** Delete a failed intent. */
   dismissIntent(intentId: string): Promise<void>;
   dismissRefusal(key: INodeKey): void;
   findNode(key: INodeKey): INode | undefined;
 }
 
-/** Restarts of kernels on nodes that the server has refused: such a kernel goes on. */
+/** Restarts of kernels on nodes that the server refused: such a kernel keeps running. */
 export interface IRefusedRestarts {
   /** Emitted once a kernel's connection to the page is being restored. */
   readonly refused: ISignal<IRefusedRestarts, Kernel.IKernelConnection>;

@@ -1,11 +1,11 @@
-/** Outputs of nodes as untrusted ones, as far as the user wants that: sanitised HTML, and no JavaScript. */
+/** Shows outputs of nodes as untrusted if the user wants that: sanitised HTML, and no JavaScript. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { Kernel } from '@jupyterlab/services';
 import { distrust } from './restore/cell';
 
-/** A notebook, as far as its kernel and cells are concerned. */
+/** The part of a notebook that this needs. */
 export type WatchedNotebook = Pick<NotebookPanel, 'content' | 'sessionContext' | 'disposed'>;
 
 export class UntrustedOutputs {
@@ -30,7 +30,7 @@ export class UntrustedOutputs {
       kernel: Kernel.IKernelConnection,
       { direction, msg }: Kernel.IAnyMessageArgs
     ): void => {
-      // JupyterLab trusts a cell as it sends its code: whatever the user runs was typed here
+      // JupyterLab trusts a cell as it sends its code, because the user ran it
       if (direction === 'send' && msg.header.msg_type === 'execute_request') {
         this._onRun(notebook, kernel, (msg.metadata as { cellId?: unknown }).cellId);
       }
@@ -67,14 +67,14 @@ export class UntrustedOutputs {
     }
   }
 
-  /** Widgets bring scripts of their own, some with their model already: none is made of what a node sends. */
+  /** Widgets bring scripts of their own, some in their models: none may be created from what a node sends. */
   private _onKernel({ content }: WatchedNotebook, kernel: Kernel.IKernelConnection | null): void {
     if (kernel && this._isUntrusted(kernel)) {
       if (kernel.handleComms) {
         kernel.handleComms = false;
         this._muted.add(kernel);
       }
-      // what ran in this page may still print, or have its displays updated
+      // what ran in this page may still print, or update its displays
       content.widgets.filter(hasRun).forEach(distrust);
     } else if (kernel && this._muted.delete(kernel)) {
       kernel.handleComms = true;
@@ -82,7 +82,7 @@ export class UntrustedOutputs {
   }
 
   private readonly _watched = new Set<WatchedNotebook>();
-  /** Connections whose comms are off because of us. */
+  /** Connections whose comms this class has switched off. */
   private readonly _muted = new WeakSet<Kernel.IKernelConnection>();
   private _isOn = false;
 }

@@ -128,7 +128,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   };
 }
 
-/** Only the key travels in a command's arguments; the model knows the rest. */
+/** Commands get only the key of a node; the model knows the rest. */
 function place({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }

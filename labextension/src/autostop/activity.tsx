@@ -16,9 +16,9 @@ import { INodeKey } from '../tokens';
 import { activityData, IActivityData } from './activitydata';
 import { COLOURS } from './activityplot';
 
-/** How the last hour is asked for and drawn. */
+/** Request and chart of the last hour. */
 export interface IActivityHistory {
-  /** Resolves with null while nobody looks at the panel. */
+  /** Resolves with null while the panel is hidden. */
   readonly fetch: (key: INodeKey) => Promise<IDated<IAutostopHistory> | null>;
   readonly plot: Plotter<IActivityData>;
 }
@@ -26,12 +26,12 @@ export interface IActivityHistory {
 interface IProps {
   node: INodeKey;
   past: IActivityHistory;
-  /** When this changes, it is worth asking again. */
+  /** When this changes, the last hour is requested again. */
   news: unknown;
   trans: TranslationBundle;
 }
 
-/** How the node was in the last hour, as the guard on it saw it. Asked for with each news of the brakes. */
+/** The activity of a node in the last hour, as its agent recorded it. */
 export function ActivityHistory({ node, past, news, trans }: IProps): JSX.Element {
   const part = useLastHour(node, past, news);
   return (

@@ -1,18 +1,18 @@
-/** The last hour of a node in words and as the numbers of a chart; pure. */
+/** The last hour of a node as the numbers of a chart; pure. */
 
 import { IActivityInterval, IAutostopHistory } from '../api.generated';
 
-/** As far as the agents remember; seconds. */
+/** The agents keep an hour of history, in seconds. */
 export const HOUR_S = 3600;
 
-/** Stretches of time, and how far the idle time had come. */
+/** Intervals of activity, and how much of the idle timeout had passed. */
 export interface IActivityData {
   readonly now: number;
   readonly stretches: readonly IActivityInterval[];
-  /** Whether there is a rule that ends the node, so that there is a level. */
+  /** Whether there is an idle timeout, and so a level. */
   readonly hasRule: boolean;
   readonly at: readonly number[];
-  /** Of the idle time after which the node ends, in percent; null where it is not known. */
+  /** The passed part of the idle timeout in percent; null if unknown. */
   readonly level: readonly (number | null)[];
 }
 

@@ -1,4 +1,4 @@
-/** How the last hour of a node is drawn: a strip that says how it was, and above it how far its idle time had come. */
+/** The chart of the last hour: a strip of activity, and above it how much of the idle timeout had passed. */
 
 import type UPlot from 'uplot';
 import { IActivityInterval } from '../api.generated';
@@ -6,7 +6,7 @@ import { BARE, IDesign, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { HOUR_S, IActivityData } from './activitydata';
 
-/** Colours of the theme, the legend's and the chart's. */
+/** Theme colours of the chart and the legend. */
 export const COLOURS = {
   busy: '--jp-brand-color1',
   idle: '--jp-border-color1',
@@ -14,10 +14,10 @@ export const COLOURS = {
   level: '--jp-ui-font-color1'
 } as const;
 
-/** The strip lies below zero, in percent of the level. */
+/** The strip is below zero, in percent of the idle timeout. */
 const STRIP = { top: -8, bottom: -32 } as const;
 const HATCH_PITCH = 5;
-/** What is shown at least; seconds. */
+/** The shortest time range of the chart, in seconds. */
 const SHORTEST_S = 600;
 
 const DESIGN: IDesign<IActivityData> = {
@@ -51,7 +51,7 @@ const DESIGN: IDesign<IActivityData> = {
   }
 };
 
-/** A node of which little is known yet is not shown as a line at the edge. */
+/** A node with little data yet would be a thin line at the edge. */
 function startOf(stretches: readonly IActivityInterval[], now: number): number {
   const first = stretches[0]?.starts_at ?? now;
   return Math.max(now - HOUR_S, Math.min(first, now - SHORTEST_S));
@@ -80,7 +80,7 @@ function drawStretch(
   ctx.restore();
 }
 
-/** Told apart by more than its colour. */
+/** A pattern, for users who can't tell the colours apart. */
 function hatch(
   ctx: CanvasRenderingContext2D,
   left: number,

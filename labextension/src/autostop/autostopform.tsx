@@ -18,7 +18,7 @@ interface IProps {
   onClose: () => void;
 }
 
-/** Asks when a node ends by itself. */
+/** The form of a node's auto-stop rules. */
 export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [idle, setIdle] = useState(inUnits(autostop.idle_after_s, MINUTE_S));

@@ -26,12 +26,12 @@ interface IProps {
   node: Pick<INode, 'name' | 'spot' | 'billing'>;
   parts: Pick<IParts, 'autostops' | 'recovery'>;
   actions: Pick<IMoneyActions, 'onKeepRunning' | 'onEnd' | 'onSetAutostop' | 'onSetRecovery'>;
-  /** The last hour, where it can be shown. */
+  /** The last hour, if it can be shown. */
   past?: IActivityHistory;
   trans: TranslationBundle;
 }
 
-/** When a node ends and why, and how to keep it longer. */
+/** When and why a node stops, and how to keep it running. */
 export function AutostopRow({ node, parts, actions, past, trans }: IProps): JSX.Element | null {
   const autostop = parts.autostops.dated?.data.nodes.find(one => one.name === node.name);
   const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === node.name);
@@ -149,12 +149,12 @@ function More(props: IMoreProps): JSX.Element {
   );
 }
 
-/** React tells a parent of what opens within it, too. */
+/** React bubbles the toggle events of nested details. */
 function isOwnToggle(event: React.SyntheticEvent<HTMLDetailsElement>, isOpen: boolean): boolean {
   return event.target === event.currentTarget ? event.currentTarget.open : isOpen;
 }
 
-/** The standing choice for a node that is taken back. */
+/** Whether to recreate the node after pre-emption. */
 function RecreateChoice(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
   const { autostop, isSpot, recovery, isBusy, send, actions, trans } = props;
   if (!isSpot && !recovery) {

@@ -1,11 +1,11 @@
-/** Whether the chips of a node are in use, by what the brakes are asked anyway; pure but for the model. */
+/** Whether the chips of a node are in use, from its auto-stop data; pure but for the model. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IClosedSummary } from '../load/renderer';
 import { chipUse } from '../messages/load';
 import { IMoneyModel } from '../money/tokens';
 
-/** Said only while it is new: the brakes are asked again and again while the panel is in sight. */
+/** Shown only while it is fresh: the panel polls auto-stop anyway. */
 export function chipUseSummary(model: IMoneyModel, trans: TranslationBundle): IClosedSummary {
   return {
     changed: model.stateChanged,

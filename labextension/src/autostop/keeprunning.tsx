@@ -1,4 +1,4 @@
-/** Keeping a node longer: in its row of the panel, and in the notebooks that run on it. */
+/** Buttons that keep a node running, in its row and in its notebooks. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
@@ -14,7 +14,7 @@ const HOUR_S = 3600;
 
 interface IProps {
   autostop: INodeAutostop;
-  /** Whether there is something to take back. */
+  /** Whether there is an extension to cancel. */
   isKept: boolean;
   isBusy: boolean;
   /** The server's time. */
@@ -23,7 +23,7 @@ interface IProps {
   onKeepRunning: (request: IKeepRunning) => void;
 }
 
-/** An hour more, until a time, or as long as a cell runs. */
+/** For one hour, until a time, or until the current cell ends. */
 export function KeepRunningButtons(props: IProps): JSX.Element {
   const { autostop, isKept, isBusy, trans, onKeepRunning } = props;
   const [isAsking, setAsking] = useState(false);
@@ -80,7 +80,7 @@ function runsCell({ sources }: INodeAutostop): boolean {
   return sources.some(({ source, state }) => source === 'execution' && state === 'active');
 }
 
-/** Asks for a clock time: of today, or of tomorrow where it has passed. */
+/** Asks for a time of day: today, or tomorrow if it has passed. */
 function UntilForm(props: IProps & { onClose: () => void }): JSX.Element {
   const { autostop, isBusy, now_s, trans, onKeepRunning, onClose } = props;
   const id = useId();

@@ -1,4 +1,4 @@
-/** That a node was billed for a day or more without a human act: in its row, and in the notebooks that run on it. */
+/** A reminder that a node was billed for a day or more without user activity, in its row and its notebooks. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -12,11 +12,11 @@ interface IProps {
   isBusy: boolean;
   trans: TranslationBundle;
   onKeepRunning: (request: IKeepRunning) => void;
-  /** Asks before it stops or deletes the node. */
+  /** Stops or deletes the node after a confirmation. */
   onEnd: () => void;
 }
 
-/** Keeping the node running is an act, so the reminder is over for a day. */
+/** Keeping the node running is user activity, so the reminder disappears for a day. */
 export function Reminder({
   autostop,
   isBusy,

@@ -1,11 +1,11 @@
 import { INodeAutostop } from '../api.generated';
 
-/** A keep holds off the idle rule and the end of a session, and nothing else. */
+/** Extending postpones only the idle timeout and the maximum session length. */
 export function canKeepRunning({ ends_why }: INodeAutostop): boolean {
   return ends_why === 'idle' || ends_why === 'session';
 }
 
-/** The node that ends first, of those whose end is known. */
+/** The node that stops next. */
 export function nextToStop(autostops: readonly INodeAutostop[]): INodeAutostop | undefined {
   return [...autostops]
     .filter(({ ends_at }) => ends_at !== null)

@@ -1,4 +1,4 @@
-/** In a notebook whose node ends soon: a line that says when and why, counts on, and keeps the node. */
+/** A banner in a notebook whose node stops soon: a countdown, the reason, and buttons to keep it running. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -23,9 +23,9 @@ type OnKeepRunning = (key: INodeKey, request: IKeepRunning) => Promise<void>;
 
 export class AutostopWarning extends NotebookBanner {
   /**
-   * @param _actions what can be done about it
-   * @param _model what is known of all brakes; a notebook asks nothing by itself
-   * @param _onKeptRunning lets the notebook have the focus again
+   * @param _actions callbacks of the buttons
+   * @param _model the auto-stop of all nodes; a notebook requests nothing itself
+   * @param _onKeptRunning gives the focus back to the notebook
    */
   constructor(
     private readonly _session: ISessionContext,
@@ -70,7 +70,7 @@ export class AutostopWarning extends NotebookBanner {
     this.update();
   }
 
-  /** The line goes away with the button that was clicked. */
+  /** The banner disappears together with the button that was clicked. */
   private readonly _keep: OnKeepRunning = async (key, request) => {
     await this._actions.onKeepRunning(key, request);
     const focused = document.activeElement;
@@ -82,7 +82,7 @@ export class AutostopWarning extends NotebookBanner {
 
 interface IProps {
   autostops: IDated<IAutostops> | null;
-  /** Of the node that the kernel runs on; null where it runs elsewhere. */
+  /** The node of the notebook's kernel; null if it runs elsewhere. */
   nodeName: string | null;
   trans: TranslationBundle;
   onKeepRunning: OnKeepRunning;
@@ -107,7 +107,7 @@ export function Warning(props: IProps): JSX.Element {
   );
 }
 
-/** Said once: it has no time in it that goes on. */
+/** Announced once, so it contains no countdown. */
 function announcementOf({ node_id, ends_why }: INodeAutostop, trans: TranslationBundle): string {
   return messages.endsSoonBecause(node_id, autostopReason(ends_why, trans), trans);
 }

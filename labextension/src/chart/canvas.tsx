@@ -2,14 +2,14 @@ import React, { useEffect, useRef, useState } from 'react';
 import { IPlot, Plotter } from './drawing';
 
 interface IProps<T> {
-  /** Drawn again whenever it is another one. */
+  /** The chart is updated whenever this changes. */
   what: T;
-  /** The same in words. */
+  /** The same as text. */
   label: string;
   plot: Plotter<T>;
 }
 
-/** A chart, drawn as soon as it can be. */
+/** A chart, drawn once its library is loaded. */
 export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const [drawn, setDrawn] = useState<IPlot<T> | null>(null);
@@ -31,11 +31,11 @@ export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
 
 interface IKeyProps {
   children: React.ReactNode;
-  /** What is drawn beside the word: 20 by 10 pixels. */
+  /** Drawn beside the text: 20 by 10 pixels. */
   sign: React.ReactNode;
 }
 
-/** What is what in a chart. */
+/** An entry of a chart's legend. */
 export function Key({ children, sign }: IKeyProps): JSX.Element {
   return (
     <span className="jp-tpu-History-key">
@@ -48,12 +48,12 @@ export function Key({ children, sign }: IKeyProps): JSX.Element {
 }
 
 interface ILineProps {
-  /** Of the theme. */
+  /** A variable of the theme. */
   colour: string;
   dash: readonly number[];
 }
 
-/** Which line is what: by its dashes as well as by its colour. */
+/** The sign of a line in the legend: dashes and colour. */
 export function LineSign({ colour, dash }: ILineProps): JSX.Element {
   return (
     <line

@@ -1,4 +1,4 @@
-/** The only importer of uPlot, which comes into the page with the first chart. */
+/** The only module that imports uPlot, which is loaded with the first chart. */
 
 import type UPlot from 'uplot';
 
@@ -11,32 +11,34 @@ export interface IPlot<T> {
 /** Draws a chart into an element. */
 export type Plotter<T> = (host: HTMLElement) => Promise<IPlot<T>>;
 
-/** What a kind of chart says of itself. */
+/** The design of a kind of chart. */
 export interface IDesign<T> {
   readonly options: (drawing: IDrawing<T>) => Omit<UPlot.Options, 'width' | 'height'>;
-  /** Put what is to be shown into the chart. */
+  /** Put the data into the chart. */
   readonly fill: (chart: UPlot, what: T) => void;
-  /** Before anything is shown. */
+  /** Data before anything is shown. */
   readonly empty: UPlot.AlignedData;
 }
 
-/** What a design may draw with. */
+/** What a design may use. */
 export interface IDrawing<T> {
   /** Null before anything is shown. */
   readonly shown: () => T | null;
   readonly library: typeof UPlot;
   readonly axis: UPlot.Axis;
-  /** A colour of the theme, by its variable; a canvas knows no variables. */
+  /** A colour of the theme by its variable: a canvas can't use variables. */
   readonly colour: (name: string) => string;
 }
 
+/** Pixels; low enough to leave room for the rows of a sidebar. */
 const HEIGHT = 110;
+/** Pixels; a narrower chart has no room beside its axis. */
 const LEAST_WIDTH = 120;
 const TEXT = '--jp-ui-font-color2';
 const GRID = '--jp-border-color2';
 export const FONT = '11px system-ui, sans-serif';
 
-/** A chart as wide as its element; it takes on the theme with everything that is shown. */
+/** A chart as wide as its element; it adopts a changed theme with the next data. */
 export function plotter<T>(design: IDesign<T>): Plotter<T> {
   return async host => {
     const { default: library } = await import('uplot');
@@ -68,14 +70,14 @@ export function plotter<T>(design: IDesign<T>): Plotter<T> {
   };
 }
 
-/** What every chart of the panel leaves out. */
+/** Options that no chart of the panel uses. */
 export const BARE = { cursor: { show: false }, legend: { show: false } } as const;
 
 function widthOf(host: HTMLElement): number {
   return Math.max(LEAST_WIDTH, Math.floor(host.clientWidth));
 }
 
-/** What the theme's variables mean where the chart is. */
+/** The values of the theme's variables at an element. */
 class Colours {
   constructor(private readonly _host: HTMLElement) {}
 

@@ -10,7 +10,7 @@ import { resourceDetails } from '../messages/cleanup';
 import { IMoneyActions, ISectionProps, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 
-/** Everything in the project that costs or holds quota, whoever made it, and the way to end it. */
+/** Everything in the project that is billed or uses quota, whoever created it, and how to delete it. */
 export function CleanupSection({ model, actions, trans }: ISectionProps): JSX.Element {
   const sending = useRequest();
   const [results, setResults] = useState<IResults | null>(null);
@@ -61,7 +61,7 @@ interface IOutcomeProps {
   trans: TranslationBundle;
 }
 
-/** How it went, for each thing that was to be ended. */
+/** The result for each resource. */
 function Outcome({ sending, results, trans }: IOutcomeProps): JSX.Element {
   const failed = results?.results.filter(({ ok }) => !ok) ?? [];
   const done = (results?.results.length ?? 0) - failed.length;

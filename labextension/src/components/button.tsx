@@ -2,11 +2,11 @@ import React, { forwardRef } from 'react';
 
 interface IProps extends React.ButtonHTMLAttributes<HTMLButtonElement> {
   kind?: 'accept' | 'warn' | 'plain';
-  /** It does nothing now, and keeps the keyboard's focus, unlike a disabled one. */
+  /** Does nothing now, but keeps the keyboard focus, unlike a disabled button. */
   isOff?: boolean;
 }
 
-/** A button of the panel; it submits a form only where `type` says so. */
+/** A button of the panel; it submits a form only if `type` says so. */
 export const Button = forwardRef<HTMLButtonElement, IProps>((props, ref) => {
   const { kind = 'plain', type = 'button', isOff = false, onClick, ...rest } = props;
   return (

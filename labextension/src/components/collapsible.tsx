@@ -3,9 +3,9 @@ import React, { useId } from 'react';
 
 interface IProps {
   title: string;
-  /** The whole name, where several have the same title. */
+  /** The accessible name, if several sections have the same title. */
   label?: string;
-  /** What is said beside the title, open or closed. */
+  /** Shown beside the title, open or closed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;
@@ -13,7 +13,7 @@ interface IProps {
   children: React.ReactNode;
 }
 
-/** A part of the panel that opens and closes. */
+/** A part of the panel that can be collapsed. */
 export function Collapsible(props: IProps): JSX.Element {
   const { title, label, summary, isWarning, isOpen, onToggle, children } = props;
   const id = useId();

@@ -1,4 +1,4 @@
-/** Asks before an act that cannot be taken back; the way out has the focus. */
+/** A confirmation before an action that can't be undone; Cancel has the focus. */
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';

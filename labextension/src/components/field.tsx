@@ -3,15 +3,15 @@ import React, { useId } from 'react';
 
 interface IFieldProps {
   label: string;
-  /** Says more about the choice that is made. */
+  /** Explains the chosen value. */
   note?: string;
-  /** Why the value cannot be used. */
+  /** Why the value is invalid. */
   complaint?: string;
-  /** Gets the attributes that tie the control to its label, note and complaint. */
+  /** Gets the attributes that tie the control to its label and texts. */
   children: (attributes: React.AriaAttributes & { id: string }) => JSX.Element;
 }
 
-/** A labelled control of a form, with what is to be said about it below. */
+/** A labelled control of a form, with its note or error below. */
 export function Field({ label, note, complaint, children }: IFieldProps): JSX.Element {
   const id = useId();
   const text = complaint || note;
@@ -38,7 +38,7 @@ interface ISelectProps {
   children: React.ReactNode;
 }
 
-/** A labelled choice. */
+/** A labelled drop-down. */
 export function Select({ label, note, value, onChange, children }: ISelectProps): JSX.Element {
   return (
     <Field label={label} note={note}>
@@ -58,14 +58,14 @@ export function Select({ label, note, value, onChange, children }: ISelectProps)
 
 interface ICheckProps {
   label: string;
-  /** Says more about what is chosen. */
+  /** Explains the choice. */
   note?: string;
   checked: boolean;
   isDisabled?: boolean;
   onChange: (checked: boolean) => void;
 }
 
-/** A labelled box to tick. */
+/** A labelled checkbox. */
 export function Check({ label, note, checked, isDisabled, onChange }: ICheckProps): JSX.Element {
   const id = useId();
   return (
@@ -90,7 +90,7 @@ export function Check({ label, note, checked, isDisabled, onChange }: ICheckProp
   );
 }
 
-/** Values as options; text only. */
+/** Values as options. */
 export function options(values: readonly string[]): JSX.Element[] {
   return values.map(value => (
     <option key={value} value={value}>
@@ -108,7 +108,7 @@ export interface ITextFieldProps {
   onChange: (value: string) => void;
 }
 
-/** A labelled line of text. */
+/** A labelled text field. */
 export function TextField({
   label,
   type,

@@ -15,11 +15,11 @@ interface IProps {
   trans: TranslationBundle;
   onCreate: () => void;
   onRefresh: () => void;
-  /** Absent where the cloud cannot be broken on purpose. */
+  /** Absent where the cloud is not emulated. */
   onOpenSimulator?: () => void;
 }
 
-/** Whose nodes these are, whether they are real, and what they cost together. */
+/** The project, whether its cloud is emulated, and the total cost per hour. */
 export function Header(props: IProps): JSX.Element {
   const { status, list, trans, onCreate, onRefresh, onOpenSimulator } = props;
   return (

@@ -16,7 +16,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The buttons of a node: only those that its state allows. */
+/** The actions that a node's state allows. */
 export function NodeActions(props: IProps): JSX.Element {
   const { node, row, trans, actions } = props;
   const name = node.node_id;
@@ -54,12 +54,12 @@ export function NodeActions(props: IProps): JSX.Element {
   );
 }
 
-/** A node that is on its way out takes no more notebooks. */
+/** A node that is about to stop takes no new notebooks. */
 function canRun({ node, intent }: IRow): boolean {
   return node?.state === 'READY' && (intent === null || intent.verb === 'create');
 }
 
-/** Whatever else is going on, a node can be got rid of, once. */
+/** A node can be deleted once, whatever else is in progress. */
 function canDelete({ node, intent }: IRow): boolean {
   return node?.state !== 'DELETING' && intent?.verb !== 'delete';
 }

@@ -11,7 +11,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** Everything else that is known of a node. */
+/** The other facts about a node. */
 export function NodeDetails({ id, node, trans }: IProps): JSX.Element {
   return (
     <dl id={id} className="jp-tpu-Details jp-tpu-Stack">

@@ -11,7 +11,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What deleting a node ends and destroys. */
+/** What deleting a node destroys. */
 export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <>
@@ -27,7 +27,7 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   );
 }
 
-/** What stopping a node ends and keeps. */
+/** What stopping a node ends and what it keeps. */
 export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
   const noStart = noStartText(node, trans);
   return (
@@ -52,7 +52,7 @@ function Subject({ node, trans }: Omit<IProps, 'emulated'>): JSX.Element {
   return <p>{messages.subject(node.accelerator_type, node.zone, node.state, trans)}</p>;
 }
 
-/** What is paid now, and is not any more afterwards. */
+/** What is billed now and will stop. */
 function SavedCost({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <p title={formatPriceSource(node.price, trans)}>

@@ -14,7 +14,7 @@ import { Problem } from './problem';
 import { scrollToCenter } from './scroll';
 import { State } from './state';
 
-/** What can be done to a node; each is a command. */
+/** Callbacks of a node's row; each runs a command. */
 export interface INodeActions {
   onOpenNotebook: (key: INodeKey) => void;
   onSwitchKernel: (key: INodeKey) => void;
@@ -28,22 +28,22 @@ export interface INodeActions {
 interface IProps {
   row: IRow;
   refusal: IProblem | undefined;
-  /** An act is on its way to the server. */
+  /** A request about the node is under way. */
   isBusy: boolean;
-  /** A notebook is open whose kernel could be switched. */
+  /** Whether a notebook is open whose kernel could be switched. */
   canSwitchKernel: boolean;
   actions: INodeActions;
-  /** When a node ends, drawn by itself. */
+  /** Renders when the node stops. */
   autostopRow?: (node: INode) => JSX.Element;
-  /** How busy it is, drawn by itself. */
+  /** Renders how busy the node is. */
   load?: (node: INode) => JSX.Element | null;
   trans: TranslationBundle;
 }
 
-/** One node: its state, what it costs, what is being done and can be done to it. */
+/** One node: its state, its cost, what is in progress and the possible actions. */
 export const NodeRow = React.memo(Row, isSame);
 
-/** Every answer of the server makes new records; only rows that say something new are drawn again. */
+/** Every response makes new records; only rows whose content changed are rendered again. */
 function isSame(before: IProps, after: IProps): boolean {
   const { row: oldRow, ...oldRest } = before;
   const { row: newRow, ...newRest } = after;

@@ -15,7 +15,7 @@ import { INodeActions, NodeRow } from './noderow';
 import { useNow } from './now';
 import { Problem } from './problem';
 
-/** What the panel shows. */
+/** State of the panel. */
 export interface IPanelState {
   phase: Phase;
   status: IStatus | null;
@@ -31,7 +31,7 @@ export interface IPanelState {
   canOpenSimulator: boolean;
 }
 
-/** What can be done in the panel; each is a command. */
+/** Callbacks of the panel; each runs a command. */
 export interface IPanelActions extends INodeActions {
   onOpenForm: () => void;
   onCloseForm: () => void;
@@ -43,7 +43,7 @@ export interface IPanelActions extends INodeActions {
 interface IProps {
   state: IPanelState;
   actions: IPanelActions;
-  /** Absent where that plugin is disabled, as is the next. */
+  /** Absent where that plugin is disabled; so is `load`. */
   money?: IMoneyRenderers;
   load?: LoadRenderer;
   trans: TranslationBundle;
@@ -98,7 +98,7 @@ function Waiting({ state, trans }: IProps): JSX.Element | null {
   );
 }
 
-/** Says how old the list is, as soon as it is not fresh. */
+/** The age of the list, once it is out of date. */
 function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Element | null {
   const now = useNow();
   if (!state.list || state.list.age_s === null) {
@@ -111,7 +111,7 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   ) : null;
 }
 
-/** What keeps the list from being whole and fresh. */
+/** Problems that keep the list from being complete and fresh. */
 function Problems({ state, actions, trans }: IProps): JSX.Element {
   const problem = state.problem ?? state.status?.error ?? state.list?.error;
   const zones = state.list?.unreachable ?? [];
@@ -207,7 +207,7 @@ interface IAnnouncerProps {
   trans: TranslationBundle;
 }
 
-/** Tells changes of state to those who cannot see the rows. */
+/** Announces changes of state to users of screen readers. */
 function Announcer({ list, trans }: IAnnouncerProps): JSX.Element {
   const last = useRef(list);
   const [text, setText] = useState('');

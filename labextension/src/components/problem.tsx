@@ -12,7 +12,7 @@ interface IProps {
   onRetry?: () => void;
 }
 
-/** An error: what failed, what exists now, what to do; the foreign system's words one click away. */
+/** An error: what failed, what exists now, what to do; the original message one click away. */
 export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Problem" role="alert">
@@ -38,7 +38,7 @@ function Lines({ problem, trans }: { problem: IProblem; trans: TranslationBundle
   );
 }
 
-/** The words for what only the browser can know; all others come from the server. */
+/** The message for what only the browser can know; all others come from the server. */
 function messageOf(problem: IProblem, trans: TranslationBundle): string {
   return problem.code === 'server_unreachable'
     ? messages.serverUnreachable(trans)

@@ -1,4 +1,4 @@
-/** Scroll an element to the middle, where no sticky header covers it; DOMs without a layout cannot scroll. */
+/** Scroll an element to the middle, where no sticky header covers it. jsdom has no `scrollIntoView`. */
 export function scrollToCenter(element: Partial<Element> | null | undefined): void {
   element?.scrollIntoView?.({ block: 'center', inline: 'nearest' });
 }

@@ -2,7 +2,7 @@ import React from 'react';
 import { stateKind } from '../format';
 import { stateIcons } from '../icons';
 
-/** A state in the API's word, with a sign beside it for those who cannot tell colours apart. */
+/** A state as the API spells it, with an icon for users who can't tell colours apart. */
 export function State({ state }: { state: string }): JSX.Element {
   const kind = stateKind(state);
   const Icon = stateIcons[kind].react;

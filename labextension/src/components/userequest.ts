@@ -4,14 +4,14 @@ import { IProblem } from '../tokens';
 
 export interface IRequestState {
   readonly isSending: boolean;
-  /** Why it was refused, last time. */
+  /** Why the last request was refused. */
   readonly problem: IProblem | null;
-  /** Do something, one at a time, however often it is clicked. */
+  /** Run an action; ignored while another one runs, however often a button is clicked. */
   readonly send: (act: () => Promise<unknown>) => void;
   readonly dismiss: () => void;
 }
 
-/** Sends one request at a time and keeps the refusal. */
+/** Send one request at a time and store its error. */
 export function useRequest(): IRequestState {
   const inFlight = useRef(false);
   const [isSending, setSending] = useState(false);

@@ -1,9 +1,9 @@
 import { RefObject, useEffect, useState } from 'react';
 
-/** What is about to be scrolled to counts as in sight. */
+/** What is about to be scrolled into view counts as visible. */
 const MARGIN = '200px 0px';
 
-/** Whether an element of the panel can be seen; `atFirst` until the browser has told. */
+/** Whether an element of the panel is visible; `atFirst` until the browser has reported it. */
 export function useIsVisible(element: RefObject<HTMLElement>, atFirst: boolean): boolean {
   const [isVisible, setVisible] = useState(atFirst);
   useEffect(() => {

@@ -9,7 +9,7 @@ import { problemOf } from '../request';
 import { IProblem } from '../tokens';
 import { ICreateActions } from './draft';
 
-/** A choice that changes while it is typed is asked about once. */
+/** Wait until the user pauses, so that typing causes one request. */
 const DEBOUNCE_MS = 300;
 
 interface IProps {
@@ -18,7 +18,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** Whether a choice is free or billed, and what it leaves of the quota, told before it is made. */
+/** Billing and quota of a choice, shown before it is made. */
 export function ChoiceNotice({ choice, actions, trans }: IProps): JSX.Element {
   const coverage = useAnswer(choice, actions.coverage);
   const quota = useAnswer(choice, actions.quotaAfter);
@@ -39,7 +39,7 @@ interface IAnswer<T> {
   problem: IProblem | null;
 }
 
-/** What is answered to a choice, a moment after it was last changed; nothing of an older choice. */
+/** The response to a choice, a moment after its last change; never to an older choice. */
 function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IAnswer<T> {
   const { zone, accelerator_type, provisioning } = choice;
   const [answer, setAnswer] = useState<IAnswer<T>>({ data: null, problem: null });

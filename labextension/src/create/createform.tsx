@@ -30,18 +30,18 @@ import { isMinutes, isPreemptible, Ways } from './ways';
 
 interface IProps {
   offers: IOffers;
-  /** The nodes that are there, whose names are taken. */
+  /** The existing nodes, whose names are taken. */
   list: INodeList | null;
   emulated: boolean;
   trans: TranslationBundle;
-  /** Other ways to a node, and what is known of a choice; absent where that plugin is disabled. */
+  /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
   createActions?: ICreateActions;
-  /** Resolves when the request is accepted, rejects with what is to be shown. */
+  /** Resolves when the request is accepted, rejects with the error to show. */
   onCreate: (spec: INodeSpec) => Promise<void>;
   onCancel: () => void;
 }
 
-/** Asks what to create and tells what it costs, before anything is created. */
+/** The form for a new node; shows its cost before anything is created. */
 export function CreateForm(props: IProps): JSX.Element {
   const { offers, list, emulated, trans, createActions, onCancel } = props;
   const heading = useId();
@@ -114,15 +114,15 @@ export function CreateForm(props: IProps): JSX.Element {
   );
 }
 
-/** The button may be far below the field that is wrong. */
+/** The button may be far below the invalid field. */
 function goToComplaint(form: HTMLElement): void {
   const control = form.querySelector<HTMLElement>('[aria-invalid="true"]');
   control?.focus();
-  // with its label and what is wrong
+  // with its label and error
   scrollToCenter(control?.closest('.jp-tpu-Field'));
 }
 
-/** Get the node in the way that was chosen. */
+/** Create, search for or queue for the node, as chosen. */
 async function submit(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {
   const { offers, createActions, onCreate, onCancel } = props;
   const way = wayOf(spec, draft);
@@ -176,7 +176,7 @@ interface IPlaceProps {
   onChange: (part: Partial<INodeSpec>) => void;
 }
 
-/** Where, what kind, and with what software: each narrows the next. */
+/** Zone, type and runtime version: each limits the next. */
 function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX.Element {
   return (
     <>
@@ -208,7 +208,7 @@ function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX
 
 interface ITermsProps {
   value: Provisioning;
-  /** Whether there is a queue: flex-start nodes come only from there. */
+  /** Whether there is a queue, the only source of flex-start nodes. */
   canQueue: boolean;
   trans: TranslationBundle;
   onChange: (part: Partial<INodeSpec>) => void;

@@ -1,4 +1,4 @@
-/** Ways to a node, and what is known of each before it is taken; pure. */
+/** The draft of a node, and its requests to create, search or queue; pure. */
 
 import { ICoverage, INewQueued, INewSearch, IOffers, IQuotasAfter } from '../api.generated';
 import { priceOf } from '../format';
@@ -6,13 +6,13 @@ import { IChoice } from '../money/client';
 import { INodeKey, INodeSpec } from '../tokens';
 import { offerOf, termsOf } from './offers';
 
-/** How a node is to be had: now, wherever there is one, or when there is room. */
+/** Create the node now, search for one, or queue for one. */
 export type Way = 'now' | 'search' | 'queue';
 
 /** A place and a type that the user would accept. */
 export type ICandidate = Omit<INodeSpec, 'node_id' | 'accept_unknown_price'>;
 
-/** What the form can ask for besides creating a node now. */
+/** Requests of the form besides creating a node now. */
 export interface ICreateActions {
   readonly onSearch: (terms: INewSearch) => Promise<void>;
   readonly onQueue: (terms: INewQueued) => Promise<void>;
@@ -21,22 +21,22 @@ export interface ICreateActions {
   readonly quotaAfter: (choice: IChoice) => Promise<IQuotasAfter>;
 }
 
-/** What the user has chosen besides the node itself. */
+/** The user's choices besides the node itself. */
 export interface IWayDraft {
   readonly way: Way;
-  /** Candidates of a search whose box was clicked, by zone and type. */
+  /** Candidates of a search whose checkbox was clicked, by zone and type. */
   readonly toggled: ReadonlySet<string>;
-  /** Minutes for which a search goes on, as the user has written it; empty for one round. */
+  /** Minutes to keep searching, as typed; empty for one round. */
   readonly minutes: string;
-  /** Seconds after which a queued resource is given up. */
+  /** Seconds until a queued resource is given up. */
   readonly validFor_s: number;
-  /** Hours after which the cloud itself ends a flex-start node, as the user has written it. */
+  /** Hours until the cloud deletes a flex-start node, as typed. */
   readonly runHours: string;
-  /** The id of the reservation to queue for; empty for any that fits. */
+  /** The reservation to use; empty for any that fits. */
   readonly reservation: string;
-  /** Recreate it after a pre-emption. */
+  /** Recreate after pre-emption. */
   readonly recreate: boolean;
-  /** Take it though its price is not known. */
+  /** Create the node even if its price is unknown. */
   readonly acceptsUnknownPrice: boolean;
 }
 
@@ -51,7 +51,7 @@ export const WAY_DRAFT: IWayDraft = {
   acceptsUnknownPrice: false
 };
 
-/** The way that is taken: flex-start nodes come only from the queue. */
+/** The chosen way: flex-start nodes come only from the queue. */
 export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
   return termsOf(spec) === 'flex-start' ? 'queue' : draft.way;
 }
@@ -59,7 +59,7 @@ export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
 const SHORTEST_RUN_S = 60;
 const LONGEST_RUN_S = 7 * 86_400;
 
-/** For how long a flex-start node runs; null where the user has written nothing that can be asked for. */
+/** How long a flex-start node runs, in seconds; null if the text is invalid. */
 export function runTime({ runHours }: IWayDraft): number | null {
   const run_s = runHours.trim() === '' ? NaN : Math.round(Number(runHours) * 3600);
   return run_s >= SHORTEST_RUN_S && run_s <= LONGEST_RUN_S ? run_s : null;
@@ -70,9 +70,9 @@ export function candidateKey({ zone, accelerator_type }: ICandidate): string {
 }
 
 /**
- * Where else the same could be had: the chosen type in all its zones, and other generations of as many chips.
+ * Alternatives: the chosen type in all its zones, and other generations with as many chips.
  *
- * The chosen zone and type come first, the same type elsewhere next.
+ * The chosen zone and type come first, then the same type elsewhere.
  */
 export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
   const chips = offerOf(offers, spec)?.chips;
@@ -94,7 +94,7 @@ export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
   return all.sort((left, right) => distance(left) - distance(right));
 }
 
-/** Only the type that was chosen is accepted, unless the user says more. */
+/** Only the chosen type is accepted, unless the user selects more. */
 export function isAccepted(candidate: ICandidate, spec: INodeSpec, draft: IWayDraft): boolean {
   const isOwn = candidate.accelerator_type === spec.accelerator_type;
   return isOwn !== draft.toggled.has(candidateKey(candidate));
@@ -134,7 +134,7 @@ export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
 
 type Terms = Pick<INodeSpec, 'spot' | 'provisioning' | 'internal_ips'>;
 
-/** On what terms, with nothing that goes without saying. */
+/** The provisioning model, without fields that are implied. */
 function requestedTerms(spec: INodeSpec): Terms {
   const terms = termsOf(spec);
   const isSaid = terms === 'spot' || terms === 'on-demand';
@@ -149,7 +149,7 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
   return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
 }
 
-/** Whether what is asked for may cost what nobody knows: then the user is asked first. */
+/** Whether the price of a candidate may be unknown: then the user must accept that first. */
 export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
   const wanted =
     wayOf(spec, draft) === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];

@@ -3,12 +3,12 @@
 import { IOffer, IOffers, Provisioning } from '../api.generated';
 import { INodeSpec } from '../tokens';
 
-/** The offer that a choice stands for, if there is one. */
+/** The offer that matches a choice. */
 export function offerOf(offers: IOffers, spec: INodeSpec): IOffer | undefined {
   return offersIn(offers, spec.zone).find(o => o.accelerator_type === spec.accelerator_type);
 }
 
-/** On which terms a choice asks for a node. */
+/** The provisioning model of a choice. */
 export function termsOf({ provisioning, spot }: INodeSpec): Provisioning {
   return provisioning ?? (spot ? 'spot' : 'on-demand');
 }
@@ -17,7 +17,7 @@ export function offersIn(offers: IOffers, zone: string): readonly IOffer[] {
   return offers.zones[zone] ?? [];
 }
 
-/** The server's suggestion, under a name. */
+/** The server's default choice, with a name. */
 export function suggestSpec(offers: IOffers, node_id: string): INodeSpec {
   return fitSpec(offers, { ...offers.default, node_id, spot: false });
 }
@@ -36,7 +36,7 @@ function pick(choices: readonly string[], wanted: string): string {
   return choices.includes(wanted) ? wanted : (choices[0] ?? '');
 }
 
-/** Offers by generation, in the order in which generations come. */
+/** Group offers by generation, in their order. */
 export function byGeneration(offers: readonly IOffer[]): [string, IOffer[]][] {
   const groups = new Map<string, IOffer[]>();
   for (const offer of offers) {

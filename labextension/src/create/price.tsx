@@ -14,7 +14,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What a node will cost, told before it is made. */
+/** The price of a node, shown before it is created. */
 export function PriceNotice(props: IProps): JSX.Element {
   const { provisioning, emulated, trans } = props;
   return (

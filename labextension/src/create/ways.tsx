@@ -25,7 +25,7 @@ interface IProps {
   onChange: (part: Partial<IWayDraft>) => void;
 }
 
-/** How the node is to be had, and what each way needs to know. */
+/** How to get the node, and the options of each way. */
 export function Ways(props: IProps): JSX.Element {
   const { offers, spec, draft, trans, onChange } = props;
   const id = useId();
@@ -83,12 +83,12 @@ export function Ways(props: IProps): JSX.Element {
   );
 }
 
-/** Such a node can be made again by itself. */
+/** Whether such a node can be pre-empted, and so recreated. */
 export function isPreemptible(spec: INodeSpec): boolean {
   return ['spot', 'preemptible'].includes(termsOf(spec));
 }
 
-/** The zones and types that the user would accept. */
+/** The zones and types to search. */
 function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
   const toggle = (key: string): void => {
     const toggled = new Set(draft.toggled);

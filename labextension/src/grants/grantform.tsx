@@ -12,7 +12,7 @@ import { errorText } from '../problemtext';
 import { GrantRows } from './grantrows';
 
 interface IProps {
-  /** The names of grants that are there. */
+  /** Names of the existing grants. */
   taken: readonly string[];
   trans: TranslationBundle;
   onParse: (text: string) => Promise<IGrantMail>;
@@ -31,12 +31,12 @@ interface IDraft {
 
 const DRAFT: IDraft = { kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '' };
 
-/** Asks what was granted. Start and term are asked for: mails do not always say them. */
+/** The form of a grant. It asks for start and term: the emails do not always state them. */
 export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('trc', taken) });
   const { isSending, problem, send } = useRequest();
-  // Based on the draft at that moment: the user may type while a mail is being read.
+  // Based on the current draft: the user may type while an email is being parsed.
   const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
   const terms = termsOf(draft);
   return (
@@ -109,7 +109,7 @@ interface IChipsProps extends Pick<IProps, 'onParse' | 'trans'> {
   change: (part: Partial<IDraft>) => void;
 }
 
-/** The mail, and the rows that were read in it or added by hand. */
+/** The email, and the rows found in it or added manually. */
 function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
   const [mail, setMail] = useState('');
   const [parsed, setParsed] = useState<IGrantMail | null>(null);
@@ -160,7 +160,7 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
   );
 }
 
-/** What is to be saved, or null while something is missing. */
+/** The grant to save, or null while something is missing. */
 function termsOf(draft: IDraft): INewGrant | null {
   const { kind, starts_on, rows } = draft;
   if (!starts_on || !isDays(draft.days)) {

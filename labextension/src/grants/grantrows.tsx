@@ -13,7 +13,7 @@ interface IProps {
   onChange: (rows: readonly IGrantRow[]) => void;
 }
 
-/** The rows of a grant, each of which can be taken out, and one more added. */
+/** The rows of a grant: each can be removed, and new ones added. */
 export function GrantRows({ rows, trans, onChange }: IProps): JSX.Element {
   const [isAsking, setAsking] = useState(false);
   return (

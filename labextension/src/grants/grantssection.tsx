@@ -10,7 +10,7 @@ import { autostopRow, creditLeft, formatGrantRow } from '../messages/grants';
 import { ISectionProps, Meter, PartBody, Section } from '../money/section';
 import { GrantForm } from './grantform';
 
-/** What was granted, how long it still holds, and how much of it is free. */
+/** Grants and credits: their term and how much is left. */
 export function GrantsSection({ model, actions, trans }: ISectionProps): JSX.Element {
   const [isAsking, setAsking] = useState(false);
   const { isSending, problem, send, dismiss } = useRequest();

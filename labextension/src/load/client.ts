@@ -1,11 +1,11 @@
-/** The routes of the server extension that are about the load of a node. */
+/** The REST routes about the load of a node. */
 
 import { IMetrics, IReleaseRequest, IReleaseResult } from '../api.generated';
 import { IDated } from '../money/tokens';
 import { TpuClient } from '../request';
 import { INodeKey } from '../tokens';
 
-/** How much of the past is asked for. */
+/** How much history to request. */
 export interface ISpan {
   readonly history_s: number;
   readonly points: number;
@@ -14,7 +14,7 @@ export interface ISpan {
 export class LoadClient {
   constructor(private readonly _client: TpuClient) {}
 
-  /** All workers of a node now; with their past where a span is given. */
+  /** The metrics of all workers, with their history if a span is given. */
   metrics(key: INodeKey, span: ISpan | null = null): Promise<IDated<IMetrics>> {
     const query = span ? `?history_s=${span.history_s}&points=${span.points}` : '';
     return this._client.requestDated(`${nodeRoute(key)}/metrics${query}`);

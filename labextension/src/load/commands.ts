@@ -1,4 +1,4 @@
-/** The acts of the user on the chips of a node, as commands. */
+/** The commands on the chips of a node. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
@@ -23,7 +23,7 @@ interface IContext {
 
 type Args = ReadonlyPartialJSONObject;
 
-/** Which processes are meant, by worker and pid; all of this user where none is named. */
+/** A process by worker and pid. Without any, all processes of this user. */
 interface IProcessKey {
   readonly worker_id: number;
   readonly pid: number;
@@ -47,12 +47,12 @@ const PROPERTIES = {
   node_id: { type: 'string', description: 'Name of the node' },
   processes: {
     type: 'array',
-    description: 'Processes by worker_id and pid; all of this user where none is named',
+    description: 'Processes by worker_id and pid; all of this user if absent',
     items: { type: 'object' }
   }
 };
 
-/** Ask, free, and say what became of it; null when the user has thought better of it. */
+/** Confirm, release, and return the result as text; null when the user cancels. */
 async function releaseChips(
   { node_id }: INodeKey,
   load: INodeLoad,
@@ -93,7 +93,7 @@ function nothingToRelease({ part }: INodeLoad, trans: TranslationBundle): string
     : messages.processGone(trans);
 }
 
-/** @throws TpuRequestError where some of it still has its chips. */
+/** @throws TpuRequestError if some processes still use their chips. */
 function describeResult(answers: readonly IReleaseResult[], trans: TranslationBundle): string {
   const texts = [...new Set(answers.map(({ message }) => message).filter(Boolean))].join(' ');
   const left = answers.flatMap(answer => answer.left);

@@ -1,4 +1,4 @@
-/** What the user is asked before a process that holds chips is ended. */
+/** Questions before TPU processes are ended. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -8,10 +8,10 @@ import * as messages from '../messages/load';
 import { formatSince, processName } from '../messages/load';
 import { IWorkerProcess } from './processes';
 
-/** More lines than this help nobody. */
+/** Longer lists are cut: more rows do not help to decide. */
 const LONGEST = 20;
 
-/** Whether to end these processes; asked twice where some of them are another user's. */
+/** Confirm that these processes end; asks twice if some belong to another user. */
 export async function confirmRelease(
   node_id: string,
   processes: readonly IWorkerProcess[],

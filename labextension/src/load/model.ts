@@ -1,4 +1,4 @@
-/** The load of nodes: asked for once a second while it is looked at, and not at all otherwise. */
+/** The load of nodes: polled once a second while visible, and not at all otherwise. */
 
 import { Poll } from '@lumino/polling';
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
@@ -12,13 +12,15 @@ import { ISpan, LoadClient } from './client';
 import { extended, ISeries, NO_SERIES, seriesOf } from './series';
 import { ILoadModel, INodeLoad } from './tokens';
 
+/** The agents sample once a second. */
 const INTERVAL_MS = 1_000;
+/** The longest interval to which the poll backs off while nothing answers. */
 const LONGEST_INTERVAL_MS = 30_000;
-/** As long as the agents remember. */
+/** The agents keep an hour of history. */
 const HISTORY_S = 3_600;
 const MOST_POINTS = 360;
 const FEWEST_POINTS = 60;
-/** Of all workers together, so that the first answer of a large slice is no larger than a later one by much. */
+/** Points of all workers together, so that the first response of a large slice stays small. */
 const POINTS_OF_ALL = 3_600;
 
 export class LoadModel implements ILoadModel {
@@ -82,7 +84,7 @@ class NodeLoad implements INodeLoad {
     });
   }
 
-  /** What fails is told by `part`. */
+  /** Errors are reported by `part`. */
   refresh(): Promise<void> {
     return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
   }
@@ -105,7 +107,7 @@ class NodeLoad implements INodeLoad {
     this._changed.emit();
   }
 
-  /** Poll if and only if somebody looks. What was missed meanwhile is asked for with the first answer. */
+  /** Poll only while somebody subscribes. The first response then includes the missed history. */
   private _follow(): void {
     const isWanted = this._isWatched && this._subscribers > 0;
     if (isWanted && !this._poll) {
@@ -129,13 +131,13 @@ class NodeLoad implements INodeLoad {
     });
   }
 
-  /** A page that was hidden has missed something, too. */
+  /** A hidden page has missed history, too. */
   private _standby(): Poll.Standby {
     this._isBehind ||= document.hidden;
     return 'when-hidden';
   }
 
-  /** Ask once; the poll backs off when this throws. */
+  /** Request once; throws so that the poll backs off. */
   private async _fetch(): Promise<void> {
     const turn = ++this._asked;
     const span: ISpan | null = this._isBehind
@@ -150,7 +152,7 @@ class NodeLoad implements INodeLoad {
     }
   }
 
-  /** Answers may overtake each other: an older one than the last is dropped. */
+  /** Responses may overtake each other: one older than the last is dropped. */
   private _answer(turn: number, part: IPart<IMetrics>, span: ISpan | null): void {
     if (turn < this._answered) {
       return;

@@ -1,23 +1,23 @@
-/** How the past of a node is drawn. */
+/** The chart of a node's load over time. */
 
 import { BARE, IDesign, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { ISeries, Line, LINES } from './series';
 
-/** Lines, and how many of the last seconds of them are in sight. */
+/** The lines, and how many of their last seconds are shown. */
 export interface IPast {
   readonly series: ISeries;
   readonly span_s: number;
 }
 
-/** What tells the lines apart besides their colours. */
+/** Line styles, for users who can't tell the colours apart. */
 export const DASHES: { readonly [line in Line]: readonly number[] } = {
   duty: [],
   busiest: [6, 3],
   hbm: [2, 2],
   cpu: [8, 3, 2, 3]
 };
-/** Colours of the theme, the legend's and the lines'. */
+/** Theme colours of the lines and the legend. */
 export const COLOURS: { readonly [line in Line]: string } = {
   duty: '--jp-brand-color1',
   busiest: '--jp-error-color1',

@@ -1,4 +1,4 @@
-/** The load of nodes in the front end: what it knows, and its command. */
+/** The plugin of the load of nodes: model and command. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
@@ -13,7 +13,7 @@ import { ILoadModel, LoadCommandIDs } from './tokens';
 
 export const load: JupyterFrontEndPlugin<ILoadModel> = {
   id: 'jupyter-tpu:load',
-  description: 'Knows how busy the chips of each node are, and frees them.',
+  description: 'The load of the chips of each node, and the release of chips.',
   autoStart: true,
   provides: ILoadModel,
   requires: [ITpuModel],

@@ -1,4 +1,4 @@
-/** Processes that hold chips, those that belong together as one; pure. */
+/** TPU processes, grouped into programs; pure. */
 
 import { IMetrics, ITpuProcess } from '../api.generated';
 
@@ -8,7 +8,7 @@ export interface IWorkerProcess {
   readonly process: ITpuProcess;
 }
 
-/** The same program of the same user, on one worker or on many. */
+/** The same program of the same user, on one or several workers. */
 export interface IProgram {
   readonly key: string;
   readonly first: ITpuProcess;
@@ -21,7 +21,7 @@ export function workerProcesses({ workers }: IMetrics): IWorkerProcess[] {
   );
 }
 
-/** A program of a slice runs once on each of its workers; two processes of one worker are two programs. */
+/** A program on a slice runs once on each worker; two processes on one worker are two programs. */
 export function programsOf(metrics: IMetrics): IProgram[] {
   const programs = new Map<string, IWorkerProcess[]>();
   for (const processes of workerProcesses(metrics)) {

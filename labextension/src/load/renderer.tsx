@@ -10,16 +10,16 @@ import { ILoadModel, LoadCommandIDs } from './tokens';
 import { ILoadActions } from './view/processes';
 import { LoadSection } from './view/section';
 
-/** The load of a node, in its row of the panel; each is drawn anew by itself. */
+/** Renders the load of a node in its row, independently of the row. */
 export type LoadRenderer = (node: INode) => JSX.Element | null;
 
-/** What is said of a node's chips while nobody looks at them. */
+/** The summary of a collapsed section, from data that is requested anyway. */
 export interface IClosedSummary {
   readonly changed: ISignal<unknown, unknown>;
   readonly of: (node: INode) => string | undefined;
 }
 
-/** Only a node that runs can be asked. */
+/** Only a READY node has load. */
 export function loadRenderer(
   model: ILoadModel,
   actions: ILoadActions,

@@ -1,11 +1,11 @@
-/** The past of a node as lines of a chart; pure. */
+/** The history of a node as lines of a chart; pure. */
 
 import { IMetrics, IWorkerMetrics } from '../api.generated';
 import { known, mean, percentOf, samplesOf, totalsOf } from './totals';
 
 /** Lines over the same moments, in percent; null where nothing was measured. */
 export interface ISeries {
-  /** Seconds since the epoch by the server's clock, rising. */
+  /** Seconds since the epoch by the server's clock, ascending. */
   readonly at: readonly number[];
   readonly duty: readonly (number | null)[];
   readonly busiest: readonly (number | null)[];
@@ -21,7 +21,7 @@ export const NO_SERIES: ISeries = { at: [], duty: [], busiest: [], hbm: [], cpu:
 
 type Point = { readonly [line in Line]: number | null };
 
-/** What all workers remember, in steps of so many seconds. */
+/** The history of all workers, averaged in steps of `step_s`. */
 export function seriesOf({ workers }: IMetrics, step_s: number): ISeries {
   const steps = new Map<number, Point[]>();
   for (const worker of workers) {
@@ -39,7 +39,7 @@ export function seriesOf({ workers }: IMetrics, step_s: number): ISeries {
   return asSeries(rising.map(([step, points]) => [step * step_s, joined(points)]));
 }
 
-/** With what is measured now at its end, and without what is older than so many seconds. */
+/** Append the current values and drop those older than `keep_s`. */
 export function extended(
   series: ISeries,
   metrics: IMetrics,
@@ -65,7 +65,7 @@ export function extended(
   };
 }
 
-/** The last so many seconds of it. */
+/** The last `span_s` seconds of a series. */
 export function tail(series: ISeries, span_s: number): ISeries {
   const end = series.at[series.at.length - 1] ?? 0;
   const first = series.at.findIndex(at => at >= end - span_s);
@@ -79,7 +79,7 @@ export function tail(series: ISeries, span_s: number): ISeries {
   };
 }
 
-/** Least, mean, most and last of a line; null where nothing of it is known. */
+/** Minimum, mean, maximum and last value of a line; null if nothing is known. */
 export function rangeOf(
   values: readonly (number | null)[]
 ): { least: number; mean: number; most: number; last: number | null } | null {
@@ -106,7 +106,7 @@ function currentPoint(metrics: IMetrics): Point {
   };
 }
 
-/** By the server's clock: the worker's may be wrong. */
+/** Convert to the server's clock: the worker's may be wrong. */
 function pointsOf({ sample, history, as_of }: IWorkerMetrics): [number, Point][] {
   if (!history) {
     return [];
@@ -125,7 +125,7 @@ function pointsOf({ sample, history, as_of }: IWorkerMetrics): [number, Point][]
   return history.at.map((at, index) => [at + ahead_s, pointAt(columns, index)]);
 }
 
-/** What a worker remembers; memory with its size. */
+/** The history of a worker in columns; HBM with its size. */
 interface IColumns {
   readonly duty: readonly Column[];
   readonly hbm: readonly (readonly [used: Column, total: number | null])[];

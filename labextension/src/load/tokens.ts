@@ -1,4 +1,4 @@
-/** The words of the load of nodes that others use. Importing this module does nothing. */
+/** Tokens and interfaces of the load of nodes. Importing this module does nothing. */
 
 import { Token } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
@@ -8,28 +8,28 @@ import { IPart } from '../money/tokens';
 import { INodeKey } from '../tokens';
 import { ISeries } from './series';
 
-/** Every act of the user on the chips is one of these. */
+/** Ids of the commands on the chips. Their strings stay: users may have shortcuts for them. */
 export namespace LoadCommandIDs {
   export const release = 'tpu:free-chips';
 }
 
-/** The load of one node, as it stands now. */
+/** The load of one node. */
 export interface INodeLoad {
   readonly part: IPart<IMetrics>;
   readonly series: ISeries;
-  /** Whether a wish to free chips is on its way. */
+  /** Whether processes are being released. */
   readonly isReleasing: boolean;
   readonly changed: ISignal<INodeLoad, void>;
 
-  /** Ask once a second for as long as somebody looks, until what is returned is disposed of. */
+  /** Request once a second until the result is disposed. */
   subscribe(workers: number): IDisposable;
-  /** Ask once, now. */
+  /** Request once, now. */
   refresh(): Promise<void>;
   release(terms: IReleaseRequest): Promise<IReleaseResult>;
 }
 
 export interface ILoadModel {
-  /** Whether somebody looks at the panel; nothing is polled otherwise. */
+  /** Whether the panel is visible; nothing is polled otherwise. */
   isWatched: boolean;
 
   of(key: INodeKey): INodeLoad;
@@ -37,5 +37,5 @@ export interface ILoadModel {
 
 export const ILoadModel = new Token<ILoadModel>(
   'jupyter-tpu:ILoadModel',
-  'How busy the chips of each node are, and who holds them.'
+  'The load of the chips of each node, and the processes that use them.'
 );

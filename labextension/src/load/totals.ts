@@ -1,18 +1,18 @@
-/** What the numbers of several chips and workers come to; pure. */
+/** Totals over several chips and workers; pure. */
 
 import { ICore, IMetrics, ISample } from '../api.generated';
 
-/** Null where no part of it is known. */
+/** Totals; null where no part is known. */
 export interface ITotals {
   /** Mean of all chips. */
   readonly duty_percent: number | null;
-  /** The busiest chip. */
+  /** Duty of the busiest chip. */
   readonly busiest_percent: number | null;
   readonly hbm_used_bytes: number | null;
   readonly hbm_total_bytes: number | null;
   /** Mean of the hosts. */
   readonly cpu_percent: number | null;
-  /** Whether all chips are known to be held by nobody. */
+  /** Whether no process uses any chip, as far as all workers know. */
   readonly isIdle: boolean;
 }
 
@@ -40,7 +40,7 @@ export function samplesOf({ workers }: IMetrics): ISample[] {
   return workers.flatMap(({ sample }) => (sample ? [sample] : []));
 }
 
-/** Cores under their chips; a chip that only its cores name has no duty of its own. */
+/** Group the cores by chip. A chip that only its cores mention has no duty of its own. */
 export function chipsOf({ chips, cores }: ISample): IChipCores[] {
   const duties = new Map(chips.map(({ chip, duty_percent }) => [chip, duty_percent]));
   const numbers = [...new Set([...duties.keys(), ...cores.map(core => core.chip)])];
@@ -53,7 +53,7 @@ export function chipsOf({ chips, cores }: ISample): IChipCores[] {
     }));
 }
 
-/** A part of a whole in percent, or null where it cannot be said. */
+/** A part of a whole in percent; null if either is unknown. */
 export function percentOf(part: number | null, whole: number | null): number | null {
   return part === null || whole === null || whole <= 0 ? null : (100 * part) / whole;
 }
@@ -71,7 +71,7 @@ function sum(values: readonly (number | null)[]): number | null {
   return all.length > 0 ? all.reduce((left, right) => left + right, 0) : null;
 }
 
-/** Used and whole are added up only where both are known, so that their ratio means something. */
+/** Only cores with both values count, so that the ratio is right. */
 function hasHbm(core: ICore): boolean {
   return core.hbm_used_bytes !== null && core.hbm_total_bytes !== null;
 }

@@ -1,9 +1,9 @@
-/** What the load of chips and hosts is in words; pure. */
+/** Values of chips and hosts, and which of them are missing; pure. */
 
 import { ISample } from '../api.generated';
 import { known } from './totals';
 
-/** A number that may be unknown, with a reason of its own. */
+/** A value that may be unknown, each with its own reason. */
 export type Field =
   | 'duty_percent'
   | 'tensorcore_percent'
@@ -27,23 +27,23 @@ export function formatPercent(percent: number): string {
   return `${percent.toFixed(1)} %`;
 }
 
-/** Bytes in GiB, with one digit after the point where that says something. */
+/** Bytes in GiB, with one decimal below 100. */
 export function formatGib(bytes: number): string {
   const gib = bytes / GIB;
   return gib >= 100 ? gib.toFixed(0) : gib.toFixed(1);
 }
 
-/** A size that is mostly a whole number. */
+/** A size, without a decimal that is zero. */
 export function shortGib(bytes: number): string {
   return formatGib(bytes).replace(/\.0$/, '');
 }
 
-/** Why a number is not known, as far as somebody said. */
+/** Why a value is unknown, if the worker gave a reason. */
 export function reasonFor({ unknown, reason }: ISample, field: Field): string {
   return unknown[field] ?? reason;
 }
 
-/** Numbers that no chip and no core of a worker has. */
+/** Values that no chip or core of the worker has. */
 export function missingFields(sample: ISample): Field[] {
   const values = valuesOf(sample);
   return FIELDS.filter(field => known(values[field]).length === 0);

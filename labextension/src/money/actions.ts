@@ -1,4 +1,4 @@
-/** Turns what is clicked in the sections into commands. */
+/** Callbacks of the sections, each of which runs a command. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';

@@ -1,4 +1,4 @@
-/** The routes of the server extension that are about money, and about getting a node. */
+/** The REST routes about money and capacity. */
 
 import {
   IAutostopHistory,
@@ -20,7 +20,7 @@ import { INodeKey, INodeSpec } from '../tokens';
 import { IAnswers, Part } from './parts';
 import { IDated } from './tokens';
 
-/** What a choice of a node is asked about. */
+/** A choice in the form, for the requests about its cost and quota. */
 export interface IChoice extends Pick<INodeSpec, 'zone' | 'accelerator_type'> {
   readonly provisioning: Provisioning;
 }
@@ -44,7 +44,7 @@ export class MoneyClient {
     return this._client.requestDated<IAnswers[P]>(ROUTES[part]);
   }
 
-  /** Money over time. */
+  /** Spending over time. */
   past(choice: HistoryChoice): Promise<IDated<HistoryAnswer>> {
     const route =
       'budget' in choice
@@ -53,7 +53,7 @@ export class MoneyClient {
     return this._client.requestDated<HistoryAnswer>(route);
   }
 
-  /** What the guard of a node saw in the last hour. */
+  /** What the agent on the node recorded in the last hour. */
   autostopHistory(key: INodeKey): Promise<IDated<IAutostopHistory>> {
     return this._client.requestDated<IAutostopHistory>(`${nodeRoute(key)}/autostop/history`);
   }
@@ -86,7 +86,7 @@ export class MoneyClient {
     await this._send('DELETE', `budgets/${encodeURIComponent(name)}`);
   }
 
-  /** Reads a mail; nothing is kept. */
+  /** Parse the email of a TRC grant; nothing is stored. */
   parseGrant(text: string): Promise<IGrantMail> {
     return this._send('POST', 'grants/parse', { text });
   }

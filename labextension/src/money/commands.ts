@@ -1,4 +1,4 @@
-/** Every act about money as a command. What is refused is thrown, to be shown where it was asked. */
+/** The commands about money. A refusal is thrown, to be shown where the action was started. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
@@ -144,7 +144,7 @@ interface ICommand {
   act: (args: Args) => Promise<unknown>;
 }
 
-/** A command after which everything is asked for anew. */
+/** Add a command after which all parts are requested again. */
 function addCommand(context: ICommandContext, id: string, { label, args, act }: ICommand): void {
   const { commands, model, nodes } = context;
   commands.addCommand(id, {
@@ -162,7 +162,7 @@ function keyOf({ zone, node_id }: Args): INodeKey {
   return { zone: zone as string, node_id: node_id as string };
 }
 
-/** What is asked of a node, without its name. */
+/** The arguments of a command on a node, without the node's key. */
 function restOf(args: Args): Args {
   return Object.fromEntries(
     Object.entries(args).filter(([name]) => name !== 'zone' && name !== 'node_id')

@@ -1,4 +1,4 @@
-/** What the user is asked before something is deleted for money's sake. */
+/** Questions before something is deleted or all spending is stopped. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
@@ -14,7 +14,7 @@ interface IQuestion {
   readonly trans: TranslationBundle;
 }
 
-/** Whether to delete what is marked; names it, with its cost. */
+/** Confirm the deletion of the selected resources; names them and their cost. */
 export async function confirmCleanup(
   names: readonly string[],
   known: readonly ICleanupItem[],
@@ -51,7 +51,7 @@ export async function confirmCleanup(
 /** States in which a queued resource has no node that could be lost. */
 const WITHOUT_NODE = new Set(['ACCEPTED', 'WAITING_FOR_RESOURCES', 'FAILED', 'SUSPENDED']);
 
-/** Whether to remove a queued resource; asked only where its node goes with it. */
+/** Confirm the removal of a queued resource; asks only if a node is deleted with it. */
 export async function confirmRemoval(
   queuedId: string,
   known: IQueued | undefined,
@@ -68,7 +68,7 @@ export async function confirmRemoval(
   );
 }
 
-/** Whether to end all that is billed. */
+/** Confirm that everything that is billed stops. */
 export function confirmStopAll(rate: string, { emulated, trans }: IQuestion): Promise<boolean> {
   return confirmAction(
     messages.stopAllQuestion(trans),

@@ -1,4 +1,4 @@
-/** The state of the money sections: asks for what is looked at, remembers the answers, tells who listens. */
+/** State of the money sections: requests what is visible, stores the responses, notifies listeners. */
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
@@ -11,18 +11,20 @@ import { MoneyClient } from './client';
 import { Part } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
 
+/** Interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
+/** The longest interval to which the poll backs off while nothing answers. */
 const LONGEST_INTERVAL_MS = 120_000;
-/** While only the status bar shows what runs. */
+/** Interval while only the status bar shows anything and no node stops soon. */
 const UNWATCHED_MS = 60_000;
-/** Progress comes in bursts of events; one round of questions answers them all. */
+/** Progress comes in bursts of events; one round of requests answers them all. */
 const BURST_MS = 500;
-/** The ledger and the brakes look at a node up to a second after its event was told, and then at its agent. */
+/** The ledger and auto-stop look at a node up to a second after its event, and then ask its agent. */
 const SETTLED_MS = 3_000;
 
-/** What the status bar and the rows of nodes need. */
+/** Parts that the status bar and the rows of nodes need. */
 const ALWAYS: readonly Part[] = ['spend', 'autostops'];
-/** What the panel needs besides, whatever is open. */
+/** Parts that the panel needs besides, whatever is open. */
 const IN_PANEL: readonly Part[] = ['recovery', 'searches'];
 const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
   spend: [],
@@ -37,8 +39,8 @@ const UNASKED: IPart<never> = { dated: null, problem: null };
 
 export class MoneyModel extends VDomModel implements IMoneyModel {
   /**
-   * @param client the door to the server extension
-   * @param events the server's events, which tell when it is worth asking again
+   * @param client the REST client
+   * @param events the server's events, which say when new requests are worthwhile
    */
   constructor(
     readonly client: MoneyClient,
@@ -99,18 +101,18 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Begin to ask. The model is idle until then. */
+  /** Start polling. The model is idle until then. */
   start(): void {
     void this._poll.start();
     void this.refresh();
   }
 
-  /** Ask one round now, even where one is on its way: it may be older than what was just done. */
+  /** Request one round now, even while one is under way: its responses may be older than the last change. */
   async refresh(): Promise<void> {
     await this._fetch(this._wanted);
   }
 
-  /** Open or close a section; one that opens is asked for at once. */
+  /** Open or close a section. One that opens is requested at once. */
   toggle(section: SectionName): void {
     const open = new Set(this._open);
     const isOpening = !open.delete(section);
@@ -131,25 +133,25 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     super.dispose();
   }
 
-  /** Something runs or may cost something: then the status bar is kept true, and the end of a node is told. */
+  /** Whether anything runs or may cost money: then the status bar and the auto-stop warnings need fresh data. */
   private get _isRunning(): boolean {
     const spend = this._parts.spend.dated?.data;
     return spend !== undefined && (isBilled(spend) || spend.nodes.some(({ is_open }) => is_open));
   }
 
-  /** A node ends soon: what is counted down in its notebooks must not be old. */
+  /** Whether a node stops soon: the countdown in its notebooks needs fresh data. */
   private get _isWarning(): boolean {
     const autostops = this._parts.autostops.dated?.data.nodes ?? [];
     return autostops.some(({ is_warning }) => is_warning);
   }
 
-  /** What is looked at. */
+  /** The parts that are visible. */
   private get _wanted(): readonly Part[] {
     const sections = [...this._open].flatMap(section => BY_SECTION[section]);
     return this._isWatched ? [...ALWAYS, ...IN_PANEL, ...sections] : ALWAYS;
   }
 
-  /** The poll backs off when nothing answers. */
+  /** Throws when no part was answered, so that the poll backs off. */
   private async _tick(): Promise<void> {
     const isDue = this._isDue;
     const isOften = this._isWatched || this._isWarning;
@@ -163,7 +165,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Whether any of the parts was answered. One that is not leaves the others as they are. */
+  /** Request some parts; return whether any was answered. One that fails leaves the others as they are. */
   private async _fetch(parts: readonly Part[]): Promise<boolean> {
     this._asked_ms = Date.now();
     const answers = await Promise.all(parts.map(part => this._fetchPart(part)));
@@ -182,7 +184,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  /** Answers may overtake each other: an older one than the last is dropped. */
+  /** Responses may overtake each other: one older than the last is dropped. */
   private _answer(part: Part, turn: number, answer: IPart<unknown>): void {
     if (this.isDisposed || turn < (this._answered.get(part) ?? 0)) {
       return;
@@ -218,13 +220,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
   private _chosenZone = '';
   private _isWatched = false;
-  /** Something has happened while the tab was hidden: the poll asks when it is visible. */
+  /** Something happened while the tab was hidden: the poll requests it once the tab is visible. */
   private _isDue = false;
   private _asked_ms = 0;
   private _turn = 0;
 }
 
-/** The server's time now, by the clock it answered with. */
+/** The server's time now, by the clock of its response. */
 export function serverNow(dated: IDated<unknown>, now_ms: number): number {
   return dated.server_s + (now_ms - dated.received_ms) / 1000;
 }

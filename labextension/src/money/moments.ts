@@ -1,10 +1,10 @@
-/** Clock times of the browser, as people say and type them; pure. */
+/** Clock times as people read and type them; pure. */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-/** When most people go home. */
+/** The end of a usual working day, offered first. */
 const EVENING_H = 18;
-/** An evening further away than this is not what is meant by a keep. */
+/** Further ahead than this, the end of the working day is not a useful suggestion. */
 const FAR_MS = 12 * HOUR_MS;
 
 /** The time of day, in the browser's own format. */
@@ -12,7 +12,7 @@ export function clockTime(seconds: number): string {
   return new Date(seconds * 1000).toLocaleTimeString(undefined, { timeStyle: 'short' });
 }
 
-/** What is left, second by second: `4:12`, `1:04:12`. */
+/** The time left, to the second: `4:12`, `1:04:12`. */
 export function formatCountdown(seconds: number): string {
   const whole = Math.max(0, Math.ceil(seconds));
   const parts = [Math.floor(whole / 60) % 60, whole % 60];
@@ -21,7 +21,7 @@ export function formatCountdown(seconds: number): string {
   return [first, ...rest.map(part => String(part).padStart(2, '0'))].join(':');
 }
 
-/** A time to offer: 18:00, or the next full hour that is at least an hour away. */
+/** A time to suggest: 18:00, or the next full hour that is at least an hour away. */
 export function suggestTime(now: Date): string {
   const evening = new Date(now);
   evening.setHours(EVENING_H, 0, 0, 0);
@@ -34,7 +34,7 @@ export function suggestTime(now: Date): string {
   return asTime(later);
 }
 
-/** When a clock next shows a time such as `18:00`; null for anything else. */
+/** The next moment at which a clock shows a time such as `18:00`; null for anything else. */
 export function nextMoment(time: string, now: Date): Date | null {
   const found = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(time);
   if (!found) {
@@ -49,9 +49,9 @@ export function nextMoment(time: string, now: Date): Date | null {
 }
 
 /**
- * A moment of the browser in seconds by the server's clock.
+ * Convert a moment of the browser's clock to seconds by the server's clock.
  *
- * Whole minutes, as it was typed: the two clocks are compared only to the second.
+ * Rounded to minutes, as it was typed: the two clocks are compared only to the second.
  */
 export function onServer(moment: Date, now_ms: number, server_s: number): number {
   const ahead_ms = server_s * 1000 - now_ms;
@@ -63,7 +63,7 @@ function asTime(moment: Date): string {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
 }
 
-/** A moment in the browser's own format; a clock time where it is near. */
+/** A moment in the browser's format; only the time of day if it is within 20 hours. */
 export function formatMoment(seconds: number, now_s: number): string {
   const near = Math.abs(seconds - now_s) < 20 * 3600;
   const date = new Date(seconds * 1000);

@@ -1,4 +1,4 @@
-/** Money in the front end: what it knows, its commands, and the status bar. */
+/** The plugins of the money sections: model, commands, status bar, auto-stop warning. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
@@ -20,7 +20,7 @@ const DOMAIN = 'jupyter_tpu';
 
 export const money: JupyterFrontEndPlugin<IMoneyModel> = {
   id: 'jupyter-tpu:money',
-  description: 'Knows what the nodes cost, when they end, and what may be had.',
+  description: 'Spending, auto-stop, quota and capacity.',
   autoStart: true,
   provides: IMoneyModel,
   requires: [ITpuModel],
@@ -43,7 +43,7 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
 
 export const spendStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:money-status',
-  description: 'Shows in the status bar what is paid per hour and which node ends next.',
+  description: 'Shows the cost per hour and the next auto-stop in the status bar.',
   autoStart: true,
   requires: [IMoneyModel],
   optional: [ITranslator, IStatusBar],
@@ -65,7 +65,8 @@ export const spendStatus: JupyterFrontEndPlugin<void> = {
 
 export const autostopWarning: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:end-warning',
-  description: 'Says in a notebook when and why its node ends soon, and keeps the node.',
+  description:
+    'Warns in a notebook before the auto-stop of its node, with buttons to keep it running.',
   autoStart: true,
   requires: [IMoneyModel],
   optional: [ITranslator, INotebookTracker],

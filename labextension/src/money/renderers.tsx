@@ -16,19 +16,19 @@ import { INodeKey } from '../tokens';
 import { IMoneyActions } from './section';
 import { IMoneyModel } from './tokens';
 
-/** What the panel shows of money: below its list, in the row of each node, and in its form. */
+/** What the panel shows of money: below its list, in the row of each node, and in the form. */
 export interface IMoneyRenderers {
   readonly sections: () => JSX.Element;
   readonly autostopRow: (node: INode) => JSX.Element;
   readonly createActions: ICreateActions;
 }
 
-/** Draw all charts of these faces. */
+/** The charts of these renderers. */
 export interface IPlots extends IHistoryPlots {
   readonly idle: IActivityHistory['plot'];
 }
 
-/** Each part is drawn anew by itself, so that the rows of the panel are not. */
+/** Render each part on its own, so that the rows of the panel are not rendered again. */
 export function moneyRenderers(
   model: IMoneyModel,
   actions: IMoneyActions,

@@ -18,11 +18,11 @@ import { serverNow } from './model';
 import { ICompleteness } from './parts';
 import { IDated, IMoneyModel, IPart, SectionName } from './tokens';
 
-/** What can be done in the sections; each is a command, and rejects with what is to be shown. */
+/** Callbacks of the sections; each runs a command and rejects with the error to show. */
 export interface IMoneyActions {
   onToggle: (section: SectionName) => void;
   onKeepRunning: (key: INodeKey, request: IKeepRunning) => Promise<void>;
-  /** Stops or deletes the node once the user is sure. */
+  /** Stops or deletes the node after a confirmation. */
   onEnd: (key: INodeKey, action: 'stop' | 'delete') => Promise<void>;
   onSetAutostop: (key: INodeKey, change: IAutostopRules) => Promise<void>;
   onSetRecovery: (key: INodeKey, isOn: boolean) => Promise<void>;
@@ -33,12 +33,12 @@ export interface IMoneyActions {
   onRemoveGrant: (name: string) => Promise<void>;
   onCancelSearch: (searchId: string) => Promise<void>;
   onRemoveQueued: (zone: string, queuedId: string) => Promise<void>;
-  /** Resolves with null when the user has thought better of it. */
+  /** Resolves with null when the user cancels. */
   onCleanUp: (names: readonly string[]) => Promise<IResults | null>;
   onStopAll: () => Promise<IResults | null>;
 }
 
-/** What every section is given. */
+/** Props of every section. */
 export interface ISectionProps {
   model: Pick<IMoneyModel, 'parts' | 'open' | 'chosenZone'>;
   actions: IMoneyActions;
@@ -48,7 +48,7 @@ export interface ISectionProps {
 interface IProps {
   name: SectionName;
   title: string;
-  /** What is said beside the title, open or closed. */
+  /** Shown beside the title, open or closed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;
@@ -56,7 +56,7 @@ interface IProps {
   children: React.ReactNode;
 }
 
-/** A section about money. */
+/** A section about money that can be collapsed. */
 export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
   return <Collapsible {...rest} onToggle={() => onToggle(name)} />;
 }
@@ -64,11 +64,11 @@ export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
 interface IPartProps<T> {
   part: IPart<T>;
   trans: TranslationBundle;
-  /** Gets what was said last, and the server's time now. */
+  /** Gets the last data and the server's time now. */
   children: (data: T, now_s: number) => React.ReactNode;
 }
 
-/** What is known of a part, with its age where it is old, and one line where it could not be asked. */
+/** The data of a part, its age if it is out of date, and one line if it couldn't be loaded. */
 export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
   const now_ms = useNow();
   const { dated, problem } = part;
@@ -105,7 +105,7 @@ function Age({ dated, problem, now_ms, trans }: IAgeProps): JSX.Element | null {
   ) : null;
 }
 
-/** Says that a list is not whole, and where it is not. */
+/** Says that a list is incomplete, and which zones did not answer. */
 export function Partial(props: {
   list: ICompleteness;
   trans: TranslationBundle;
@@ -131,7 +131,7 @@ interface IMeterProps {
   level: 'ok' | 'near' | 'full';
 }
 
-/** A bar that says how much of something is used. */
+/** A bar that shows how much of something is used. */
 export function Meter({ label, fraction, text, level }: IMeterProps): JSX.Element {
   const percent = Math.round(Math.min(1, Math.max(0, fraction)) * 100);
   return (

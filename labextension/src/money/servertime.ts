@@ -2,7 +2,7 @@ import { useNow } from '../components/now';
 import { serverNow } from './model';
 import { IPart } from './tokens';
 
-/** The server's time in seconds, as it goes on; the browser's where it was not told. */
+/** The server's time in seconds, updated each second; the browser's while the server's is unknown. */
 export function useServerNow({ dated }: IPart<object>): number {
   const now_ms = useNow();
   return dated ? serverNow(dated, now_ms) : now_ms / 1000;

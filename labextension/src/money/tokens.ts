@@ -1,4 +1,4 @@
-/** The words of the money sections that others use. Importing this module does nothing. */
+/** Tokens and interfaces of the money sections. Importing this module does nothing. */
 
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import { Token } from '@lumino/coreutils';
@@ -7,7 +7,7 @@ import { IProblem } from '../tokens';
 import { MoneyClient } from './client';
 import { IAnswers, Part } from './parts';
 
-/** Every act of the user about money is one of these. */
+/** Ids of the commands about money. Their strings stay: users may have shortcuts for them. */
 export namespace MoneyCommandIDs {
   export const keepRunning = 'tpu:keep-node';
   export const setAutostop = 'tpu:set-brakes';
@@ -24,16 +24,16 @@ export namespace MoneyCommandIDs {
   export const stopAll = 'tpu:panic';
 }
 
-/** A last answer, dated by the server's clock. */
+/** A response with the server's time. */
 export interface IDated<T> {
   readonly data: T;
-  /** The server's time when it answered; seconds. */
+  /** The server's time of the response, in seconds. */
   readonly server_s: number;
-  /** The browser's time at that moment; milliseconds. */
+  /** The browser's time of the response, in milliseconds. */
   readonly received_ms: number;
 }
 
-/** A part of the faces: what was said last, and why nothing newer was. */
+/** A part of the money sections: the last response, and the error if the last request failed. */
 export interface IPart<T> {
   readonly dated: IDated<T> | null;
   readonly problem: IProblem | null;
@@ -41,21 +41,21 @@ export interface IPart<T> {
 
 export type IParts = { readonly [P in Part]: IPart<IAnswers[P]> };
 
-/** Sections that can be opened; what only they show is asked for only while they are open. */
+/** Sections that can be opened. What only one of them shows is requested only while it is open. */
 export type SectionName = 'spend' | 'grants' | 'quota' | 'capacity' | 'cleanup' | 'audit';
 
-/** What the sections show, as it stands now. */
+/** The state of the sections. */
 export interface IMoneyModel extends VDomRenderer.IModel {
   readonly client: MoneyClient;
   readonly parts: IParts;
   readonly open: ReadonlySet<SectionName>;
-  /** Whether somebody looks at the panel. */
+  /** Whether the panel is visible. */
   isWatched: boolean;
 
-  /** Money over time. */
+  /** Spending over time. */
   readonly past: ISpendHistoryModel;
 
-  /** Where the user looked for a node last; empty before. */
+  /** The zone chosen last in the form; empty before. */
   readonly chosenZone: string;
 
   chooseZone(zone: string): void;
@@ -65,5 +65,5 @@ export interface IMoneyModel extends VDomRenderer.IModel {
 
 export const IMoneyModel = new Token<IMoneyModel>(
   'jupyter-tpu:IMoneyModel',
-  'What the nodes cost, when they end, and what may be had.'
+  'Spending, auto-stop, quota and capacity.'
 );

@@ -1,6 +1,6 @@
 import { IQuotaLimit } from '../api.generated';
 
-/** Limits that something counts against, and those that leave room where the user looks for a node. */
+/** Limits in use, and those with room where the user looks for a node. */
 export function relevantLimits(
   limits: readonly IQuotaLimit[],
   chosenZone: string

@@ -12,10 +12,10 @@ import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from 
 import { errorText } from '../problemtext';
 import { isUsed, relevantLimits } from './limits';
 
-/** More rows than this help nobody. */
+/** Longer lists are cut, so that the panel stays fast. */
 const LONGEST = 100;
 
-/** What the project may use, what of it is used, and by what. */
+/** The limits of the project, how much is used, and by what. */
 export function QuotaSection({ model, actions, trans }: ISectionProps): JSX.Element {
   return (
     <Section

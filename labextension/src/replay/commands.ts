@@ -1,4 +1,4 @@
-/** The acts of the user on what was lost with a node, as commands. */
+/** The commands on cells that were lost with a node. */
 
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
@@ -19,13 +19,13 @@ export interface IReplayContext {
   readonly commands: CommandRegistry;
   readonly tracker: INotebookTracker;
   readonly trans: TranslationBundle;
-  /** What a notebook has lost. */
+  /** The lost runs of a notebook. */
   readonly of: (panel: NotebookPanel) => NotebookReplay | undefined;
 }
 
 type Args = ReadonlyPartialJSONObject;
 
-/** Add the commands on the notebook with a path, or else on the one in front. */
+/** Add the commands on the notebook with a given path, or else on the current one. */
 export function addReplayCommands(context: IReplayContext): void {
   const { commands, trans } = context;
   commands.addCommand(ReplayCommandIDs.run, {
@@ -43,7 +43,7 @@ export function addReplayCommands(context: IReplayContext): void {
 const ARGS = {
   type: 'object',
   properties: {
-    path: { type: 'string', description: 'Path of the notebook; else the one in front' }
+    path: { type: 'string', description: 'Path of the notebook; the current one if absent' }
   }
 };
 

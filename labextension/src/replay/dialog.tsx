@@ -1,4 +1,4 @@
-/** Which of the lost runs are to be run again, in the order in which they had run. */
+/** Choose the lost runs to rerun, in their original order. */
 
 import { Dialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';

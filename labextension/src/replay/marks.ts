@@ -1,4 +1,4 @@
-/** A line under each cell that ran when the node went. Nothing of the notebook itself is changed. */
+/** A line under each cell that was interrupted. The notebook itself is not changed. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { PanelLayout, Widget } from '@lumino/widgets';
@@ -17,7 +17,7 @@ export class CutMarks {
     runs.filter(({ state }) => state === 'cut').forEach(run => this._mark(run));
   }
 
-  /** The cell is run again: what it shows is not what was lost. */
+  /** Remove the mark of a cell that is run again. */
   remove(cellId: string): void {
     this._marks.get(cellId)?.dispose();
     this._marks.delete(cellId);

@@ -1,4 +1,4 @@
-/** The cells of one view of a notebook, as far as running them again goes. */
+/** The cells of one view of a notebook, for rerunning them. */
 
 import type { Cell, CodeCell } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
@@ -19,7 +19,7 @@ export class ReplayCells {
     return this._panel.content.widgets.filter(isCode).find(({ model }) => model.id === cellId);
   }
 
-  /** Run what was lost, as the user would; says whether it succeeded. A cell that is not there any more is added. */
+  /** Rerun a lost run as the user would; returns whether it succeeded. A missing cell is added. */
   async run(lost: ILostRun): Promise<boolean> {
     const cell = this.find(lost.cell_id) ?? this._add(lost);
     const { content, sessionContext } = this._panel;

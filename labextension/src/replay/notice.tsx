@@ -1,4 +1,4 @@
-/** Above a notebook: that its node was taken away, what had run there, and what can be done about it. */
+/** A banner above a notebook whose node was pre-empted: what was lost, and buttons to rerun it. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';

@@ -1,24 +1,24 @@
-/** Which of the lost runs can be run again, and which are proposed; pure. */
+/** Which lost runs can be rerun, and which are preselected; pure. */
 
 import { ILostRun } from '../api.generated';
 
 /** One line of the dialog. */
 export interface IChoice {
   readonly run: ILostRun;
-  /** Which run it was, counted from 1. */
+  /** Position of the run, counted from 1. */
   readonly number: number;
-  /** Whether the cell is not in the notebook any more, or never was a cell of it. */
+  /** Whether the notebook no longer has the cell, or never had it. */
   readonly isMissing: boolean;
-  /** Whether the cell's text is another now; that is what runs. */
+  /** Whether the cell was edited since; it runs as it is now. */
   readonly isEdited: boolean;
-  /** False where there is neither a cell nor its whole text. */
+  /** False if there is neither the cell nor its complete text. */
   readonly canRun: boolean;
   readonly isProposed: boolean;
 }
 
 /**
  * @param sources the text of each code cell of the notebook, by id
- * @param done the runs that were run again already
+ * @param done the runs that were rerun already
  */
 export function choicesOf(
   runs: readonly ILostRun[],

@@ -1,4 +1,4 @@
-/** After a pre-emption: the cells that had run on the lost node are offered to be run on the new one. */
+/** After a pre-emption: offers to rerun the cells that had run on the lost node. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
@@ -19,7 +19,7 @@ const DOMAIN = 'jupyter_tpu';
 
 export const replay: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:replay',
-  description: 'Offers to run cells again that were lost with their node.',
+  description: 'Offers to rerun cells that were lost with their node.',
   autoStart: true,
   requires: [INotebookTracker],
   optional: [ITranslator],
@@ -50,7 +50,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Look when the notebook gets a kernel, and when the one it has is lost or comes back. */
+/** Check for lost runs when the notebook gets a kernel, and when its kernel is lost or comes back. */
 function follow(
   { sessionContext, disposed }: NotebookPanel,
   own: NotebookReplay,
@@ -74,7 +74,7 @@ function follow(
   refresh();
 }
 
-/** Say under the cells that were cut what was lost, until they are run again. */
+/** Mark the interrupted cells until they are run again. */
 function mark(
   panel: NotebookPanel,
   own: NotebookReplay,

@@ -1,21 +1,21 @@
-/** What one notebook lost with its node, and running it again. */
+/** What one notebook lost with its node, and rerunning it. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 import { ILostRun, IReplay } from '../api.generated';
 import { choicesOf, IChoice } from './plan';
 
-/** The server extension, as far as this needs it. */
+/** The REST routes that this needs. */
 export interface IReplaySource {
   /** What was lost with a kernel's node. */
   replay(kernelId: string): Promise<IReplay>;
-  /** The user has answered. */
+  /** The user has rerun or dismissed the cells. */
   settle(kernelId: string): Promise<void>;
 }
 
-/** The notebook, as far as this needs it. */
+/** The part of the notebook that this needs. */
 export interface IReplayTarget {
   readonly sources: ReadonlyMap<string, string>;
-  /** Run one again; says whether it succeeded. */
+  /** Rerun one; returns whether it succeeded. */
   run(lost: ILostRun): Promise<boolean>;
 }
 
@@ -25,12 +25,12 @@ export class NotebookReplay {
     private readonly _cells: IReplayTarget
   ) {}
 
-  /** Emitted when there is something else to say. */
+  /** Emitted when any property has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** What waits for an answer; null when nothing does. */
+  /** The lost runs that wait for the user; null if there are none. */
   get lost(): IReplay | null {
     return this._lost;
   }
@@ -43,7 +43,7 @@ export class NotebookReplay {
     return choicesOf(this._lost?.cells ?? [], this._cells.sources, this._done);
   }
 
-  /** Ask what was lost with a kernel; null for a notebook without one. A server that does not know changes nothing. */
+  /** Request what a kernel lost; null for a notebook without one. Errors are ignored: the kernel may be unknown. */
   async refresh(kernelId: string | null): Promise<void> {
     this._kernelId = kernelId;
     const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
@@ -52,7 +52,7 @@ export class NotebookReplay {
     }
   }
 
-  /** Run the chosen ones in their order, up to the first that fails; all that is offered is answered with the last. */
+  /** Rerun the chosen ones in order, up to the first failure; after the last one, nothing is offered any more. */
   async run(chosen: ReadonlySet<string>): Promise<void> {
     const lost = this._lost;
     if (!lost || this._isRunning) {
@@ -70,7 +70,7 @@ export class NotebookReplay {
     }
   }
 
-  /** Offer it no more, on any page. */
+  /** Stop offering it, on every page. */
   async dismiss(): Promise<void> {
     const lost = this._lost;
     this._set(null);

@@ -1,4 +1,4 @@
-/** Where it is told what was lost: the server extension. */
+/** The REST routes of lost runs. */
 
 import { IReplay } from '../api.generated';
 import { TpuClient } from '../request';

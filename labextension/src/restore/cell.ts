@@ -1,4 +1,4 @@
-/** What is done to a code cell; the only place that knows how JupyterLab's versions differ. */
+/** Changes to a code cell; the only module that knows the differences between JupyterLab's versions. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { KernelMessage } from '@jupyterlab/services';
@@ -7,15 +7,15 @@ import * as nbformat from '@jupyterlab/nbformat';
 import { RecordFuture } from './future';
 import { asSaved, IRecordedRequest } from './records';
 
-/** Changes of outputs are none of the user's acts, so they cannot be undone. A cell alone would drop the origin. */
+/** Change outputs without an undo step: the user did not do it. A cell alone would drop the origin. */
 function silently({ model: { sharedModel } }: CodeCell, change: () => void): void {
   (sharedModel.notebook ?? sharedModel).transact(change, false, 'silent-change');
 }
 
 /**
- * Put the outputs of a request that is over into its cell; says whether that changed anything.
+ * Put the outputs of a finished request into its cell; returns whether that changed anything.
  *
- * A cell is never made more trusted than it is: `clearExecution` would do that.
+ * A cell never becomes more trusted than it is: `clearExecution` would do that.
  */
 export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   const outputs = asSaved(request.outputs ?? []);
@@ -30,13 +30,13 @@ export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   return isChanged;
 }
 
-/** Show all outputs of a cell as untrusted, also those that come, and when the notebook is opened again. */
+/** Mark all outputs of a cell as untrusted, also future ones, and in the saved notebook. */
 export function distrust(cell: CodeCell): void {
   cell.model.trusted = false;
   silently(cell, () => cell.model.setMetadata('trusted', false));
 }
 
-/** Empty a cell and make it run on with a future. */
+/** Empty a cell and continue it with a future. */
 export function joinCell(cell: CodeCell, future: RecordFuture): void {
   const { outputArea } = cell;
   silently(cell, () => cell.model.outputs.clear());
@@ -81,7 +81,7 @@ export function updateDisplay(
   }
 }
 
-/** Whether the cell has a run of this page, which then is the newer one. */
+/** Whether the cell has a run of this page, which is newer. */
 export function hasOwnRun({ outputArea }: CodeCell): boolean {
   const { future } = outputArea;
   return Boolean(future) && !future.isDisposed && !(future instanceof RecordFuture);
@@ -94,12 +94,12 @@ function markIfEdited(cell: CodeCell, code: string): void {
   }
 }
 
-/** Cells know whether they run from JupyterLab 4.4 on. */
+/** Cells know whether they run since JupyterLab 4.4. */
 function hasState({ model }: CodeCell): boolean {
   return 'executionState' in model;
 }
 
-/** Outputs as they compare: what a file or a kernel leaves out or splits makes no difference. */
+/** Outputs in a form that compares equal, however a file or a kernel splits them. */
 function normalised(outputs: readonly nbformat.IOutput[]): nbformat.IOutput[] {
   return outputs.map(output => {
     const { metadata, text, ...rest } = output;

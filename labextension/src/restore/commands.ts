@@ -1,4 +1,4 @@
-/** The acts of the user on restored outputs, as commands. */
+/** The commands on restored outputs. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
@@ -28,7 +28,7 @@ interface IOpen {
   readonly restorer: NotebookRestorer;
 }
 
-/** Add the commands on the notebook with a path, or else on the one in front. */
+/** Add the commands on the notebook with a given path, or else on the current one. */
 export function addRestoreCommands(context: IRestoreContext): void {
   const { app, tracker, trans } = context;
   const isEnabled = (): boolean => tracker.currentWidget !== null;
@@ -88,7 +88,7 @@ async function showUnplaced(context: IRestoreContext, which: IOpen | null): Prom
   });
 }
 
-/** The new cell has the old id, so what was recorded for that goes on in it. */
+/** The new cell gets the old id, so its recorded run continues in it. */
 function addCell(which: IOpen | null, msgId: unknown): void {
   const run = which?.restorer.unplaced.find(one => one.msgId === msgId);
   const notebook = which?.panel.context.model.sharedModel;
@@ -99,6 +99,6 @@ function addCell(which: IOpen | null, msgId: unknown): void {
 }
 
 function argsOf(properties: ReadonlyJSONObject): ReadonlyJSONObject {
-  const path = { type: 'string', description: 'Path of the notebook; else the one in front' };
+  const path = { type: 'string', description: 'Path of the notebook; the current one if absent' };
   return { type: 'object', properties: { path, ...properties } };
 }

@@ -1,4 +1,4 @@
-/** Where the displays of restored cells are, so that they can be updated from any cell; pure. */
+/** Where the displays of restored cells are, so that any cell can update them; pure. */
 
 /** One output of one cell. */
 export interface IDisplayPlace {
@@ -16,7 +16,7 @@ export class Displays {
     return this._places.get(displayId) ?? [];
   }
 
-  /** The outputs of a cell are gone. */
+  /** Remove a cell whose outputs are gone. */
   forget(cellId: string): void {
     for (const [displayId, places] of this._places) {
       const left = places.filter(place => place.cellId !== cellId);

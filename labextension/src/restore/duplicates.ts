@@ -1,11 +1,11 @@
-/** Each message once, also where the server cannot know whether a page got it before the connection was cut. */
+/** Drop duplicate messages, where the server can't know whether a page received one before the connection was cut. */
 
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { spanOf } from './records';
 
-/** Let a request that this page has just sent hear nothing twice. */
+/** Drop duplicate messages of a request that this page has just sent. */
 export function dropDuplicates(kernel: Kernel.IKernelConnection, msgId: string): void {
-  // a request is told of just before JupyterLab has made its future
+  // the request is announced just before JupyterLab has created its future
   void Promise.resolve().then(() => {
     if (!kernel.isDisposed) {
       kernel.registerMessageHook(msgId, newMessagesOnly());
@@ -13,7 +13,7 @@ export function dropDuplicates(kernel: Kernel.IKernelConnection, msgId: string):
   });
 }
 
-/** Tells messages that are new from those that were heard, by their places in the record. */
+/** Return a filter that lets only new messages pass, by their positions in the record. */
 export function newMessagesOnly(): (message: KernelMessage.IIOPubMessage) => boolean {
   let last = -1;
   return message => {

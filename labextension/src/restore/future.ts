@@ -7,13 +7,13 @@ type Request = KernelMessage.IExecuteRequestMsg;
 type Reply = KernelMessage.IExecuteReplyMsg;
 type Hook = (msg: KernelMessage.IIOPubMessage) => boolean | PromiseLike<boolean>;
 
-/** What becomes of a request; all futures of one request share it, since JupyterLab keeps those of moved cells. */
+/** The outcome of a request. All its futures share it, because JupyterLab keeps those of moved cells. */
 export class Outcome {
   get done(): Promise<Reply> {
     return this._done.promise;
   }
 
-  /** The reply itself went to the page that asked; a cell needs no more of it than the number. */
+  /** The reply went to the page that asked; a cell needs only the execution count. */
   resolve(request: Request, count: number | null): void {
     this._done.resolve({
       ...request,
@@ -27,10 +27,10 @@ export class Outcome {
 }
 
 /**
- * What an output area takes for the future of its request.
+ * The future of a restored request, as an output area expects it.
  *
- * The services of JupyterLab only make futures for requests that they send, so this one is fed with
- * what is recorded and then with the live messages of the request.
+ * JupyterLab's services create futures only for requests that they send, so this one is fed with the recorded
+ * messages and then with the live ones.
  */
 export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
   constructor(
@@ -57,7 +57,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
     this._hooks = [];
   }
 
-  /** The kernel takes an answer from any session. */
+  /** The kernel accepts an answer from any session. */
   sendInputReply(
     content: KernelMessage.IInputReplyMsg['content'],
     parent: KernelMessage.IInputReplyMsg['parent_header']
@@ -76,7 +76,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
     this._hooks = this._hooks.filter(other => other !== hook);
   }
 
-  /** Newest hook first; one that says no keeps the message from the output area. */
+  /** Newest hook first; a hook that returns false keeps the message from the output area. */
   feed(msg: KernelMessage.IIOPubMessage): void {
     if (this._hooks.every(hook => hook(msg) !== false)) {
       void this.onIOPub(msg);
@@ -92,7 +92,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
   private _isDisposed = false;
 }
 
-/** The request's message, as far as the record has it. */
+/** The request's message, as complete as the record has it. */
 export function requestOf(header: Request['header'], code: string): Request {
   return {
     header,

@@ -1,4 +1,4 @@
-/** What one kernel runs, or has run, for the cells of one notebook. */
+/** The runs of one kernel for the cells of one notebook. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
@@ -9,17 +9,17 @@ import { IPlacement, IPlan } from './plan';
 import { displayIdOf, IRecordedRequest, ISpan, parentOf, spanOf } from './records';
 import { Run } from './run';
 
-/** What somebody else has to see to. */
+/** Callbacks of the runs. */
 export interface ILiveCallbacks {
-  /** A cell is about to show what its kernel has put out. */
+  /** A cell is about to show outputs of its kernel. */
   beforeOutputs: (cell: CodeCell) => void;
-  /** The notebook now has all that came of a request. */
+  /** The notebook now has all outputs of a request. */
   onWhole: (msgId: string) => void;
-  /** A message that stands for several is known in part: the record has it in one piece. */
+  /** A merged message is partly known already: request the record, which has it in one piece. */
   onTorn: (msgId: string) => void;
 }
 
-/** Text from which on the page is let to do other things before the next cell. */
+/** After a cell with this much text, the page may do other things first. */
 const BIG_CHARACTERS = 200_000;
 
 export class LiveRuns {
@@ -34,7 +34,7 @@ export class LiveRuns {
     return this._taken;
   }
 
-  /** Runs that have put something out for a cell that is not there. */
+  /** Runs with outputs for a cell that does not exist. */
   get unplaced(): readonly Run[] {
     const behind = [...this._runs.values()].filter(({ isBehind }) => isBehind);
     return behind.filter(({ cellId }) => !this._cells.find(cellId));
@@ -44,7 +44,7 @@ export class LiveRuns {
     return this._runs.has(msgId);
   }
 
-  /** Perform a plan whose answer holds all up to `seq`; answers the cells that have got something. */
+  /** Apply a plan that covers all positions up to `seq`; returns the cells that changed. */
   async apply(plan: IPlan, seq: number): Promise<readonly string[]> {
     plan.follow.forEach(({ cellId, request }) => this._follow(request, cellId, seq));
     plan.unplaced.forEach(request => this._follow(request, request.cell_id ?? '', seq));
@@ -86,7 +86,7 @@ export class LiveRuns {
     }
   }
 
-  /** Go on in cells that were moved, or have come (back). */
+  /** Continue in cells that were moved or restored. */
   enterCells(): void {
     for (const run of this._runs.values()) {
       if (!run.isOver || run.isBehind) {
@@ -95,14 +95,14 @@ export class LiveRuns {
     }
   }
 
-  /** Requests end with their kernel process; answers those that end now. */
+  /** Requests end with their kernel process; returns those that end now. */
   end(): readonly string[] {
     const open = [...this._runs.values()].filter(({ isOver }) => !isOver);
     this._cells.touch(() => open.forEach(run => run.end()));
     return open.map(({ msgId }) => msgId);
   }
 
-  /** What has to be asked for again. */
+  /** Forget requests that will be requested again. */
   forget(msgIds: readonly string[]): void {
     msgIds.forEach(msgId => this._runs.delete(msgId));
   }
@@ -113,7 +113,7 @@ export class LiveRuns {
     this._enter(run);
   }
 
-  /** Show a run in its cell, unless the user has run that anew. */
+  /** Show a run in its cell, unless the user has run the cell since. */
   private _enter(run: Run): void {
     const cell = this._cells.find(run.cellId);
     if (cell && hasOwnRun(cell)) {
@@ -186,7 +186,7 @@ export class LiveRuns {
     this._runs.forEach(run => run.update(message));
   }
 
-  /** The run of a message. A thread may print after its cell's end: then the cell goes on as well. */
+  /** The run of a message. A thread may print after its cell has ended: then the cell continues. */
   private _runOf(message: KernelMessage.IMessage, span: ISpan | null): Run | undefined {
     const msgId = parentOf(message);
     const filled = this._filled.get(msgId);
@@ -207,7 +207,7 @@ function isBig({ outputs }: IRecordedRequest): boolean {
   return JSON.stringify(outputs).length > BIG_CHARACTERS;
 }
 
-/** Let the page answer. */
+/** Let the page handle other events. */
 function pause(): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, 0));
 }

@@ -1,12 +1,12 @@
-/** All that a running request has published, in its shortest form; pure. */
+/** Everything a running request has published, in its shortest form; pure. */
 
 import { KernelMessage } from '@jupyterlab/services';
 import { displayIdOf } from './records';
 
 /**
- * What brings an empty output area to where the request is.
+ * Messages that bring an empty output area to the current state of a request.
  *
- * A cell that is moved, or deleted and brought back, gets a new output area, which is filled from here.
+ * A moved or restored cell gets a new output area, which is filled from here.
  */
 export class MessageLog {
   constructor(messages: Iterable<KernelMessage.IIOPubMessage>) {
@@ -19,7 +19,7 @@ export class MessageLog {
     return this._clear ? [...this._shown, this._clear] : this._shown;
   }
 
-  /** Take a message in; says whether what was shown until then is cleared by it. */
+  /** Add a message; returns whether it cleared what was shown before. */
   add(message: KernelMessage.IIOPubMessage): boolean {
     if (KernelMessage.isClearOutputMsg(message)) {
       return this._onClear(message);
@@ -31,7 +31,7 @@ export class MessageLog {
     return isOutput(message) && this._onOutput(message);
   }
 
-  /** Put new data where its display is shown, whoever asked for it. */
+  /** Update a display wherever it is shown, whichever request sent it. */
   update(message: KernelMessage.IIOPubMessage): void {
     const { data, metadata } = message.content as KernelMessage.IDisplayDataMsg['content'];
     const id = displayIdOf(message);
@@ -72,11 +72,11 @@ export class MessageLog {
   }
 
   private _shown: KernelMessage.IIOPubMessage[] = [];
-  /** A clearing that waits for the next output. */
+  /** A pending `clear_output(wait=True)`. */
   private _clear: KernelMessage.IClearOutputMsg | null = null;
 }
 
-/** Whether a message adds something to see. */
+/** Whether a message adds something visible. */
 export function isOutput(message: KernelMessage.IIOPubMessage): boolean {
   return (
     KernelMessage.isStreamMsg(message) ||

@@ -1,4 +1,4 @@
-/** The cells of one open notebook, however many views of it there are. */
+/** The cells of one open notebook, in all its views. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { DocumentRegistry } from '@jupyterlab/docregistry';
@@ -13,7 +13,7 @@ export class NotebookCells {
   /** Whether another page has the kernel, and so perhaps the notebook, open. */
   isShared = false;
 
-  /** Cells are shown through the first view that is open; the others follow, since they share its model. */
+  /** Cells are changed through the first open view; the others share its model. */
   addPanel(panel: NotebookPanel): void {
     this._panels.push(panel);
   }
@@ -40,7 +40,7 @@ export class NotebookCells {
     return nbformat > 4 || nbformat_minor >= 5;
   }
 
-  /** Change outputs; where another page has the notebook open, this one must not save over it unasked. */
+  /** Change outputs. If another page has the notebook open, this one must not mark it as unsaved. */
   touch(change: () => void): void {
     const { model } = this._context;
     const wasDirty = model.dirty;

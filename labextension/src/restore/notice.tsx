@@ -1,4 +1,4 @@
-/** What was put back into a notebook, in its toolbar: a word for a while, and a button while more is to be seen. */
+/** What was restored, in the notebook's toolbar: a short notice, and a button while more can be shown. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
@@ -6,7 +6,7 @@ import React, { useEffect, useState } from 'react';
 import * as messages from '../messages/notebook';
 import { NotebookRestorer } from './restorer';
 
-/** Long enough to be read, and then out of the way. */
+/** Long enough to read, then out of the way. */
 const SHOWN_MS = 20_000;
 
 export class RestoredNotice extends ReactWidget {
@@ -41,13 +41,13 @@ export class RestoredNotice extends ReactWidget {
 }
 
 interface IProps {
-  /** How many cells got something back. */
+  /** How many cells were restored. */
   cells: number;
   /** How many outputs belong to cells that are not in the notebook. */
   unplaced: number;
   /** How many outputs are not shown in full. */
   shortened: number;
-  /** Why the server could not tell; empty when it could. */
+  /** Why the last request failed; empty if it succeeded. */
   problem: string;
   trans: TranslationBundle;
   onShow: () => void;

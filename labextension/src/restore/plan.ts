@@ -1,4 +1,4 @@
-/** What to do with which cell, from what the server answered and what the notebook has; pure. */
+/** Decide which outputs go into which cell, from the record and the notebook; pure. */
 
 import { IRecordedRequest, isOver } from './records';
 
@@ -8,21 +8,21 @@ export interface ICellNow {
   readonly source: string;
 }
 
-/** What is known of the notebook when the answer comes. */
+/** The notebook at the time of the response. */
 export interface INotebookNow {
   /** Its code cells, in order. */
   readonly cells: readonly ICellNow[];
   /** Whether the file keeps the ids of its cells, as from nbformat 4.5 on. */
   readonly keepsIds: boolean;
-  /** The session of this page: what it asked itself, it has heard itself. */
+  /** The session of this page, which has received the messages of its own requests. */
   readonly session: string;
-  /** Whether the user wants all of it back, also what this page has heard and no longer shows. */
+  /** Whether the user wants everything back, also what this page has received and no longer shows. */
   readonly wantsAll: boolean;
   /** Cells that were run here meanwhile: the newer run wins. */
   readonly taken: ReadonlySet<string>;
-  /** Whether this page asked for it, but does not hear its messages any more. */
+  /** Whether this page sent the request, but no longer receives its messages. */
   readonly isLost: (msgId: string) => boolean;
-  /** Whether the notebook had, when it was saved, all that came of a request. */
+  /** Whether the notebook was saved with all outputs of a request. */
   readonly isSeen: (msgId: string) => boolean;
 }
 
@@ -32,17 +32,17 @@ export interface IPlacement {
 }
 
 export interface IPlan {
-  /** Over: outputs are put into the cell. */
+  /** Finished: the outputs are put into the cell. */
   readonly fill: readonly IPlacement[];
-  /** Still running or queued: the cell goes on from here. */
+  /** Running or queued: the cell continues from here. */
   readonly follow: readonly IPlacement[];
   /** Outputs of cells that are not in the notebook. */
   readonly unplaced: readonly IRecordedRequest[];
-  /** Requests whose outputs have to be asked for one by one. */
+  /** Requests whose outputs must be requested one by one. */
   readonly unread: readonly string[];
 }
 
-/** Decide what becomes of each request. */
+/** Decide where each request goes. */
 export function planRestore(requests: readonly IRecordedRequest[], now: INotebookNow): IPlan {
   const missed = requests.filter(request => isMissed(request, now));
   const read = missed.filter(({ outputs }) => outputs !== null);
@@ -59,7 +59,7 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
   };
 }
 
-/** Requests of consoles and scripts are no cells, so no notebook misses them. */
+/** Requests of consoles and scripts have no cell, so no notebook misses them. */
 function isMissed(request: IRecordedRequest, now: INotebookNow): boolean {
   const isWanted = !isOwn(request, now) || (now.wantsAll && isOver(request));
   const isNews = now.isLost(request.msg_id) || (isWanted && !now.isSeen(request.msg_id));
@@ -94,7 +94,7 @@ function placesOf(requests: readonly IRecordedRequest[], now: INotebookNow): Pla
   return places;
 }
 
-/** Ids that are made anew each time a file is opened say nothing: the code does, where only one cell can be meant. */
+/** Cell ids that change whenever the file is opened are useless: match by code, if only one cell fits. */
 function placeBySource(
   requests: readonly IRecordedRequest[],
   cells: readonly ICellNow[],

@@ -1,32 +1,32 @@
-/** What the server extension tells of a kernel's recorded requests, field by field (server/rest-api.yml); pure. */
+/** Recorded requests of a kernel as the server extension returns them; pure. */
 
 import * as nbformat from '@jupyterlab/nbformat';
 import { KernelMessage } from '@jupyterlab/services';
 import { IKernelOutputs, IKernelRequest } from '../api.generated';
 
-/** A message as the record keeps it, shortest form of what was published. */
+/** A recorded message, in its shortest form. */
 export type RecordedMessage = Omit<KernelMessage.IIOPubMessage, 'channel' | 'buffers'>;
 
-/** One execute request and what came of it. */
+/** One execute request and its outputs. */
 export interface IRecordedRequest extends Pick<
   IKernelRequest,
   'msg_id' | 'session' | 'cell_id' | 'code' | 'state' | 'execution_count' | 'omitted_bytes'
 > {
   readonly header: KernelMessage.IHeader<'execute_request'>;
-  /** Null when the answer would be too big or slow: ask for this request alone. */
+  /** Null if the response would be too big or slow: request this one alone. */
   readonly outputs: readonly nbformat.IOutput[] | null;
-  /** What brings an empty output area to the request's state; null when that would be too big, or it is over. */
+  /** Messages that bring an empty output area to the request's state; null if too big, or if it is finished. */
   readonly messages: readonly RecordedMessage[] | null;
   /** The question of `input()` that waits for an answer. */
   readonly input: KernelMessage.IInputRequestMsg | null;
 }
 
-/** The last request of each cell; all that was recorded up to `seq`, and nothing newer. */
+/** The last request of each cell: everything recorded up to `seq`, nothing newer. */
 export interface IOutputsAnswer extends Pick<IKernelOutputs, 'kernel_id' | 'seq'> {
   readonly requests: readonly IRecordedRequest[];
 }
 
-/** The places of a message in the record; a merged one stands for several. */
+/** The positions of a message in the record; a merged one stands for several. */
 export interface ISpan {
   readonly first: number;
   readonly last: number;
@@ -36,7 +36,7 @@ export function isOver({ state }: Pick<IRecordedRequest, 'state'>): boolean {
   return state !== 'queued' && state !== 'running';
 }
 
-/** Where a live message stands in the record; null for what the server says of its own. */
+/** The position of a live message in the record; null for messages of the server itself. */
 export function spanOf({ metadata }: KernelMessage.IMessage): ISpan | null {
   const mark = (metadata as { jupyter_tpu?: { seq?: unknown; first_seq?: unknown } }).jupyter_tpu;
   if (typeof mark?.seq !== 'number') {
@@ -55,7 +55,7 @@ export function displayIdOf({ content }: KernelMessage.IMessage): string {
   return typeof transient?.display_id === 'string' ? transient.display_id : '';
 }
 
-/** Outputs as a notebook keeps them: places of display updates are no part of it. */
+/** Outputs as a notebook saves them, without display ids. */
 export function asSaved(outputs: readonly nbformat.IOutput[]): nbformat.IOutput[] {
   return outputs.map(withoutPlace);
 }
@@ -66,7 +66,7 @@ function withoutPlace(output: nbformat.IOutput): nbformat.IOutput {
   return saved;
 }
 
-/** What was published for a request, in its shortest form. */
+/** Messages of a request, in their shortest form. */
 export function messagesOf(request: IRecordedRequest): KernelMessage.IIOPubMessage[] {
   const { messages, outputs, header } = request;
   return messages?.length
@@ -86,7 +86,7 @@ export function publish(message: object): KernelMessage.IIOPubMessage {
   } as unknown as KernelMessage.IIOPubMessage;
 }
 
-/** What a message shows, as an output of a notebook. */
+/** The notebook output that a message shows. */
 export function outputOf({ header, content }: KernelMessage.IIOPubMessage): nbformat.IOutput {
   return withoutPlace({ output_type: header.msg_type, ...content });
 }

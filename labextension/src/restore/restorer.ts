@@ -1,4 +1,4 @@
-/** Puts outputs that one notebook missed back into its cells, and goes on live. */
+/** Restores the outputs that one notebook missed, and continues live. */
 
 import { DocumentRegistry } from '@jupyterlab/docregistry';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -16,28 +16,29 @@ import { IOutputsAnswer, IRecordedRequest, parentOf } from './records';
 import { Run } from './run';
 import { SeenRequests } from './seen';
 
-/** The server extension, as far as a notebook needs it. */
+/** The server extension and Jupyter's routes, as a notebook needs them. */
 export interface IRecordSource {
   /** Whether a kernel can have a record at all. */
   hasRecord(kernelName: string): boolean;
-  /** Whether the user wants outputs of nodes as untrusted ones. */
+  /** Whether outputs of nodes are untrusted. */
   readonly isUntrusted: boolean;
-  /** What is recorded; only these requests, if any are named. */
+  /** The recorded requests; only those named, if any are. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer>;
   /** Whether other front ends have the kernel open as well. */
   isShared(kernel: Kernel.IKernelConnection): Promise<boolean>;
 }
 
+/** Retries of a failed request wait twice as long each time, between these bounds. */
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 60_000;
 
-/** States of a kernel whose process is no more. */
+/** States of a kernel whose process has ended. */
 const ENDED: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
 
 /**
  * One per document, since several views of a notebook share its cells.
  *
- * It listens first, then asks, then hears what it was told meanwhile; the numbers of the record say what is new.
+ * One per document, because several views of a notebook share its cells.
  */
 export class NotebookRestorer implements IDisposable {
   constructor(
@@ -54,12 +55,12 @@ export class NotebookRestorer implements IDisposable {
     this._listenTo(sessionContext.session?.kernel ?? null);
   }
 
-  /** Emitted when there is something else to say about the notebook. */
+  /** Emitted when any property has changed. */
   get changed(): ISignal<this, void> {
     return this._changed;
   }
 
-  /** How many cells have got something back. */
+  /** How many cells were restored. */
   get restoredCells(): number {
     return this._restored.size;
   }
@@ -69,12 +70,12 @@ export class NotebookRestorer implements IDisposable {
     return this._live?.unplaced ?? [];
   }
 
-  /** Requests of which the notebook does not show all. */
+  /** Requests whose outputs are shown shortened. */
   get shortened(): readonly IRecordedRequest[] {
     return [...this._shortened.values()];
   }
 
-  /** Why the server could not tell, last time. */
+  /** Why the last request failed. */
   get problem(): IProblem | null {
     return this._problem;
   }
@@ -95,7 +96,7 @@ export class NotebookRestorer implements IDisposable {
     });
   }
 
-  /** Ask for what the notebook missed. With `all`, also for what it had when it was saved. */
+  /** Request what the notebook missed. With `all`, also what it had when it was saved. */
   async restore(all = false): Promise<void> {
     this._isWanted = true;
     await this._context.ready;
@@ -106,7 +107,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** What ended with the last restart has not ended: the next restore brings it back. */
+  /** Undo the end of the last restart, which was refused: the next restore brings the runs back. */
   forgetEnded(): void {
     this._live?.forget(this._ended);
     this._ended.forEach(msgId => this._lost.add(msgId));
@@ -133,7 +134,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** What there is to say is about the kernel that the notebook had. */
+  /** Discard what concerned the previous kernel. */
   private _forget(): void {
     window.clearTimeout(this._timer);
     this._setProblem(null);
@@ -180,7 +181,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Restore what is recorded. A request that cannot be read keeps no other from its cell, but is reported. */
+  /** Restore what is recorded. A request that can't be read does not block the others, but is reported. */
   private async _read(
     kernel: Kernel.IKernelConnection,
     msgIds: readonly string[],
@@ -202,7 +203,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Answers the requests whose outputs have to be asked for one by one. */
+  /** Return the requests whose outputs must be requested one by one. */
   private async _onAnswer(
     kernel: Kernel.IKernelConnection,
     answer: IOutputsAnswer,
@@ -232,7 +233,7 @@ export class NotebookRestorer implements IDisposable {
     return plan.unread;
   }
 
-  /** A kernel without a record needs no second question; what is out of reach is asked until it answers. */
+  /** A kernel without a record is not requested again; an unreachable one is, until it answers. */
   private _onFailure(kernel: Kernel.IKernelConnection, problem: IProblem): void {
     if (kernel === this._kernel && !NOT_KEPT.includes(problem.code)) {
       this._setProblem(problem);
@@ -277,7 +278,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** What this page asked is in the notebook once the kernel is done with it. */
+  /** Requests of this page are complete in the notebook once the kernel is idle again. */
   private _onHandled(_: Kernel.IKernelConnection, message: KernelMessage.IIOPubMessage): void {
     const parent = parentOf(message);
     const isIdle = KernelMessage.isStatusMsg(message) && message.content.execution_state === 'idle';
@@ -302,7 +303,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** After JupyterLab's own acts on a cell that was moved or brought back. */
+  /** After JupyterLab's own changes to a cell that was moved or restored. */
   private _onCells(): void {
     void Promise.resolve().then(() => {
       if (!this._isDisposed) {
@@ -318,11 +319,11 @@ export class NotebookRestorer implements IDisposable {
   /** By the id of the cell. */
   private readonly _shortened = new Map<string, IRecordedRequest>();
   private readonly _own = new Set<string>();
-  /** What was open when the kernel was last said to end. */
+  /** Requests that were open when the kernel last ended. */
   private _ended: readonly string[] = [];
-  /** Requests whose messages JupyterLab does not take any more, though the kernel goes on with them. */
+  /** Requests whose messages JupyterLab drops, though the kernel still runs them. */
   private readonly _lost = new Set<string>();
-  /** Requests that are whole in the notebook, but not saved yet. */
+  /** Requests that are complete in the notebook, but not saved yet. */
   private readonly _settled = new Set<string>();
   private _saving: readonly string[] = [];
   private _kernel: Kernel.IKernelConnection | null = null;
@@ -336,10 +337,10 @@ export class NotebookRestorer implements IDisposable {
   private _timer = 0;
 }
 
-/** Requests that are whole in the saved notebook; null when they are wanted all the same. */
+/** Requests that are complete in the saved notebook; null to restore them, too. */
 type Seen = ReadonlySet<string> | null;
 
 const NONE: Seen = new Set();
 
-/** What the server says of kernels that are none of ours, or without the server extension. */
+/** Error codes of kernels that are not ours, or without our server extension. */
 const NOT_KEPT: readonly string[] = ['http_404', 'outputs_not_found'];

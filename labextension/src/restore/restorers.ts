@@ -12,12 +12,12 @@ export class Restorers {
     private readonly _seen: SeenRequests
   ) {}
 
-  /** Emitted when a notebook is open that others edit at the same time: nobody restores there. */
+  /** Emitted when an open notebook is edited by several people at once: it is not restored. */
   get collaborationFound(): ISignal<this, void> {
     return this._collaborationFound;
   }
 
-  /** Whether outputs are put back without being asked for. */
+  /** Whether outputs are restored automatically. */
   get isOn(): boolean {
     return this._isOn;
   }
@@ -30,7 +30,7 @@ export class Restorers {
     }
   }
 
-  /** The restorer of a view's document; null where several people share it, since each would restore. */
+  /** The restorer of a view's document; null if several people share it, because each page would restore. */
   of(panel: NotebookPanel): NotebookRestorer | null {
     if (panel.context.model.collaborative) {
       this._collaborationFound.emit();
@@ -44,7 +44,7 @@ export class Restorers {
     return restorer;
   }
 
-  /** A kernel that was out of reach can be asked again. */
+  /** Request an unreachable kernel again. */
   retry(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId && restorer.problem) {
@@ -53,7 +53,7 @@ export class Restorers {
     });
   }
 
-  /** A kernel was not restarted, though JupyterLab has let go of what ran. */
+  /** A restart was refused, though JupyterLab has dropped what ran: restore it. */
   resume(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId) {

@@ -1,4 +1,4 @@
-/** One recorded request whose cell goes on from where the record is. */
+/** One recorded request whose cell continues from where the record ends. */
 
 import type { CodeCell } from '@jupyterlab/cells';
 import { Kernel, KernelMessage } from '@jupyterlab/services';
@@ -9,14 +9,14 @@ import { Outcome, RecordFuture, requestOf } from './future';
 import { isOutput, MessageLog } from './log';
 import { displayIdOf, IRecordedRequest, isOver, messagesOf, outputOf, publish } from './records';
 
-/** What stands in the cell for a password, as JupyterLab writes it. */
+/** JupyterLab shows this in the cell instead of a password. */
 const HIDDEN = '········';
 
 export class Run {
   /**
-   * @param request what was asked, and what came of it so far
-   * @param cellId the cell that it is shown in, if the notebook has it
-   * @param seq all that is recorded up to there is in `request`
+   * @param request the request and its outputs so far
+   * @param cellId its cell, if the notebook has it
+   * @param seq the last position that `request` includes
    */
   constructor(
     readonly request: IRecordedRequest,
@@ -46,23 +46,23 @@ export class Run {
     return this._count;
   }
 
-  /** Everything shown so far, as outputs of a notebook. */
+  /** Everything shown so far, as notebook outputs. */
   get outputs(): nbformat.IOutput[] {
     return this._log.messages.filter(isOutput).map(outputOf);
   }
 
-  /** Whether messages reach the cell: it may have been moved, or brought back, with a new output area. */
+  /** Whether messages reach the cell: a moved or restored cell has a new output area. */
   isIn(cell: CodeCell): boolean {
     const future = this._future;
     return cell === this._cell && cell.outputArea.future === future && !future?.isDisposed;
   }
 
-  /** Whether there is something that its cell does not show. */
+  /** Whether there is output that its cell does not show. */
   get isBehind(): boolean {
     return this._isBehind;
   }
 
-  /** Show all there is in the cell, and go on there. */
+  /** Show everything in the cell, and continue there. */
   enter(cell: CodeCell): void {
     const { header, code } = this.request;
     this._cell = cell;
@@ -94,7 +94,7 @@ export class Run {
     }
   }
 
-  /** A question of `input()`; the server asks it again of each new page. */
+  /** Handle a question of `input()`; the server sends it again to each new page. */
   onInputRequest(message: KernelMessage.IInputRequestMsg): void {
     if (message.header.msg_id !== this._asked) {
       this._asked = message.header.msg_id;
@@ -103,7 +103,7 @@ export class Run {
     }
   }
 
-  /** Put new data where its display is shown. */
+  /** Update a display wherever it is shown. */
   update(message: KernelMessage.IIOPubMessage): void {
     this._log.update(message);
   }
@@ -146,7 +146,7 @@ export class Run {
     }
   }
 
-  /** JupyterLab writes what was typed into the cell; a new output area has to be told. */
+  /** JupyterLab writes the typed text into the cell, but not into a new output area. */
   private _onAnswer({ value }: { value: string }): void {
     const { prompt, password } = this._input?.content ?? { prompt: '', password: false };
     const text = `${prompt} ${password ? HIDDEN : value}\n`;

@@ -1,19 +1,19 @@
-/** Which requests are whole in a saved notebook, so that outputs which a user removed do not come back. */
+/** Which requests are complete in a saved notebook, so that outputs the user removed do not come back. */
 
 const KEY = 'jupyter-tpu:seen-requests';
 
-/** About 200 KB; what is forgotten is restored once more, never lost. */
+/** About 200 KB of the browser's storage; forgotten requests are restored once more, never lost. */
 const MOST = 5000;
 
 export class SeenRequests {
-  /** @param storage what outlives the page, such as the browser's `localStorage` */
+  /** @param storage outlives the page, such as the browser's `localStorage` */
   constructor(private readonly _storage: Pick<Storage, 'getItem' | 'setItem'>) {}
 
   has(msgId: string): boolean {
     return this._read().includes(msgId);
   }
 
-  /** All of them at once, read anew since other tabs write as well. */
+  /** All of them, read each time because other tabs write as well. */
   all(): ReadonlySet<string> {
     return new Set(this._read());
   }

@@ -1,4 +1,4 @@
-/** Where restored outputs come from: the server extension and Jupyter's own routes. */
+/** Source of restored outputs: our server extension and Jupyter's own routes. */
 
 import { Kernel, KernelAPI, ServiceManager } from '@jupyterlab/services';
 import { mayRunOnNode } from '../nodekernel';
@@ -7,6 +7,7 @@ import { UntrustedOutputs } from '../untrusted';
 import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
 
+/** Bounds the wait for the page's own connection. */
 const PATIENCE_MS = 10_000;
 
 export class RecordSource implements IRecordSource {
@@ -35,7 +36,7 @@ export class RecordSource implements IRecordSource {
   }
 }
 
-/** Until the page itself is connected, so that it is counted; not for ever, since outputs do not depend on that. */
+/** Wait until this page is connected, so that it is counted; not for ever, because outputs do not depend on it. */
 function connected(kernel: Kernel.IKernelConnection): Promise<void> {
   return new Promise(resolve => {
     const check = (): void => {

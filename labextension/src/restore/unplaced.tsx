@@ -1,4 +1,4 @@
-/** Outputs that are not, or not wholly, in the notebook: what was run, what came of it, what to do with it. */
+/** Outputs that the notebook does not show, or not in full: their code, and what to do with them. */
 
 import { OutputAreaModel, SimplifiedOutputArea } from '@jupyterlab/outputarea';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -11,7 +11,7 @@ import * as messages from '../messages/notebook';
 import { IRecordedRequest } from './records';
 import { Run } from './run';
 
-/** What can be done with the outputs. */
+/** Callbacks of the dialog. */
 export interface IUnplacedActions {
   onCopy: (code: string) => void;
   /** Add a cell for a run at the end of the notebook. */
@@ -24,7 +24,7 @@ interface IContent {
   readonly shortened: readonly IRecordedRequest[];
 }
 
-/** The body of the dialog. Outputs are drawn as those of an untrusted notebook. */
+/** The body of the dialog. Outputs are rendered as untrusted. */
 export class UnplacedOutputs extends Panel {
   constructor(
     { unplaced, shortened }: IContent,

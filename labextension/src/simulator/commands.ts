@@ -1,4 +1,4 @@
-/** Every act of the switchboard as a command; added only where the cloud is emulated. */
+/** The commands of the failure simulator; added only where the cloud is emulated. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
@@ -14,11 +14,11 @@ interface IAct {
   readonly id: string;
   readonly label: string;
   readonly args: JSONObject;
-  /** What the control API is asked for. */
+  /** The requests to the control API. */
   readonly requests: (args: JSONObject) => readonly IControlRequest[];
 }
 
-/** Add all but the one that opens the page. */
+/** Add all commands but the one that opens the page. */
 export function addSimulatorCommands(
   commands: CommandRegistry,
   model: SimulatorModel,
@@ -49,7 +49,7 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
       label: messages.setClock(trans),
       args: {
         scale: { type: 'number', description: 'Virtual seconds per real second' },
-        paused: { type: 'boolean', description: 'Whether time stands still' },
+        paused: { type: 'boolean', description: 'Whether the clock is paused' },
         advance_s: { type: 'number', description: 'Virtual seconds to jump ahead' }
       },
       requests: args => [post('clock', args)]
@@ -65,7 +65,7 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
       label: messages.announceMaintenance(trans),
       args: {
         node: NODE,
-        in_s: { type: 'number', description: 'Virtual seconds until it begins' }
+        in_s: { type: 'number', description: 'Virtual seconds until it starts' }
       },
       requests: args => [post('maintenance', args)]
     },
@@ -75,7 +75,11 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
       args: {
         node: NODE,
         worker_id: { type: 'integer' },
-        faults: { type: 'array', items: { type: 'object' }, description: 'Verbs and their fields' }
+        faults: {
+          type: 'array',
+          items: { type: 'object' },
+          description: 'Faults: verbs and their fields'
+        }
       },
       requests: ({ node, worker_id, faults }) =>
         (faults as JSONObject[]).map(fault => post('links', { node, worker_id, ...fault }))
@@ -93,7 +97,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
       args: {
         zone: { type: 'string' },
         family: { type: 'string', description: 'Generation, such as v5e' },
-        chips: { type: ['integer', 'null'], description: 'Chips in all; null is without limit' }
+        chips: { type: ['integer', 'null'], description: 'Total chips; null is unlimited' }
       },
       requests: args => [post('capacity', args)]
     },
@@ -104,7 +108,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
         quota_id: { type: 'string' },
         zone: { type: 'string', description: 'For a quota of a zone' },
         region: { type: 'string', description: 'For a quota of a region' },
-        limit: { type: ['integer', 'null'], description: 'Null is without limit' }
+        limit: { type: ['integer', 'null'], description: 'Null is unlimited' }
       },
       requests: args => [post('quotas', args)]
     },
@@ -130,7 +134,7 @@ function faultActs(trans: TranslationBundle): readonly IAct[] {
       id: SimulatorCommandIDs.addFault,
       label: messages.addFault(trans),
       args: {
-        method: { type: 'string', description: 'Such as CreateNode; * is any' },
+        method: { type: 'string', description: 'For example CreateNode; * is any' },
         kind: { type: 'string' },
         times: { type: 'integer' }
       },

@@ -1,4 +1,4 @@
-/** What can be done to the emulated cloud, by name; pure. */
+/** The faults that can be simulated, by name; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { JSONObject } from '@lumino/coreutils';
@@ -6,16 +6,16 @@ import * as common from '../messages/common';
 import * as messages from '../messages/simulator';
 import { ICloud, ILinkFault, IScriptedFault, placeOf } from './records';
 
-/** A fault that can be chosen: its name, and what the control API is asked for. */
+/** A fault of the form: its label, and the fields of its request to the control API. */
 export interface IChoice {
   readonly id: string;
   readonly label: string;
   readonly fields: JSONObject;
-  /** Which calls it can hit; any, where nothing is said. */
+  /** Calls that it applies to; any if absent. */
   readonly fits?: RegExp;
 }
 
-/** Calls that a scripted fault can hit, those that matter most to a user of nodes first. */
+/** Calls that a fault can hit, the most relevant first. */
 export const METHODS = [
   'CreateNode',
   'DeleteNode',
@@ -33,7 +33,7 @@ export function methodName(method: string, trans: TranslationBundle): string {
   return method === '*' ? messages.anyCall(trans) : method;
 }
 
-/** The faults of the form, each with a name that says what the caller will see. */
+/** The faults of the form, named by what the caller will see. */
 export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
   return [
     choice('quota', messages.faultQuota(trans)),
@@ -74,7 +74,7 @@ export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
   ];
 }
 
-/** Those that can hit a call. */
+/** The faults that apply to a call. */
 export function choicesFor(method: string, trans: TranslationBundle): readonly IChoice[] {
   return faultChoices(trans).filter(({ fits }) => !fits || method === '*' || fits.test(method));
 }
@@ -83,7 +83,7 @@ function choice(id: string, label: string, fields: JSONObject = { kind: id }): I
   return { id, label, fields };
 }
 
-/** The name of a fault that waits; its kind, where it is none of those that can be chosen. */
+/** The label of a pending fault; its kind if the form has no such fault. */
 export function faultName({ kind, message }: IScriptedFault, trans: TranslationBundle): string {
   const own = faultChoices(trans).find(
     ({ fields }) => fields.kind === kind && (kind !== 'error' || fields.message === message)
@@ -91,7 +91,7 @@ export function faultName({ kind, message }: IScriptedFault, trans: TranslationB
   return own?.label ?? kind;
 }
 
-/** What can be done to the way to a worker; what is asked for one after the other. */
+/** A fault of the connection to a worker; its requests are sent one after the other. */
 export interface ILinkChoice {
   readonly id: string;
   readonly label: string;
@@ -128,7 +128,7 @@ export function linkChoices(trans: TranslationBundle): readonly ILinkChoice[] {
   ];
 }
 
-/** The state of a link in a few words. */
+/** The state of a connection in a few words. */
 export function linkState(faults: readonly ILinkFault[], trans: TranslationBundle): string {
   return (
     faults.map(fault => linkFaultName(fault, trans)).join(', ') || messages.connectionFine(trans)
@@ -145,7 +145,7 @@ function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): stri
   return words.get(verb) ?? verb;
 }
 
-/** What has changed in the cloud, in sentences. */
+/** The changes of the cloud, as sentences for screen readers. */
 export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle): string {
   return [
     ...nodeNews(before, after, trans),
@@ -165,7 +165,7 @@ function nodeNews(before: ICloud, after: ICloud, trans: TranslationBundle): stri
     .map(({ name, state }) => common.nodeIs(placeOf(name).id, state, trans));
 }
 
-/** A moment of the emulated time in the browser's own format. */
+/** A moment of the emulated time in the browser's format. */
 export function formatMoment(seconds: number): string {
   return new Date(seconds * 1000).toLocaleString(undefined, {
     dateStyle: 'medium',
@@ -178,7 +178,7 @@ export function wordsOf(text: string): string[] {
   return text.split(/[\s,]+/).filter(Boolean);
 }
 
-/** A whole number, or null where nothing is written: without limit. */
+/** A whole number, or null if empty: unlimited. */
 export function countOf(text: string): number | null {
   return text.trim() === '' ? null : Number(text);
 }

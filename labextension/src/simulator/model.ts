@@ -1,4 +1,4 @@
-/** The switchboard's state: asks for the emulated cloud while somebody looks, and turns its switches. */
+/** State of the failure simulator: polls the emulated cloud while visible, and changes it. */
 
 import { VDomModel } from '@jupyterlab/ui-components';
 import { JSONObject } from '@lumino/coreutils';
@@ -7,7 +7,9 @@ import { problemOf, TpuClient } from '../request';
 import { IProblem } from '../tokens';
 import { asCloud, ICloud, IDatedCloud } from './records';
 
+/** The emulator runs on this machine, so frequent requests are cheap. */
 const INTERVAL_MS = 2_000;
+/** The longest interval to which the poll backs off while nothing answers. */
 const LONGEST_INTERVAL_MS = 30_000;
 
 /** A request to the control API. */
@@ -29,22 +31,22 @@ export class SimulatorModel extends VDomModel {
     });
   }
 
-  /** Null before the first answer. */
+  /** Null before the first response. */
   get cloud(): IDatedCloud | null {
     return this._cloud;
   }
 
-  /** Why the cloud could not be asked, last time; null when it answered. */
+  /** Why the last poll failed; null if it succeeded. */
   get problem(): IProblem | null {
     return this._problem;
   }
 
-  /** Why it did not do the last thing it was asked for; null when it did. */
+  /** Why the last change was refused; null if it was accepted. */
   get refusal(): IProblem | null {
     return this._refusal;
   }
 
-  /** Whether something is on its way. */
+  /** Whether a request is under way. */
   get isBusy(): boolean {
     return this._actions > 0;
   }
@@ -70,7 +72,7 @@ export class SimulatorModel extends VDomModel {
     this.stateChanged.emit();
   }
 
-  /** Ask for one thing after the other until one is refused; the refusal is kept to be shown. */
+  /** Send requests one after the other until one is refused; stores the refusal. */
   async send(...requests: readonly IControlRequest[]): Promise<void> {
     this._actions += 1;
     this._refusal = null;
@@ -103,7 +105,7 @@ export class SimulatorModel extends VDomModel {
     }
   }
 
-  /** Answers may overtake each other: an older one than the last is dropped. */
+  /** Responses may overtake each other: one older than the last is dropped. */
   private _answer(turn: number, cloud: IDatedCloud | null, problem: IProblem | null): void {
     if (turn < this._answered || this.isDisposed) {
       return;

@@ -19,7 +19,7 @@ import { QuotasCard } from './cards/quotas';
 import { newsOf } from './faults';
 import { ICapacity, ICosts, IDatedCloud, ILink, IQuota, ISwitches } from './records';
 
-/** What the page shows. */
+/** State of the page. */
 export interface ISimulatorState {
   cloud: IDatedCloud | null;
   problem: IProblem | null;
@@ -28,7 +28,7 @@ export interface ISimulatorState {
   offers: IOffers | null;
 }
 
-/** What can be done on the page; each is a command. */
+/** Callbacks of the page; each runs a command. */
 export interface ISimulatorActions {
   onRefresh: () => void;
   onDismiss: () => void;
@@ -51,7 +51,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What a card shows of the cloud, and what it can ask for. */
+/** Props of a card. */
 export interface ICardProps {
   cloud: IDatedCloud;
   offers: IOffers | null;
@@ -123,7 +123,7 @@ interface IAnnouncerProps {
   trans: TranslationBundle;
 }
 
-/** Tells what has changed to those who cannot see the cards. */
+/** Announces changes to users of screen readers. */
 function Announcer({ cloud, trans }: IAnnouncerProps): JSX.Element {
   const last = useRef(cloud);
   const [text, setText] = useState('');

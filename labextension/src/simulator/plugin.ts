@@ -1,4 +1,4 @@
-/** The fault switchboard of a demo: nothing of it exists where the cloud is real. */
+/** The failure simulator of the demo: it does not exist where the cloud is real. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
@@ -16,7 +16,7 @@ import { Simulator } from './widget';
 
 export const switchboard: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:switchboard',
-  description: 'Breaks the emulated cloud of a demo on purpose.',
+  description: 'The failure simulator of the emulated cloud.',
   autoStart: true,
   requires: [ITpuModel],
   optional: [ITranslator, ICommandPalette],

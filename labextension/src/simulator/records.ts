@@ -1,4 +1,4 @@
-/** The emulated cloud as its control API tells it (`GET state`); pure. */
+/** The emulated cloud as its control API returns it (`GET state`); pure. */
 
 /** The time of the emulated cloud. */
 export interface IClock {
@@ -20,11 +20,11 @@ export interface IEmulatedNode {
 export interface IQueuedResource {
   readonly name: string;
   readonly state: string;
-  /** Full names of its nodes, as far as they are there. */
+  /** Full names of its nodes that exist. */
   readonly nodes?: readonly string[];
 }
 
-/** A fault that waits for its call. */
+/** A pending fault. */
 export interface IScriptedFault {
   readonly id?: number;
   /** `*` is any. */
@@ -79,13 +79,13 @@ export interface ISwitches {
   readonly api_enabled: boolean;
   readonly denied_permissions: readonly string[];
   readonly denied_locations: readonly string[];
-  /** Types and generations that it may ask for; null is all. */
+  /** Permissions and limits of the project. */
   readonly allowlist: readonly string[] | null;
   readonly addresses_per_region: number | null;
   readonly creates_per_minute: number | null;
 }
 
-/** What the nodes would have cost. */
+/** Types and generations that it may request; null for all. */
 export interface ICosts {
   readonly total_usd: number;
   readonly usd_per_hour?: number;
@@ -133,7 +133,7 @@ const UNKNOWN: ICloud = {
   ledger: { total_usd: 0 }
 };
 
-/** Fill up what an older emulator does not tell. */
+/** Fill in what an older emulator leaves out. */
 export function asCloud(data: Partial<ICloud>): IDatedCloud {
   const switches = { ...UNKNOWN.switches, ...data.switches };
   return { ...UNKNOWN, ...data, switches, received_ms: Date.now() };

@@ -1,8 +1,8 @@
-/** The words of the switchboard that others use. Importing this module does nothing. */
+/** Ids of the failure simulator. Importing this module does nothing. */
 
 export const SIMULATOR_ID = 'jupyter-tpu-switchboard';
 
-/** Every act of the switchboard is one of these; they exist only where the cloud is emulated. */
+/** Ids of the simulator's commands, which exist only where the cloud is emulated. */
 export namespace SimulatorCommandIDs {
   export const open = 'tpu:open-switchboard';
   export const setClock = 'tpu:set-cloud-clock';

@@ -1,4 +1,4 @@
-/** The switchboard as a widget: shows the model, turns clicks into commands. */
+/** The failure simulator as a widget: shows the model, turns clicks into commands. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
@@ -16,7 +16,7 @@ import { SimulatorCommandIDs } from './tokens';
 
 export class Simulator extends VDomRenderer<SimulatorModel> {
   /**
-   * @param offers the zones and generations that there are
+   * @param offers the zones and generations to choose from
    */
   constructor(
     model: SimulatorModel,

@@ -5,7 +5,7 @@ import { formatMoment } from '../money/moments';
 import { ISectionProps, PartBody, Section } from '../money/section';
 import { errorText, formatDetail } from '../problemtext';
 
-/** What was done about money and access, newest first, each with its reason. */
+/** Changes to spending and access, newest first, each with its reason. */
 export function ActivityLogSection({ model, actions, trans }: ISectionProps): JSX.Element {
   return (
     <Section

@@ -41,7 +41,7 @@ const DRAFT: IDraft = {
   action: 'stop'
 };
 
-/** Asks how much may be spent, how often anew, and what happens then. */
+/** The form of a budget: amount, period and what happens at the cap. */
 export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('budget', taken) });
@@ -112,7 +112,7 @@ interface IWindowProps {
   trans: TranslationBundle;
 }
 
-/** How often the budget starts anew, and when. */
+/** How often the budget resets, and when. */
 function Window({ draft, change, trans }: IWindowProps): JSX.Element {
   return (
     <>
@@ -151,7 +151,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
   );
 }
 
-/** Only what matters for the period is sent. */
+/** Only the fields that the period needs are sent. */
 function termsOf(draft: IDraft, amount: number): INewBudget {
   const { unit, period, resets_on, resets_at, action } = draft;
   return {

@@ -27,7 +27,7 @@ import {
 import { COLOURS, DASHES, UNKNOWN } from './historyplots';
 import { BurnDownTable, SlotsTable } from './historytables';
 
-/** Draw the charts of money. */
+/** The charts of spending. */
 export interface IHistoryPlots {
   readonly bars: Plotter<IBars>;
   readonly curve: Plotter<ICurve>;
@@ -40,7 +40,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** Money over time: what was spent hour by hour or day by day, and how budgets came to be used. */
+/** Spending over time: by hour, by day, or of one budget. */
 export function SpendHistory(props: IProps): JSX.Element {
   const { past, trans } = props;
   useEffect(() => {
@@ -83,7 +83,7 @@ function Choices({ past, budgets, trans }: IProps): JSX.Element {
   );
 }
 
-/** Of what is in sight, which may not be what was chosen last. */
+/** The title of what is shown, which may not be the last choice yet. */
 function shownTitle({ part, choice }: ISpendHistoryModel, trans: TranslationBundle): string {
   return historyTitle(part.dated ? choiceOf(part.dated.data) : choice, trans);
 }

@@ -1,29 +1,29 @@
-/** Money over time in words and as the numbers of a chart; pure. */
+/** Spending over time as the numbers of a chart; pure. */
 
 import { IBudget, IBudgetBurnDown, ISpendHistory, ISpendOfSlot } from '../api.generated';
 import { clockTime } from '../money/moments';
 
-/** Bars, one for each hour or day. */
+/** One bar for each hour or day. */
 export interface IBars {
   readonly labels: readonly string[];
   readonly known: readonly number[];
-  /** Where nobody looked for some of the time; null elsewhere. */
+  /** Upper bound where some time was unmonitored; null elsewhere. */
   readonly upTo: readonly (number | null)[];
-  /** Where something was READY whose price is not known. */
+  /** Whether something of unknown price was READY. */
   readonly isUnpriced: readonly boolean[];
 }
 
-/** How a budget came to be used, its cap, and where that leads. */
+/** The burn-down of a budget, its cap, and when it runs out. */
 export interface ICurve {
   readonly at: readonly number[];
   readonly watched: readonly number[];
-  /** Null where all was watched. */
+  /** Null if all time was monitored. */
   readonly used: readonly number[] | null;
   readonly cap: number;
   readonly unit: 'usd' | 'hours';
-  /** Where the chart ends: with the window, where that ends. */
+  /** End of the chart: the end of the budget's period, if it has one. */
   readonly ends_at: number;
-  /** When it runs out at the present rate, if that is within the window. */
+  /** When it runs out at the current rate, if that is within the period. */
   readonly runs_out_at: number | null;
 }
 
@@ -47,7 +47,7 @@ export function barsOf({ by, slots }: ISpendHistory): IBars {
   };
 }
 
-/** Null for a budget that cannot be read. */
+/** Null for a budget that can't be read. */
 export function curveOf({ budget, points, now }: IBudgetBurnDown): ICurve | null {
   const { amount, unit, unwatched } = budget;
   if (amount === null || unit === null || points.length === 0) {
@@ -65,7 +65,7 @@ export function curveOf({ budget, points, now }: IBudgetBurnDown): ICurve | null
   };
 }
 
-/** When it runs out, unless that is so far away that the past would be squeezed. */
+/** When it runs out, unless that is so far off that the past would be squeezed. */
 function nearEnd({ runs_out_at, window_end }: IBudget, past_s: number, now: number): number | null {
   const isNear = runs_out_at !== null && (window_end !== null || runs_out_at - now <= past_s);
   return isNear && runs_out_at > now ? runs_out_at : null;
@@ -75,7 +75,7 @@ export function isUpTo({ unwatched_s, up_to_usd, known_usd }: ISpendOfSlot): boo
   return unwatched_s > 0 && up_to_usd > known_usd;
 }
 
-/** Whether there is anything to say of it. */
+/** Whether anything was used. */
 export function isUsed({ ready_s, unwatched_s }: ISpendOfSlot): boolean {
   return ready_s > 0 || unwatched_s > 0;
 }

@@ -1,4 +1,4 @@
-/** Money over time: asked for with the sums beside it while it is looked at, and not at all otherwise. */
+/** Spending over time: requested together with the totals while visible, and not at all otherwise. */
 
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -19,15 +19,15 @@ export const SPANS: readonly HistoryChoice[] = [
   { by: 'day', last: 30 }
 ];
 
-/** Money over time, as it stands now. */
+/** The state of spending over time. */
 export interface ISpendHistoryModel {
   readonly choice: HistoryChoice;
   readonly part: IPart<HistoryAnswer>;
   readonly changed: ISignal<ISpendHistoryModel, void>;
 
-  /** Until there is an answer to it, the one to the choice before stands. */
+  /** Until the response arrives, the one to the previous choice stays. */
   choose(choice: HistoryChoice): void;
-  /** Keep it new for as long as somebody looks, until what is returned is disposed of. */
+  /** Keep it fresh until the result is disposed. */
   subscribe(): IDisposable;
 }
 
@@ -70,7 +70,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     this._money.stateChanged.disconnect(this._follow, this);
   }
 
-  /** New sums are what makes the past worth asking for. */
+  /** New totals mean that the history has changed, too. */
   private _follow(): void {
     const { dated } = this._money.parts.spend;
     if (!dated || dated === this._seen || !this._money.isWatched || this._subscribers === 0) {
@@ -84,7 +84,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     }
   }
 
-  /** An answer that is no longer waited for is dropped. */
+  /** A response that is no longer wanted is dropped. */
   private async _fetch(): Promise<void> {
     const turn = ++this._turn;
     let part: IPart<HistoryAnswer>;
@@ -109,7 +109,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
   private _turn = 0;
 }
 
-/** To what something is the answer. */
+/** The choice that a response belongs to. */
 export function choiceOf(answer: HistoryAnswer): HistoryChoice {
   return 'slots' in answer
     ? { by: answer.by, last: answer.slots.length }

@@ -1,21 +1,21 @@
-/** How money over time is drawn. */
+/** The charts of spending over time. */
 
 import type UPlot from 'uplot';
 import { BARE, FONT, IDesign, IDrawing, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { IBars, ICurve } from './historydata';
 
-/** Colours of the theme, the legend's and the chart's. */
+/** Theme colours of the chart and the legend. */
 export const COLOURS = {
   known: '--jp-brand-color1',
   upTo: '--jp-warn-color1',
   ahead: '--jp-ui-font-color2',
   cap: '--jp-error-color1'
 } as const;
-/** What tells the lines apart besides their colours. */
+/** Line styles, for users who can't tell the colours apart. */
 export const DASHES = { known: [], upTo: [5, 3], ahead: [1, 3], cap: [8, 4] } as const;
 
-/** What stands for money of which nobody knows how much. */
+/** Stands for an unknown price. */
 export const UNKNOWN = '?';
 
 const TEXT = '--jp-ui-font-color1';
@@ -27,9 +27,9 @@ const DIGIT = 7;
 const BESIDE_DIGITS = 16;
 const LABEL = 56;
 const INCREMENTS = [1, 2, 3, 6, 12, 24];
-/** A chart of a longer time says days, one of a shorter time hours; seconds. */
+/** A longer chart shows dates, a shorter one times; seconds. */
 const DAYS_FROM_S = 2 * 86_400;
-/** Of the highest, so that nothing touches the upper edge. */
+/** Headroom above the highest value, so that nothing touches the edge. */
 const ROOM = 1.15;
 
 const BARS: IDesign<IBars> = {
@@ -77,7 +77,7 @@ function barsOf(library: typeof UPlot): UPlot.Series.PathBuilder | undefined {
   return library.paths.bars?.({ size: [0.7, WIDEST_BAR] });
 }
 
-/** Money of which nobody knows how much has no height. */
+/** An amount of unknown price has no height, only a sign. */
 function markUnknown(chart: UPlot, bars: IBars | null, colour: string): void {
   const { ctx } = chart;
   const ratio = window.devicePixelRatio;
@@ -125,7 +125,7 @@ const CURVE: IDesign<ICurve> = {
   }
 };
 
-/** The four lines over the same moments: the past, then where it runs out, then the end. */
+/** The four lines over the same moments: the past, when it runs out, the end. */
 function linesOf({ at, watched, used, cap, ends_at, runs_out_at }: ICurve): UPlot.AlignedData {
   const later = runs_out_at === null ? [ends_at] : [runs_out_at, ends_at];
   const none = later.map(() => null);
@@ -151,7 +151,7 @@ function dayName(seconds: number): string {
   return new Date(seconds * 1000).toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
 }
 
-/** An axis as wide as what it says. */
+/** An axis as wide as its longest label. */
 function amounts(axis: IDrawing<unknown>['axis'], format: (tick: number) => string): UPlot.Axis {
   return {
     ...axis,

@@ -13,7 +13,7 @@ export interface IProps {
   trans: TranslationBundle;
 }
 
-/** What bars say, number by number; the newest first, without those in which nothing was. */
+/** The bars as a table, newest first, without empty ones. */
 export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHistory }): JSX.Element {
   const { trans } = rest;
   const { by, slots } = history;
@@ -36,10 +36,10 @@ export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHisto
   );
 }
 
-/** So many of the points of a course are told. */
+/** The table shows about this many points of a burn-down. */
 const POINTS = 12;
 
-/** What the line of a budget says, in steps. */
+/** The burn-down of a budget as a table. */
 export function BurnDownTable({
   course,
   ...rest

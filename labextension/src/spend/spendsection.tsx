@@ -23,7 +23,7 @@ interface IFaultProps {
   trans: TranslationBundle;
 }
 
-/** Budgets that cannot be read, or may be lost, allow nothing: that is in sight whatever is open. */
+/** Damaged or lost budgets block all spending: shown whatever is open. */
 export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null {
   const faults = part.dated ? budgetErrors(part.dated.data) : [];
   return faults.length > 0 ? (
@@ -34,11 +34,11 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
 }
 
 interface IProps extends ISectionProps {
-  /** What was paid over time, where there is anything to show. */
+  /** Renders spending over time, if there is any. */
   past: (spend: ISpend) => JSX.Element | null;
 }
 
-/** What is paid now, what was paid, and what is left of each budget. */
+/** Current rate, totals and budgets. */
 export function SpendSection({ model, actions, past, trans }: IProps): JSX.Element {
   const spend = model.parts.spend.dated?.data;
   return (

@@ -1,4 +1,4 @@
-/** What runs up costs and what ends next, in the status bar; nothing where nothing is billed. */
+/** Current rate and next auto-stop in the status bar; hidden while nothing is billed. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';

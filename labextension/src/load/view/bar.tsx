@@ -1,21 +1,21 @@
 import React from 'react';
 
 interface IProps {
-  /** What is shown beside it. */
+  /** The visible label. */
   name: string;
-  /** The same for those who hear it alone. */
+  /** The accessible label. */
   label: string;
-  /** Null where it is not known. */
+  /** Null if unknown. */
   percent: number | null;
-  /** The number in words. */
+  /** The value as text. */
   text: string;
-  /** Why it is not known, or more about it. */
+  /** Why it is unknown, or more about it. */
   title?: string;
-  /** A full one is a warning: memory that runs out, not work that is done. */
+  /** A full bar is a warning: memory that runs out, as opposed to work. */
   isLimit?: boolean;
 }
 
-/** One number as a bar, drawn again only when it changes. */
+/** One value as a bar, rendered again only when it changes. */
 export const Bar = React.memo(function Bar(props: IProps): JSX.Element {
   const { name, label, percent, text, title, isLimit } = props;
   return (
@@ -49,15 +49,15 @@ interface ISparkProps {
   kind: 'duty' | 'hbm';
 }
 
-/** Of a small bar and the gap after it, in pixels. */
+/** A small bar and the gap after it, in pixels. */
 const PITCH = 5;
 const WIDTH = 4;
 const HEIGHT = 16;
 
 /**
- * A small bar for each chip or core, for the eye alone: the words beside it say the sum.
+ * A small bar for each chip or core, for the eye only: the text beside it states the total.
  *
- * One drawing, not an element for each: a slice may have hundreds. What is unknown has no ground.
+ * One drawing instead of one element each: a slice may have hundreds. Unknown values have no background.
  */
 export function Spark({ percents, kind }: ISparkProps): JSX.Element {
   const ground = percents.map((percent, index) => (percent === null ? '' : barAt(index, 1)));

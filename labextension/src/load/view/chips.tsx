@@ -10,12 +10,12 @@ import { Bar } from './bar';
 
 interface IProps {
   sample: ISample;
-  /** The worker in words, where there are several. */
+  /** The worker's name, if there are several. */
   where: string;
   trans: TranslationBundle;
 }
 
-/** All chips and cores of a worker, and what of them nobody can tell. */
+/** All chips and cores of a worker, and which values are unknown. */
 export function Chips({ sample, where, trans }: IProps): JSX.Element {
   const missing = missingFields(sample);
   const isBare = missing.includes('duty_percent') && missing.includes('hbm_used_bytes');
@@ -36,7 +36,7 @@ export function Chips({ sample, where, trans }: IProps): JSX.Element {
   );
 }
 
-/** What is not known, with its reasons. */
+/** The unknown values with their reasons. */
 function Unknown({ sample, trans }: Omit<IProps, 'where'>): JSX.Element | null {
   const lines = formatUnknown(sample, trans);
   return lines.length > 0 ? (
@@ -146,7 +146,7 @@ function Percent({ name, of, percent, reason, title, trans }: IPercentProps): JS
   );
 }
 
-/** What is no part of a whole. */
+/** Values that are not a share of anything. */
 function Facts(props: Omit<ICoreProps, 'of' | 'isNamed'>): JSX.Element | null {
   const { core, sample, missing, trans } = props;
   const facts = (['queued', 'idle_s'] as const).filter(field => !missing.includes(field));

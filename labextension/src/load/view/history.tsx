@@ -11,18 +11,18 @@ import { COLOURS, DASHES, IPast } from '../plot';
 import { ISeries, LINES, rangeOf, tail } from '../series';
 import { formatPercent } from '../values';
 
-/** Spans that can be looked at; seconds. */
+/** Time ranges to choose from, in seconds; the agents keep an hour. */
 const SPANS = [300, 900, 3600] as const;
 
 interface IProps {
   series: ISeries;
-  /** Of what it is. */
+  /** Name of the node. */
   name: string;
   plot: Plotter<IPast>;
   trans: TranslationBundle;
 }
 
-/** The past as a chart, with the same in words for those who cannot see it. */
+/** The history as a chart, and as text for users who can't see it. */
 export function History({ series, name, plot, trans }: IProps): JSX.Element {
   const [span_s, setSpan] = useState<number>(SPANS[0]);
   const shown = useMemo(() => tail(series, span_s), [series, span_s]);

@@ -14,7 +14,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** Processors, memory and disk of a worker. */
+/** CPU, memory and disk of a worker. */
 export function Host({ sample, where, trans }: IProps): JSX.Element {
   const { host, unknown } = sample;
   const name = placed(messages.host(trans), where, trans);

@@ -9,23 +9,23 @@ import { formatSince, processName } from '../../messages/load';
 import { INodeKey } from '../../tokens';
 import { IProgram, IWorkerProcess, programsOf } from '../processes';
 
-/** What can be done to those who hold chips; rejects with what is to be shown. */
+/** Callbacks of the list of TPU processes; they reject with the error to show. */
 export interface ILoadActions {
-  /** Resolves with what became of it, or with null when the user has thought better of it. */
+  /** Resolves with the result, or with null when the user cancels. */
   onRelease: (key: INodeKey, processes: readonly IWorkerProcess[]) => Promise<string | null>;
 }
 
 interface IProps {
   node: INodeKey;
   metrics: IMetrics;
-  /** It is agreed on, and on its way. */
+  /** The user has confirmed and the request is under way. */
   isReleasing: boolean;
   now_s: number;
   actions: ILoadActions;
   trans: TranslationBundle;
 }
 
-/** TPU processes, and a way to take them back. */
+/** The TPU processes of a node, and a button to release each. */
 export function TpuProcesses({
   node,
   metrics,

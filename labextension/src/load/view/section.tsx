@@ -20,14 +20,14 @@ import { Workers } from './workers';
 interface IProps {
   node: INode;
   load: INodeLoad;
-  /** What is said beside the title of the closed section, which asks nothing. */
+  /** Summary of the collapsed section, which requests nothing. */
   closed?: string;
   actions: ILoadActions;
   plot: Plotter<IPast>;
   trans: TranslationBundle;
 }
 
-/** How busy a node is, chip by chip. Closed, it asks nothing. */
+/** How busy a node is, chip by chip. A collapsed section requests nothing. */
 export function LoadSection(props: IProps): JSX.Element {
   const { node, load, closed, trans } = props;
   const [isOpen, setOpen] = useState(false);
@@ -53,7 +53,7 @@ export function LoadSection(props: IProps): JSX.Element {
   );
 }
 
-/** Only what is of now: a figure without its age must not be old. */
+/** Only fresh values: the summary shows no age. */
 function summaryOf({ part }: INodeLoad, trans: TranslationBundle): string | undefined {
   const { dated, problem } = part;
   return dated && !problem ? formatTotals(totalsOf(samplesOf(dated.data)), trans) : undefined;

@@ -17,13 +17,13 @@ import { Spark } from './bar';
 import { Chips } from './chips';
 import { Host } from './host';
 
-/** So many workers are shown with all their chips from the start. */
+/** Up to this many workers are expanded from the start. */
 const FEW = 2;
-/** A sample older than this is not of now; seconds. */
+/** A sample older than this is out of date, in seconds; requests come once a second. */
 const STALE_AFTER_S = 5;
-/** How often a worker out of sight is drawn. */
+/** Seconds between two renderings of a worker that is not visible. */
 const OUT_OF_SIGHT_S = 32;
-/** About how high a core is, where it is not drawn yet. */
+/** Estimated height of a core that is not rendered yet, in em. */
 const CORE_EM = 8;
 
 interface IProps {
@@ -31,7 +31,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** All workers of a node: one is shown whole, several each in a line that opens. */
+/** All workers of a node: a single one is shown whole, several as rows that expand. */
 export function Workers({ dated, trans }: IProps): JSX.Element {
   const { workers } = dated.data;
   const [open, setOpen] = useState<ReadonlySet<number>>(
@@ -80,7 +80,7 @@ interface IWorkerProps extends IProps {
   onToggle: (worker_id: number) => void;
 }
 
-/** A worker in sight is drawn each second, any other now and then: a slice may have hundreds of cores. */
+/** A visible worker is rendered each second, the others now and then: a slice may have hundreds of cores. */
 function Worker(props: IWorkerProps): JSX.Element {
   const element = useRef<HTMLLIElement>(null);
   const isVisible = useIsVisible(element, true);
@@ -136,7 +136,7 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JS
   );
 }
 
-/** Drawn from when it is first seen on: when all are opened, few are in sight. */
+/** Rendered once it is first visible: when all are expanded, few are in view. */
 function OpenBody({ id, ...rest }: IBodyProps & { id: string }): JSX.Element {
   const { hostname, sample } = rest.worker;
   const element = useRef<HTMLDivElement>(null);
@@ -200,7 +200,7 @@ function WorkerBody({ worker, dated, where, trans }: IBodyProps): JSX.Element {
   );
 }
 
-/** How old the numbers are, as that goes on. */
+/** The age of the values, updated each second. */
 function Age({ as_of, dated, trans }: IProps & { as_of: number }): JSX.Element {
   const now_s = serverNow(dated, useNow());
   return (

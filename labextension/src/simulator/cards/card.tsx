@@ -20,7 +20,7 @@ export function Card({ title, children }: IProps): JSX.Element {
 
 interface IRowsProps<T> {
   label: string;
-  /** What is said in their place when there are none. */
+  /** Shown instead of an empty list. */
   empty: string;
   items: readonly T[];
   keyOf: (item: T) => string;
@@ -28,10 +28,10 @@ interface IRowsProps<T> {
   trans: TranslationBundle;
 }
 
-/** More than this many are not shown: a page of ten thousand nodes helps nobody. */
+/** Longer lists are cut: a page of ten thousand nodes would be slow and useless. */
 const LONGEST = 100;
 
-/** A list, or a word in its place. */
+/** A list, or a text instead of an empty one. */
 export function Rows<T>({
   label,
   empty,

@@ -10,7 +10,7 @@ import { Card } from './card';
 
 const SCALES = [1, 10, 60, 600, 3600];
 
-/** The cloud's time: how fast it goes, whether it stands, and jumps ahead. */
+/** The emulated clock: speed, pause, and jumps. */
 export function ClockCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   const { scale, paused } = cloud.clock;
   return (
@@ -67,7 +67,7 @@ function Time({ cloud, trans }: { cloud: IDatedCloud; trans: TranslationBundle }
   );
 }
 
-/** The browser's time in ms, which goes on while somebody counts. */
+/** The browser's time in ms, updated each second while `isCounting`. */
 function useNow(isCounting: boolean): number {
   const [, setNow] = useState(0);
   useEffect(() => {

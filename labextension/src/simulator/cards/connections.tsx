@@ -6,7 +6,7 @@ import { ICardProps } from '../page';
 import { ILink, placeOf } from '../records';
 import { Card, Rows } from './card';
 
-/** The ways to the workers, which can be slowed, stalled and cut. */
+/** Connections to the workers, which can be slowed, stalled and cut. */
 export function LinksCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   return (
     <Card title={messages.connections(trans)}>

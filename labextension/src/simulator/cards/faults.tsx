@@ -9,7 +9,7 @@ import { ICardProps } from '../page';
 import { IScriptedFault } from '../records';
 import { Card, Rows } from './card';
 
-/** Faults that wait for their call, and a form for another one. */
+/** Pending faults, and a form to add one. */
 export function FaultsCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   return (
     <Card title={messages.faults(trans)}>

@@ -8,12 +8,12 @@ import { ICardProps } from '../page';
 import { IEmulatedNode, IMaintenance, IQueuedResource, placeOf } from '../records';
 import { Card, Rows } from './card';
 
-/** Seconds of the cloud's own time. */
+/** In seconds of emulated time. */
 const MAINTAIN_IN_S = 3600;
 
 const GONE = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'STOPPED', 'STOPPING']);
 
-/** Nodes and queued resources, which the cloud can take back. */
+/** Nodes and queued resources, which can be pre-empted. */
 export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   const eventOf = ({ name }: IEmulatedNode): IMaintenance | undefined =>
     cloud.maintenance.find(event => event.node === name);

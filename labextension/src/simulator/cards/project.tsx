@@ -9,7 +9,7 @@ import { ICardProps } from '../page';
 import { ISwitches } from '../records';
 import { Card } from './card';
 
-/** What the project may do. */
+/** Permissions and limits of the project. */
 export function ProjectCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   const id = useId();
   const { api_enabled } = cloud.switches;

@@ -8,7 +8,7 @@ import { ICardProps } from '../page';
 import { IQuota } from '../records';
 import { Card, Rows } from './card';
 
-/** Quotas in use: how much of each, and a limit that can be changed. */
+/** Quotas in use, with a limit that can be changed. */
 export function QuotasCard({ cloud, actions, trans }: ICardProps): JSX.Element {
   return (
     <Card title={messages.quotas(trans)}>
