@@ -71,7 +71,7 @@ function addNotebookCommands(context: ICommandContext): void {
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
     act: async node => {
-      await knowKernelspec(app, node);
+      await ensureKernelspec(app, node);
       await app.commands.execute(NEW_NOTEBOOK, { kernelName: node.kernelspec });
     }
   });
@@ -81,7 +81,7 @@ function addNotebookCommands(context: ICommandContext): void {
     isPossible: hasKernel,
     act: async node => {
       const notebook = tracker?.currentWidget;
-      await knowKernelspec(app, node);
+      await ensureKernelspec(app, node);
       await notebook?.sessionContext.changeKernel({ name: node.kernelspec ?? undefined });
     }
   });
@@ -145,7 +145,7 @@ function hasKernel(node: INode): boolean {
 }
 
 /** A new kernelspec may not have reached the browser yet. */
-async function knowKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
+async function ensureKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
   const manager = app.serviceManager.kernelspecs;
   if (!manager.specs?.kernelspecs[node.kernelspec ?? '']) {
     await manager.refreshSpecs();

@@ -41,7 +41,7 @@ export class FailureNotices {
       if ((node === null && notice.wasListed) || (node?.state === 'READY' && notice.wasAway)) {
         this._withdraw(name, notice);
       }
-      note(notice, node);
+      updateNotice(notice, node);
     }
   }
 
@@ -54,7 +54,7 @@ export class FailureNotices {
     const id = Notification.error(message, { autoClose: false });
     const notice = { id, kernels: new Set([kernel_id]), wasListed: false, wasAway: false };
     this._shown.set(node_name, notice);
-    note(notice, this._list ? find(node_name, this._list) : undefined);
+    updateNotice(notice, this._list ? find(node_name, this._list) : undefined);
   }
 
   private _onReady({ node_name, kernel_id }: IKernelEvent): void {
@@ -81,7 +81,7 @@ function find(name: string, list: INodeList): INode | null | undefined {
   return node ?? (isWhole && isAsked ? null : undefined);
 }
 
-function note(notice: INotice, node: INode | null | undefined): void {
+function updateNotice(notice: INotice, node: INode | null | undefined): void {
   notice.wasListed ||= Boolean(node);
   notice.wasAway ||= Boolean(node) && node?.state !== 'READY';
 }

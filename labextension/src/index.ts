@@ -25,7 +25,7 @@ import { RestoredNotice } from './restore/notice';
 import { Restorers } from './restore/restorers';
 import { SeenRequests } from './restore/seen';
 import { RecordSource } from './restore/source';
-import { switchboard } from './simulator/plugin';
+import { simulator } from './simulator/plugin';
 import {
   CommandIDs,
   ILinkEvent,
@@ -262,5 +262,5 @@ export default [
   restoredOutputs,
   widgetViews,
   replay,
-  switchboard
+  simulator
 ];

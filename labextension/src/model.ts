@@ -20,7 +20,7 @@ import {
 /** Interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
 /** The longest interval to which the poll backs off while nothing answers. */
-const LONGEST_INTERVAL_MS = 120_000;
+const MAX_INTERVAL_MS = 120_000;
 /** Progress comes in bursts of events; one list answers them all. */
 const BURST_MS = 250;
 
@@ -40,7 +40,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
       auto: false,
       name: 'jupyter-tpu:nodes',
       factory: () => this._fetch(),
-      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
       standby: () => (this._isDue || this._isWorthPolling ? 'when-hidden' : true)
     });
     this._refetch = new Throttler(() => this.refresh(), { limit: BURST_MS, edge: 'trailing' });

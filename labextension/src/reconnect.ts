@@ -8,7 +8,7 @@ import { Poll } from '@lumino/polling';
 /** Short: somebody looks at a notebook without its kernel. The probe is one small request. */
 const INTERVAL_MS = 1_000;
 /** A connection attempt is not replaced by a new one before this. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 export class Reconnector implements IDisposable {
   /**
@@ -64,7 +64,7 @@ export class Reconnector implements IDisposable {
   private _try(kernel: Kernel.IKernelConnection, triedAt_ms: number): void {
     if (kernel.isDisposed || kernel.connectionStatus === 'connected') {
       this._cut.delete(kernel);
-    } else if (Date.now() - triedAt_ms >= PATIENCE_MS) {
+    } else if (Date.now() - triedAt_ms >= TIMEOUT_MS) {
       this._cut.set(kernel, Date.now());
       kernel.reconnect().catch(() => undefined); // then the next turn tries again
     }

@@ -3,7 +3,7 @@
 import type { CodeCell } from '@jupyterlab/cells';
 import { NotebookPanel } from '@jupyterlab/notebook';
 import { Kernel } from '@jupyterlab/services';
-import { distrust } from './restore/cell';
+import { markUntrusted } from './restore/cell';
 
 /** The part of a notebook that this needs. */
 export type WatchedNotebook = Pick<NotebookPanel, 'content' | 'sessionContext' | 'disposed'>;
@@ -63,7 +63,7 @@ export class UntrustedOutputs {
   ): void {
     const cell = content.widgets.find(({ model }) => model.id === cellId);
     if (cell && this._isUntrusted(kernel)) {
-      distrust(cell as CodeCell);
+      markUntrusted(cell as CodeCell);
     }
   }
 
@@ -75,7 +75,7 @@ export class UntrustedOutputs {
         this._muted.add(kernel);
       }
       // what ran in this page may still print, or update its displays
-      content.widgets.filter(hasRun).forEach(distrust);
+      content.widgets.filter(hasRun).forEach(markUntrusted);
     } else if (kernel && this._muted.delete(kernel)) {
       kernel.handleComms = true;
     }

@@ -117,11 +117,11 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
       void this._money?.refresh();
     },
     onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
-    onOpenNotebook: key => this._run(CommandIDs.openNotebook, place(key)),
-    onSwitchKernel: key => this._run(CommandIDs.switchKernel, place(key)),
-    onStop: key => this._run(CommandIDs.stopNode, place(key)),
-    onStart: key => this._run(CommandIDs.startNode, place(key)),
-    onDelete: key => this._run(CommandIDs.deleteNode, place(key)),
+    onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key)),
+    onSwitchKernel: key => this._run(CommandIDs.switchKernel, keyOnly(key)),
+    onStop: key => this._run(CommandIDs.stopNode, keyOnly(key)),
+    onStart: key => this._run(CommandIDs.startNode, keyOnly(key)),
+    onDelete: key => this._run(CommandIDs.deleteNode, keyOnly(key)),
     onDismissFailure: intent =>
       this._run(CommandIDs.dismissFailure, { intent_id: intent.intent_id }),
     onDismissRefusal: key => this.model.dismissRefusal(key)
@@ -129,7 +129,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
 }
 
 /** Commands get only the key of a node; the model knows the rest. */
-function place({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
+function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }
 

@@ -15,11 +15,11 @@ export function retryRendering(rendermime: IRenderMimeRegistry): void {
   const create = rendermime.createRenderer.bind(rendermime);
   rendermime.createRenderer = mimeType => {
     const renderer = create(mimeType);
-    return mimeType === WIDGET_VIEW ? persistent(renderer) : renderer;
+    return mimeType === WIDGET_VIEW ? withSecondAttempt(renderer) : renderer;
   };
 }
 
-function persistent(renderer: IRenderMime.IRenderer): IRenderMime.IRenderer {
+function withSecondAttempt(renderer: IRenderMime.IRenderer): IRenderMime.IRenderer {
   const render = renderer.renderModel.bind(renderer);
   renderer.renderModel = async model => {
     await render(model);

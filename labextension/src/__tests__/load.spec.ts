@@ -5,7 +5,7 @@ import { LoadClient } from '../load/client';
 import { addLoadCommands } from '../load/commands';
 import { LoadModel } from '../load/model';
 import { programsOf } from '../load/processes';
-import { extended, NO_SERIES, rangeOf, seriesOf, tail } from '../load/series';
+import { appendCurrent, NO_SERIES, rangeOf, seriesOf, tail } from '../load/series';
 import { INodeLoad, LoadCommandIDs } from '../load/tokens';
 import { chipsOf, percentOf, totalsOf } from '../load/totals';
 import { formatGib } from '../load/values';
@@ -122,17 +122,17 @@ describe('the series', () => {
   });
 
   it('go on with what is measured, and forget what is old', () => {
-    const first = extended(NO_SERIES, metrics(worker(0)), NOW, 60);
-    const second = extended(first, metrics(worker(0)), NOW + 50, 60);
-    const third = extended(second, metrics(worker(0)), NOW + 100, 60);
+    const first = appendCurrent(NO_SERIES, metrics(worker(0)), NOW, 60);
+    const second = appendCurrent(first, metrics(worker(0)), NOW + 50, 60);
+    const third = appendCurrent(second, metrics(worker(0)), NOW + 100, 60);
     expect(third.at).toEqual([NOW + 50, NOW + 100]);
     expect(third.duty).toEqual([30, 30]);
-    expect(extended(third, metrics(worker(0)), NOW + 100, 60)).toBe(third);
+    expect(appendCurrent(third, metrics(worker(0)), NOW + 100, 60)).toBe(third);
   });
 
   it('have a gap where no worker answers', () => {
     const silent = metrics(worker(0, { error: STOCKOUT }));
-    expect(extended(NO_SERIES, silent, NOW, 60).duty).toEqual([null]);
+    expect(appendCurrent(NO_SERIES, silent, NOW, 60).duty).toEqual([null]);
   });
 
   it('end with the last of their lines, and know how far these go', () => {

@@ -2,7 +2,7 @@ import { Signal } from '@lumino/signaling';
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { IMetrics } from '../api.generated';
-import { IPast } from '../load/plot';
+import { IHistoryView } from '../load/plot';
 import { loadRenderer } from '../load/renderer';
 import { ISeries, NO_SERIES } from '../load/series';
 import { ILoadModel, INodeLoad } from '../load/tokens';
@@ -62,7 +62,7 @@ function show(rest: Parameters<typeof node>[1] = {}): IShown {
   const actions = { onRelease: jest.fn().mockResolvedValue('The chips are free.') };
   const drawn: ISeries[] = [];
   const plot = {
-    show: ({ series }: IPast) => void drawn.push(series),
+    show: ({ series }: IHistoryView) => void drawn.push(series),
     dispose: () => undefined
   };
   const model = { of: () => load as unknown as INodeLoad } as unknown as ILoadModel;

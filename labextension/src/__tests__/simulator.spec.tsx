@@ -5,10 +5,10 @@ import React from 'react';
 import { TpuModel } from '../model';
 import { TpuClient } from '../request';
 import { addSimulatorCommands } from '../simulator/commands';
-import { linkState, newsOf } from '../simulator/faults';
+import { linkState, changesOf } from '../simulator/faults';
 import { SimulatorModel } from '../simulator/model';
 import { ISimulatorActions, ISimulatorState, SimulatorPage } from '../simulator/page';
-import { switchboard } from '../simulator/plugin';
+import { simulator } from '../simulator/plugin';
 import { asCloud, ICloud, timeAt } from '../simulator/records';
 import { SimulatorCommandIDs } from '../simulator/tokens';
 import { list, OFFERS, STOCKOUT, trans } from './fixtures';
@@ -264,8 +264,8 @@ describe('the emulated cloud', () => {
       nodes: [{ name: NODE, state: 'PREEMPTED', accelerator_type: 'v5litepod-8' }],
       clock: { now: 0, scale: 1, paused: true }
     });
-    expect(newsOf(before, after, trans)).toBe('my-node is PREEMPTED. The clock is paused.');
-    expect(newsOf(before, before, trans)).toBe('');
+    expect(changesOf(before, after, trans)).toBe('my-node is PREEMPTED. The clock is paused.');
+    expect(changesOf(before, before, trans)).toBe('');
   });
 
   it('has links whose faults have names', () => {
@@ -368,12 +368,12 @@ describe('the commands of the switchboard', () => {
   ])('exist only where the cloud can be broken: %s', async (canBreak, exists) => {
     const server = new Server();
     const status = { project: 'p', endpoint: '', emulated: true, version: '', error: null };
-    server.answers['GET status'] = () => reply({ ...status, switchboard: canBreak });
+    server.answers['GET status'] = () => reply({ ...status, simulator: canBreak });
     server.answers['GET nodes'] = () => reply(list());
     const nodes = new TpuModel(new TpuClient(server.settings));
     const commands = new CommandRegistry();
     const app = { commands, serviceManager: { serverSettings: server.settings } };
-    await switchboard.activate(app as unknown as JupyterFrontEnd, nodes, null, null);
+    await simulator.activate(app as unknown as JupyterFrontEnd, nodes, null, null);
     const listed = new Promise<void>(resolve => {
       nodes.stateChanged.connect(() => nodes.list && resolve());
     });

@@ -2,7 +2,7 @@
 
 import type UPlot from 'uplot';
 import { IActivityInterval } from '../api.generated';
-import { BARE, IDesign, plotter } from '../chart/drawing';
+import { PLAIN_OPTIONS, IDesign, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { HOUR_S, IActivityData } from './activitydata';
 
@@ -18,11 +18,11 @@ export const COLOURS = {
 const STRIP = { top: -8, bottom: -32 } as const;
 const HATCH_PITCH = 5;
 /** The shortest time range of the chart, in seconds. */
-const SHORTEST_S = 600;
+const MIN_SPAN_S = 600;
 
 const DESIGN: IDesign<IActivityData> = {
   options: ({ axis, colour, shown }) => ({
-    ...BARE,
+    ...PLAIN_OPTIONS,
     scales: { y: { range: [STRIP.bottom, 105] } },
     axes: [
       { ...axis, size: 24, space: 60, values: (_, ticks) => ticks.map(clockTime) },
@@ -54,7 +54,7 @@ const DESIGN: IDesign<IActivityData> = {
 /** A node with little data yet would be a thin line at the edge. */
 function startOf(stretches: readonly IActivityInterval[], now: number): number {
   const first = stretches[0]?.starts_at ?? now;
-  return Math.max(now - HOUR_S, Math.min(first, now - SHORTEST_S));
+  return Math.max(now - HOUR_S, Math.min(first, now - MIN_SPAN_S));
 }
 
 function drawStretch(

@@ -53,21 +53,21 @@ export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.E
         label={messages.idleTimeout(trans)}
         value={idle}
         note={messages.noIdleTimeout(trans)}
-        complaint={isSpan(idle) ? '' : common.useNumberAboveZero(trans)}
+        error={isSpan(idle) ? '' : common.useNumberAboveZero(trans)}
         onChange={setIdle}
       />
       <TextField
         label={messages.runningCellIdleAfter(trans)}
         value={unattended}
         note={messages.runningCellNeverIdle(trans)}
-        complaint={isSpan(unattended) ? '' : common.useNumberAboveZero(trans)}
+        error={isSpan(unattended) ? '' : common.useNumberAboveZero(trans)}
         onChange={setUnattended}
       />
       <TextField
         label={messages.maximumSession(trans)}
         value={session}
         note={messages.noMaximumSession(trans)}
-        complaint={isSpan(session) ? '' : common.useNumberAboveZero(trans)}
+        error={isSpan(session) ? '' : common.useNumberAboveZero(trans)}
         onChange={setSession}
       />
       <Select

@@ -97,7 +97,7 @@ export function Warning(props: IProps): JSX.Element {
   return (
     <>
       <div className="jp-tpu-Announcer" role="status">
-        {isEnding && announcementOf(autostop, trans)}
+        {isEnding && announcement(autostop, trans)}
       </div>
       {autostop?.reminder && !isEnding && <ReminderLine {...props} autostop={autostop} />}
       {isEnding && autostops && (
@@ -108,7 +108,7 @@ export function Warning(props: IProps): JSX.Element {
 }
 
 /** Announced once, so it contains no countdown. */
-function announcementOf({ node_id, ends_why }: INodeAutostop, trans: TranslationBundle): string {
+function announcement({ node_id, ends_why }: INodeAutostop, trans: TranslationBundle): string {
   return messages.endsSoonBecause(node_id, autostopReason(ends_why, trans), trans);
 }
 

@@ -88,7 +88,7 @@ function Search(props: IRowProps & { search: ISearch }): JSX.Element {
       <ol className="jp-tpu-Tries" aria-label={messages.attempts(search.node_id, trans)}>
         {search.tries.map((one, index) => (
           <li key={index}>
-            <Try one={one} now_s={now_s} trans={trans} />
+            <Attempt one={one} now_s={now_s} trans={trans} />
           </li>
         ))}
       </ol>
@@ -107,13 +107,13 @@ function Search(props: IRowProps & { search: ISearch }): JSX.Element {
   );
 }
 
-interface ITryProps {
+interface IAttemptProps {
   one: IAttempt;
   now_s: number;
   trans: TranslationBundle;
 }
 
-function Try({ one, now_s, trans }: ITryProps): JSX.Element {
+function Attempt({ one, now_s, trans }: IAttemptProps): JSX.Element {
   const terms = provisioningName(one, trans);
   const where = [one.accelerator_type, one.zone, terms].filter(Boolean).join(' · ');
   return (

@@ -33,7 +33,7 @@ export interface IDrawing<T> {
 /** Pixels; low enough to leave room for the rows of a sidebar. */
 const HEIGHT = 110;
 /** Pixels; a narrower chart has no room beside its axis. */
-const LEAST_WIDTH = 120;
+const MIN_WIDTH = 120;
 const TEXT = '--jp-ui-font-color2';
 const GRID = '--jp-border-color2';
 export const FONT = '11px system-ui, sans-serif';
@@ -71,10 +71,10 @@ export function plotter<T>(design: IDesign<T>): Plotter<T> {
 }
 
 /** Options that no chart of the panel uses. */
-export const BARE = { cursor: { show: false }, legend: { show: false } } as const;
+export const PLAIN_OPTIONS = { cursor: { show: false }, legend: { show: false } } as const;
 
 function widthOf(host: HTMLElement): number {
-  return Math.max(LEAST_WIDTH, Math.floor(host.clientWidth));
+  return Math.max(MIN_WIDTH, Math.floor(host.clientWidth));
 }
 
 /** The values of the theme's variables at an element. */

@@ -6,22 +6,22 @@ interface IFieldProps {
   /** Explains the chosen value. */
   note?: string;
   /** Why the value is invalid. */
-  complaint?: string;
+  error?: string;
   /** Gets the attributes that tie the control to its label and texts. */
   children: (attributes: React.AriaAttributes & { id: string }) => JSX.Element;
 }
 
 /** A labelled control of a form, with its note or error below. */
-export function Field({ label, note, complaint, children }: IFieldProps): JSX.Element {
+export function Field({ label, note, error, children }: IFieldProps): JSX.Element {
   const id = useId();
-  const text = complaint || note;
+  const text = error || note;
   const described = text ? { 'aria-describedby': `${id}-text` } : {};
   return (
     <div className="jp-tpu-Field">
       <label htmlFor={id}>{label}</label>
-      {children({ id, 'aria-invalid': Boolean(complaint), ...described })}
+      {children({ id, 'aria-invalid': Boolean(error), ...described })}
       {text && (
-        <div id={`${id}-text`} className={complaint ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'}>
+        <div id={`${id}-text`} className={error ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'}>
           {text}
         </div>
       )}
@@ -103,7 +103,7 @@ export interface ITextFieldProps {
   label: string;
   type?: string;
   value: string;
-  complaint?: string;
+  error?: string;
   note?: string;
   onChange: (value: string) => void;
 }
@@ -113,12 +113,12 @@ export function TextField({
   label,
   type,
   value,
-  complaint,
+  error,
   note,
   onChange
 }: ITextFieldProps): JSX.Element {
   return (
-    <Field label={label} complaint={complaint} note={note}>
+    <Field label={label} error={error} note={note}>
       {attributes => (
         <input
           className="jp-mod-styled"

@@ -24,12 +24,12 @@ export function ChoiceNotice({ choice, actions, trans }: IProps): JSX.Element {
   const quota = useAnswer(choice, actions.quotaAfter);
   return (
     <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
-      <Known answer={coverage} what={messages.billing(trans)} trans={trans}>
+      <Loaded answer={coverage} what={messages.billing(trans)} trans={trans}>
         {data => <Coverage coverage={data} trans={trans} />}
-      </Known>
-      <Known answer={quota} what={messages.quota(trans)} trans={trans}>
+      </Loaded>
+      <Loaded answer={quota} what={messages.quota(trans)} trans={trans}>
         {quotas => <Quotas quotas={quotas} trans={trans} />}
-      </Known>
+      </Loaded>
     </div>
   );
 }
@@ -65,14 +65,14 @@ function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IA
   return answer;
 }
 
-interface IKnownProps<T> {
+interface ILoadedProps<T> {
   answer: IAnswer<T>;
   what: string;
   trans: TranslationBundle;
   children: (data: T) => React.ReactNode;
 }
 
-function Known<T>({ answer, what, trans, children }: IKnownProps<T>): JSX.Element {
+function Loaded<T>({ answer, what, trans, children }: ILoadedProps<T>): JSX.Element {
   const { data, problem } = answer;
   if (data !== null) {
     return <div>{children(data)}</div>;

@@ -47,14 +47,14 @@ export function CreateForm(props: IProps): JSX.Element {
   const heading = useId();
   const [spec, setSpec] = useState(() => suggestSpec(offers, suggestName(list)));
   const change = (part: Partial<INodeSpec>): void => setSpec(fitSpec(offers, { ...spec, ...part }));
-  const complaint = checkName(spec, list, trans);
+  const error = checkName(spec, list, trans);
   const [draft, setDraft] = useState(WAY_DRAFT);
   const { isSending, problem, send } = useRequest();
   const offer = offerOf(offers, spec);
   const isUnasked = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
   const isPriced = !isUnasked || draft.acceptsUnknownPrice;
   const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
-  const isWhole = !complaint && isMinutes(draft.minutes) && isPriced && isTimed;
+  const isWhole = !error && isMinutes(draft.minutes) && isPriced && isTimed;
   return (
     <form
       className="jp-tpu-Form"
@@ -65,12 +65,12 @@ export function CreateForm(props: IProps): JSX.Element {
         if (isWhole) {
           send(() => submit(props, spec, draft));
         } else {
-          goToComplaint(event.currentTarget);
+          focusFirstError(event.currentTarget);
         }
       }}
     >
       <h3 id={heading}>{common.createNode(trans)}</h3>
-      <NameField value={spec.node_id} complaint={complaint} trans={trans} onChange={change} />
+      <NameField value={spec.node_id} error={error} trans={trans} onChange={change} />
       <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
       <TermsField
         value={termsOf(spec)}
@@ -115,7 +115,7 @@ export function CreateForm(props: IProps): JSX.Element {
 }
 
 /** The button may be far below the invalid field. */
-function goToComplaint(form: HTMLElement): void {
+function focusFirstError(form: HTMLElement): void {
   const control = form.querySelector<HTMLElement>('[aria-invalid="true"]');
   control?.focus();
   // with its label and error
@@ -146,12 +146,12 @@ interface IPartProps<T> {
   onChange: (part: Partial<INodeSpec>) => void;
 }
 
-function NameField(props: IPartProps<string> & { complaint: string }): JSX.Element {
-  const { value, complaint, trans, onChange } = props;
+function NameField(props: IPartProps<string> & { error: string }): JSX.Element {
+  const { value, error, trans, onChange } = props;
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => input.current?.select(), []);
   return (
-    <Field label={common.name(trans)} complaint={complaint}>
+    <Field label={common.name(trans)} error={error}>
       {attributes => (
         <input
           ref={input}

@@ -56,13 +56,13 @@ export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
   return termsOf(spec) === 'flex-start' ? 'queue' : draft.way;
 }
 
-const SHORTEST_RUN_S = 60;
-const LONGEST_RUN_S = 7 * 86_400;
+const MIN_RUN_S = 60;
+const MAX_RUN_S = 7 * 86_400;
 
 /** How long a flex-start node runs, in seconds; null if the text is invalid. */
 export function runTime({ runHours }: IWayDraft): number | null {
   const run_s = runHours.trim() === '' ? NaN : Math.round(Number(runHours) * 3600);
-  return run_s >= SHORTEST_RUN_S && run_s <= LONGEST_RUN_S ? run_s : null;
+  return run_s >= MIN_RUN_S && run_s <= MAX_RUN_S ? run_s : null;
 }
 
 export function candidateKey({ zone, accelerator_type }: ICandidate): string {

@@ -119,7 +119,7 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
         label={messages.keepTryingFor(trans)}
         note={messages.tryEachOnce(trans)}
         value={draft.minutes}
-        complaint={isMinutes(draft.minutes) ? '' : common.useWholeNumber(trans)}
+        error={isMinutes(draft.minutes) ? '' : common.useWholeNumber(trans)}
         onChange={minutes => onChange({ minutes })}
       />
     </>
@@ -155,7 +155,7 @@ function RunTime({ draft, trans, onChange }: IProps): JSX.Element {
       label={messages.runFor(trans)}
       note={messages.runForNote(trans)}
       value={draft.runHours}
-      complaint={runTime(draft) === null ? messages.useNumberUpTo168(trans) : ''}
+      error={runTime(draft) === null ? messages.useNumberUpTo168(trans) : ''}
       onChange={runHours => onChange({ runHours })}
     />
   );

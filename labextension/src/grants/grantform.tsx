@@ -7,7 +7,7 @@ import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
 import * as messages from '../messages/grants';
-import { freeName } from '../money/names';
+import { unusedName } from '../money/names';
 import { errorText } from '../problemtext';
 import { GrantRows } from './grantrows';
 
@@ -34,7 +34,7 @@ const DRAFT: IDraft = { kind: 'trc', name: '', rows: [], starts_on: '', days: ''
 /** The form of a grant. It asks for start and term: the emails do not always state them. */
 export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
   const heading = useId();
-  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('trc', taken) });
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: unusedName('trc', taken) });
   const { isSending, problem, send } = useRequest();
   // Based on the current draft: the user may type while an email is being parsed.
   const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
@@ -58,7 +58,7 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
       <Select
         label={messages.kind(trans)}
         value={draft.kind}
-        onChange={kind => change({ kind: kind as IDraft['kind'], name: freeName(kind, taken) })}
+        onChange={kind => change({ kind: kind as IDraft['kind'], name: unusedName(kind, taken) })}
       >
         <option value="trc">{messages.trcGrant(trans)}</option>
         <option value="credit">{messages.credit(trans)}</option>
@@ -69,14 +69,14 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
         <TextField
           label={messages.amountUsd(trans)}
           value={draft.usd}
-          complaint={draft.usd && !isPositive(draft.usd) ? common.useNumberAboveZero(trans) : ''}
+          error={draft.usd && !isPositive(draft.usd) ? common.useNumberAboveZero(trans) : ''}
           onChange={usd => change({ usd })}
         />
       )}
       <TextField
         label={common.name(trans)}
         value={draft.name}
-        complaint={taken.includes(draft.name) ? messages.replacesGrant(trans) : ''}
+        error={taken.includes(draft.name) ? messages.replacesGrant(trans) : ''}
         onChange={name => change({ name })}
       />
       <div className="jp-tpu-Pair">
@@ -89,7 +89,7 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
         <TextField
           label={messages.days(trans)}
           value={draft.days}
-          complaint={draft.days && !isDays(draft.days) ? common.useWholeNumber(trans) : ''}
+          error={draft.days && !isDays(draft.days) ? common.useWholeNumber(trans) : ''}
           onChange={days => change({ days })}
         />
       </div>

@@ -9,7 +9,7 @@ import { formatSince, processName } from '../messages/load';
 import { IWorkerProcess } from './processes';
 
 /** Longer lists are cut: more rows do not help to decide. */
-const LONGEST = 20;
+const MAX_ROWS = 20;
 
 /** Confirm that these processes end; asks twice if some belong to another user. */
 export async function confirmRelease(
@@ -51,11 +51,11 @@ function Question({ processes, others, trans }: IQuestionProps): JSX.Element {
     <>
       <p>{messages.processesEnd(processes.length, trans)}</p>
       <ul className="jp-tpu-Ends">
-        {processes.slice(0, LONGEST).map(each => (
+        {processes.slice(0, MAX_ROWS).map(each => (
           <li key={`${each.worker_id} ${each.process.pid}`}>{describe(each, trans)}</li>
         ))}
       </ul>
-      {processes.length > LONGEST && <p>{common.andMore(processes.length - LONGEST, trans)}</p>}
+      {processes.length > MAX_ROWS && <p>{common.andMore(processes.length - MAX_ROWS, trans)}</p>}
       {others ? (
         <p>
           <strong>{messages.foreignProcess(others, trans)}</strong>

@@ -9,17 +9,17 @@ import { IPart } from '../money/tokens';
 import { problemOf } from '../request';
 import { INodeKey } from '../tokens';
 import { ISpan, LoadClient } from './client';
-import { extended, ISeries, NO_SERIES, seriesOf } from './series';
+import { appendCurrent, ISeries, NO_SERIES, seriesOf } from './series';
 import { ILoadModel, INodeLoad } from './tokens';
 
 /** The agents sample once a second. */
 const INTERVAL_MS = 1_000;
 /** The longest interval to which the poll backs off while nothing answers. */
-const LONGEST_INTERVAL_MS = 30_000;
+const MAX_INTERVAL_MS = 30_000;
 /** The agents keep an hour of history. */
 const HISTORY_S = 3_600;
-const MOST_POINTS = 360;
-const FEWEST_POINTS = 60;
+const MAX_POINTS = 360;
+const MIN_POINTS = 60;
 /** Points of all workers together, so that the first response of a large slice stays small. */
 const POINTS_OF_ALL = 3_600;
 
@@ -125,7 +125,7 @@ class NodeLoad implements INodeLoad {
       auto: false,
       name: `jupyter-tpu:load ${keyOf(this._key)}`,
       factory: () => this._fetch(),
-      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
       linger: 0,
       standby: () => this._standby()
     });
@@ -163,7 +163,7 @@ class NodeLoad implements INodeLoad {
       const { data, server_s } = part.dated;
       const before = span ? seriesOf(data, span.history_s / span.points) : this._series;
       this._isBehind &&= span === null;
-      this._series = extended(before, data, data.as_of ?? server_s, HISTORY_S);
+      this._series = appendCurrent(before, data, data.as_of ?? server_s, HISTORY_S);
     }
     this._changed.emit();
   }
@@ -173,7 +173,7 @@ class NodeLoad implements INodeLoad {
   private _part: IPart<IMetrics> = { dated: null, problem: null };
   private _series = NO_SERIES;
   private _poll: Poll<void> | null = null;
-  private _points = MOST_POINTS;
+  private _points = MAX_POINTS;
   private _subscribers = 0;
   private _releasing = 0;
   private _isWatched = false;
@@ -184,5 +184,5 @@ class NodeLoad implements INodeLoad {
 
 function pointsFor(workers: number): number {
   const each = Math.floor(POINTS_OF_ALL / Math.max(1, workers));
-  return Math.min(MOST_POINTS, Math.max(FEWEST_POINTS, each));
+  return Math.min(MAX_POINTS, Math.max(MIN_POINTS, each));
 }

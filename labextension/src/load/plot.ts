@@ -1,11 +1,11 @@
 /** The chart of a node's load over time. */
 
-import { BARE, IDesign, plotter } from '../chart/drawing';
+import { PLAIN_OPTIONS, IDesign, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { ISeries, Line, LINES } from './series';
 
 /** The lines, and how many of their last seconds are shown. */
-export interface IPast {
+export interface IHistoryView {
   readonly series: ISeries;
   readonly span_s: number;
 }
@@ -25,9 +25,9 @@ export const COLOURS: { readonly [line in Line]: string } = {
   cpu: '--jp-ui-font-color2'
 };
 
-const DESIGN: IDesign<IPast> = {
+const DESIGN: IDesign<IHistoryView> = {
   options: ({ axis, colour }) => ({
-    ...BARE,
+    ...PLAIN_OPTIONS,
     scales: { y: { range: [0, 100] } },
     axes: [
       { ...axis, size: 24, space: 60, values: (_, ticks) => ticks.map(clockTime) },

@@ -5,7 +5,7 @@ import { ISignal } from '@lumino/signaling';
 import React from 'react';
 import { INode } from '../api.generated';
 import { Plotter } from '../chart/drawing';
-import { IPast } from './plot';
+import { IHistoryView } from './plot';
 import { ILoadModel, LoadCommandIDs } from './tokens';
 import { ILoadActions } from './view/processes';
 import { LoadSection } from './view/section';
@@ -23,7 +23,7 @@ export interface IClosedSummary {
 export function loadRenderer(
   model: ILoadModel,
   actions: ILoadActions,
-  plot: Plotter<IPast>,
+  plot: Plotter<IHistoryView>,
   trans: TranslationBundle,
   summary: IClosedSummary | null = null
 ): LoadRenderer {

@@ -36,11 +36,11 @@ export function seriesOf({ workers }: IMetrics, step_s: number): ISeries {
     }
   }
   const rising = [...steps].sort(([left], [right]) => left - right);
-  return asSeries(rising.map(([step, points]) => [step * step_s, joined(points)]));
+  return asSeries(rising.map(([step, points]) => [step * step_s, merged(points)]));
 }
 
 /** Append the current values and drop those older than `keep_s`. */
-export function extended(
+export function appendCurrent(
   series: ISeries,
   metrics: IMetrics,
   now_s: number,
@@ -82,15 +82,15 @@ export function tail(series: ISeries, span_s: number): ISeries {
 /** Minimum, mean, maximum and last value of a line; null if nothing is known. */
 export function rangeOf(
   values: readonly (number | null)[]
-): { least: number; mean: number; most: number; last: number | null } | null {
+): { min: number; mean: number; max: number; last: number | null } | null {
   const all = known(values);
   const middle = mean(all);
   return middle === null
     ? null
     : {
-        least: Math.min(...all),
+        min: Math.min(...all),
         mean: middle,
-        most: Math.max(...all),
+        max: Math.max(...all),
         last: values[values.length - 1] ?? null
       };
 }
@@ -145,7 +145,7 @@ function pointAt(columns: IColumns, index: number): Point {
   };
 }
 
-function joined(points: readonly Point[]): Point {
+function merged(points: readonly Point[]): Point {
   const busiest = known(points.map(point => point.busiest));
   return {
     duty: mean(known(points.map(({ duty }) => duty))),

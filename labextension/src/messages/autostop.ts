@@ -193,7 +193,7 @@ export function shareOfIdleTimeout(trans: TranslationBundle): string {
 
 // When and why it ends
 
-/** Why a node will end, in a word. */
+/** Why a node will stop, in a word. */
 export function autostopReason(why: INodeAutostop['ends_why'], trans: TranslationBundle): string {
   const names: { readonly [why: string]: string } = {
     idle: trans.__('idle'),
@@ -204,7 +204,7 @@ export function autostopReason(why: INodeAutostop['ends_why'], trans: Translatio
   return names[why ?? ''] ?? why ?? '';
 }
 
-/** When and why a node ends: `Auto-stop in 42 min · idle`. */
+/** When and why a node stops: `Auto-stop in 42 min · idle`. */
 export function autostopSummary(
   autostop: INodeAutostop,
   now_s: number,
@@ -246,7 +246,7 @@ function withReason(what: string, why: string): string {
   return why ? `${what} · ${why}` : what;
 }
 
-/** Why a node will end, with the time that has to do with it. */
+/** Why a node will stop, with the time that matters. */
 function detailedReason(
   autostop: INodeAutostop,
   since_s: number,
@@ -261,7 +261,7 @@ function detailedReason(
     : autostopReason(ends_why, trans);
 }
 
-/** How a node was kept by the user, or an empty string. */
+/** Until when the user keeps the node running, or an empty string. */
 export function keptRunning(
   autostop: INodeAutostop,
   now_s: number,
@@ -290,7 +290,7 @@ export function sourceName(source: IActivitySource['source'], trans: Translation
   return names[source] ?? source;
 }
 
-/** @param others all sources of the node: CPU time stands in for a use of the chips that is unknown */
+/** @param others all sources of the node: CPU time substitutes chip use that is unknown */
 export function sourceState(
   { state, age_s }: IActivitySource,
   others: readonly IActivitySource[],
@@ -320,7 +320,7 @@ export function verdictName(
   return names[verdict] ?? verdict;
 }
 
-/** Why it was so, as the node says. */
+/** The reason that the node gave, or the active sources. */
 export function intervalDetail(
   { sources, detail }: IActivityInterval,
   trans: TranslationBundle
@@ -328,7 +328,7 @@ export function intervalDetail(
   return detail || sources.map(source => sourceName(source as never, trans)).join(', ');
 }
 
-/** The chart for those who cannot see it. */
+/** The chart as text, for users who can't see it. */
 export function activityDescription(
   { now, stretches }: IAutostopHistory,
   trans: TranslationBundle

@@ -51,7 +51,7 @@ export function removeConsequences(trans: TranslationBundle): string {
   );
 }
 
-/** What a try of a search ended with. */
+/** The result of an attempt. */
 export function outcomeName(outcome: string, trans: TranslationBundle): string {
   const names: { readonly [outcome: string]: string } = {
     trying: trans.__('trying'),

@@ -76,7 +76,7 @@ export function currentRate(rate: string, trans: TranslationBundle): string {
   return trans.__('Now: %1.', rate);
 }
 
-/** What the marked items cost together now, for the question before they are deleted. */
+/** The total cost of the selected resources, for the question before they are deleted. */
 export function totalCost(items: readonly ICleanupItem[], trans: TranslationBundle): string {
   const billed = items.filter(({ is_billed }) => is_billed);
   if (billed.length === 0) {

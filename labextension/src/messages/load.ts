@@ -288,12 +288,12 @@ export function formatTotals(totals: ITotals, trans: TranslationBundle): string 
   return parts.filter(Boolean).join(' · ') || trans.__('unknown');
 }
 
-/** The load of one worker among many, shorter still. */
+/** The load of one of many workers, even shorter. */
 export function formatDuty(totals: ITotals, trans: TranslationBundle): string {
   return formatTotals({ ...totals, hbm_used_bytes: null }, trans);
 }
 
-/** How many workers there are, and how many of them did not answer; nothing for one that did. */
+/** The number of workers, and how many did not answer; empty for a single one that did. */
 export function formatAnswers({ workers }: IMetrics, trans: TranslationBundle): string {
   const silent = workers.filter(({ error }) => error !== null).length;
   const count = trans._n('%1 worker', '%1 workers', workers.length);
@@ -303,7 +303,7 @@ export function formatAnswers({ workers }: IMetrics, trans: TranslationBundle): 
   return workers.length > 1 ? count : '';
 }
 
-/** All that is known of a whole node, in one line. */
+/** The load of a whole node, in one line. */
 export function formatNode(metrics: IMetrics, trans: TranslationBundle): string {
   const totals = totalsOf(samplesOf(metrics));
   const { busiest_percent: busiest, hbm_used_bytes: used, hbm_total_bytes: total } = totals;
@@ -318,7 +318,7 @@ export function formatNode(metrics: IMetrics, trans: TranslationBundle): string 
     .join(' · ');
 }
 
-/** A thing of a worker, which is named where there are several. */
+/** A part of a worker; names the worker if there are several. */
 export function placed(name: string, where: string, trans: TranslationBundle): string {
   return where ? trans.__('%1 of %2', name, where) : name;
 }
@@ -335,7 +335,7 @@ export function fieldName(field: Field, trans: TranslationBundle): string {
   return names[field];
 }
 
-/** What is not known of the chips and cores, each with its reason; by name. */
+/** The unknown values of the chips and cores, each with its reason. */
 export function formatUnknown(sample: ISample, trans: TranslationBundle): string[] {
   const values = valuesOf(sample);
   const lines = FIELDS.filter(field => values[field].includes(null)).map(field => {
@@ -352,7 +352,7 @@ export function withReason(text: string, reason: string): string {
   return reason ? `${text} (${reason})` : text;
 }
 
-/** What a process is to the user: its notebook, or else its command. */
+/** The name of a process: its notebook, or else its command. */
 export function processName(
   { notebook, kernel_id, command, is_kernel }: ITpuProcess,
   trans: TranslationBundle
@@ -361,7 +361,7 @@ export function processName(
   return kernel && !is_kernel ? trans.__('%1, started by %2', command, kernel) : kernel || command;
 }
 
-/** Since when a process has held the chips. */
+/** Since when a process has used the chips. */
 export function formatSince(
   { since }: ITpuProcess,
   now_s: number,

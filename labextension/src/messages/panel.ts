@@ -197,7 +197,7 @@ export function serverUnreachable(trans: TranslationBundle): string {
   return trans.__('The Jupyter server does not answer.');
 }
 
-/** That a stopped node can only be deleted; empty where it can be started again. */
+/** Why a stopped node can only be deleted; empty if it can be started again. */
 export function noStartText(
   node: { readonly provisioning?: Provisioning; readonly spot: boolean },
   trans: TranslationBundle
@@ -211,7 +211,7 @@ export function noStartText(
     : '';
 }
 
-/** What is being done, for a verb of an intent. */
+/** The progress of an intent's verb. */
 export function formatVerb(verb: Verb, trans: TranslationBundle): string {
   const names: { readonly [verb in Verb]: string } = {
     create: trans.__('Creating'),
@@ -222,7 +222,7 @@ export function formatVerb(verb: Verb, trans: TranslationBundle): string {
   return names[verb] ?? verb;
 }
 
-/** How far an intent is: the verb, and its phase where that says more. */
+/** The progress of an intent: its verb, and its phase if that says more. */
 export function formatProgress(verb: Verb, phase: string, trans: TranslationBundle): string {
   const word = formatVerb(verb, trans);
   return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;

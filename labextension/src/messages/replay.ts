@@ -35,14 +35,14 @@ export function rerunEllipsis(trans: TranslationBundle): string {
   return trans.__('Rerun…');
 }
 
-/** `14:02`, and the day where it is not today. */
+/** `14:02`, with the date if it is not today. */
 export function clockOf(at_s: number, now: Date): string {
   const at = new Date(at_s * 1000);
   const time = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
   return at.toDateString() === now.toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
 }
 
-/** `Node pre-empted at 14:02. 7 cells had run; cell 8 was cut after 40 outputs.` */
+/** `Node pre-empted at 14:02. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
 export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle): string {
   const { cells, lost_at } = replay;
   const ended = cells.filter(({ state }) => state === 'ok' || state === 'error').length;
@@ -73,7 +73,7 @@ export function interruptedText(
     : trans.__('cell %1 was interrupted before its first output', number);
 }
 
-/** The line under a cell that was cut. */
+/** The line under an interrupted cell. */
 export function markText(
   { outputs }: ILostRun,
   lost_at: number,
@@ -86,7 +86,7 @@ export function markText(
     : trans.__('Lost with the node at %1, before its first output', at);
 }
 
-/** What had become of a run. */
+/** The state of a lost run. */
 export function stateText({ state, outputs }: ILostRun, trans: TranslationBundle): string {
   switch (state) {
     case 'ok':

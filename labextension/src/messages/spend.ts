@@ -252,7 +252,7 @@ export function details(trans: TranslationBundle): string {
   return trans.__('Details');
 }
 
-/** What is paid per hour; a lower bound where a price is unknown. */
+/** The cost per hour; a lower bound if a price is unknown. */
 export function formatRate(spend: ISpend, trans: TranslationBundle): string {
   if (spend.usd_per_hour !== null) {
     return trans.__('%1 per hour', formatUsd(spend.usd_per_hour));
@@ -291,13 +291,13 @@ export function periodName(period: IBudget['period'], trans: TranslationBundle):
   return names[period ?? ''] ?? period ?? '';
 }
 
-/** What was spent and for how long nodes were READY, with what is not known of it. */
+/** An amount and the READY time of nodes, with their uncertainty. */
 export function formatSpent(spent: ISpendOfSlot, trans: TranslationBundle): string {
   const text = formatCost(spent, trans);
   return spent.ready_s > 0 ? `${text} · ${formatDuration(spent.ready_s, trans)}` : text;
 }
 
-/** What was spent, with what is not known of it. */
+/** An amount with its uncertainty. */
 export function formatCost(spent: ISpendOfSlot, trans: TranslationBundle): string {
   const text = formatSum({ ...spent, ready_s: 0 }, trans);
   return isUpTo(spent) ? trans.__('%1, up to %2', text, formatUsd(spent.up_to_usd)) : text;
@@ -310,7 +310,7 @@ export function historyName(choice: HistoryChoice, trans: TranslationBundle): st
   return choice.by === 'hour' ? trans.__('%1 h', choice.last) : trans.__('%1 d', choice.last);
 }
 
-/** What a chart is of. */
+/** The title of a chart. */
 export function historyTitle(choice: HistoryChoice, trans: TranslationBundle): string {
   if ('budget' in choice) {
     return trans.__('Use of budget %1 over time', choice.budget);
@@ -320,7 +320,7 @@ export function historyTitle(choice: HistoryChoice, trans: TranslationBundle): s
     : trans.__('Spending per day, last %1 days', choice.last);
 }
 
-/** A chart of bars for those who cannot see it. */
+/** The chart of spending as text, for users who can't see it. */
 export function historyDescription(history: ISpendHistory, trans: TranslationBundle): string {
   const sum = trans.__('Total %1.', formatSpent(history.sum, trans));
   const most = [...history.slots].sort((left, right) => right.known_usd - left.known_usd)[0];
@@ -329,7 +329,7 @@ export function historyDescription(history: ISpendHistory, trans: TranslationBun
     : sum;
 }
 
-/** A chart of a budget for those who cannot see it. */
+/** The chart of a budget as text, for users who can't see it. */
 export function burnDownDescription(
   { budget, points }: IBudgetBurnDown,
   trans: TranslationBundle
@@ -378,7 +378,7 @@ export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
     : trans.__('%1 of %2 %3', used, amount, period);
 }
 
-/** What happens at the cap, and when. */
+/** What happens at the cap, when it is reached, and when the budget resets. */
 export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBundle): string {
   const { action, level, runs_out_at, window_end } = budget;
   return [

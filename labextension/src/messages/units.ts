@@ -22,7 +22,7 @@ export function formatAge(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 h', Math.round(seconds / 3600));
 }
 
-/** How big a node is: chips, workers, topology. */
+/** The size of a node: chips, workers, topology. */
 export function formatSize(
   size: Pick<IAccelerator, 'chips' | 'workers' | 'topology'>,
   trans: TranslationBundle
@@ -44,7 +44,7 @@ export function formatPrice(price: IPrice | null, trans: TranslationBundle): str
     : trans.__('Price per hour unknown');
 }
 
-/** Where a price is from; shown with it, since a list price is not a bill. */
+/** The source of a price, shown with it because a list price is not a bill. */
 export function formatPriceSource(price: IPrice | null, trans: TranslationBundle): string {
   if (!price) {
     return trans.__('No list price for this type and zone.');
@@ -54,7 +54,7 @@ export function formatPriceSource(price: IPrice | null, trans: TranslationBundle
     : trans.__('List price of unknown date. Source: %1', price.source);
 }
 
-/** On which terms a node is had, in a word; nothing where it is on demand. */
+/** The provisioning model of a node; empty for on-demand. */
 export function provisioningName(
   { provisioning, spot }: { readonly provisioning?: Provisioning; readonly spot: boolean },
   trans: TranslationBundle
@@ -69,7 +69,7 @@ export function provisioningName(
   return names[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
 }
 
-/** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
+/** A duration: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
 export function formatDuration(seconds: number, trans: TranslationBundle): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 90) {

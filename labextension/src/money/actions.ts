@@ -16,11 +16,12 @@ export function moneyActions(model: IMoneyModel, commands: CommandRegistry): IMo
   return {
     onToggle: section => model.toggle(section),
     onKeepRunning: (key, request) =>
-      run(MoneyCommandIDs.keepRunning, { ...place(key), ...request }),
+      run(MoneyCommandIDs.keepRunning, { ...keyOnly(key), ...request }),
     onEnd: (key, action) =>
-      run(action === 'stop' ? CommandIDs.stopNode : CommandIDs.deleteNode, place(key)),
-    onSetAutostop: (key, change) => run(MoneyCommandIDs.setAutostop, { ...place(key), ...change }),
-    onSetRecovery: (key, is_on) => run(MoneyCommandIDs.setRecovery, { ...place(key), is_on }),
+      run(action === 'stop' ? CommandIDs.stopNode : CommandIDs.deleteNode, keyOnly(key)),
+    onSetAutostop: (key, change) =>
+      run(MoneyCommandIDs.setAutostop, { ...keyOnly(key), ...change }),
+    onSetRecovery: (key, is_on) => run(MoneyCommandIDs.setRecovery, { ...keyOnly(key), is_on }),
     onSetBudget: (name, terms) => run(MoneyCommandIDs.setBudget, { name, terms }),
     onRemoveBudget: name => run(MoneyCommandIDs.removeBudget, { name }),
     onParseGrant: text => model.client.parseGrant(text),
@@ -44,7 +45,7 @@ export function createActions(model: IMoneyModel, commands: CommandRegistry): IC
     onSearch: terms => run<void>(MoneyCommandIDs.search, { terms }).then(reveal),
     onQueue: terms => run<void>(MoneyCommandIDs.queue, { terms }).then(reveal),
     onRecover: key =>
-      void run(MoneyCommandIDs.setRecovery, { ...place(key), is_on: true }).catch(error =>
+      void run(MoneyCommandIDs.setRecovery, { ...keyOnly(key), is_on: true }).catch(error =>
         Notification.error(problemOf(error).message, { autoClose: false })
       ),
     coverage: choice => {
@@ -60,6 +61,6 @@ function runIn(commands: CommandRegistry): Run {
     commands.execute(command, args as ReadonlyPartialJSONObject) as Promise<T>;
 }
 
-function place({ zone, node_id }: INodeKey): INodeKey {
+function keyOnly({ zone, node_id }: INodeKey): INodeKey {
   return { zone, node_id };
 }

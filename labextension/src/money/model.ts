@@ -14,7 +14,7 @@ import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
 /** Interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
 /** The longest interval to which the poll backs off while nothing answers. */
-const LONGEST_INTERVAL_MS = 120_000;
+const MAX_INTERVAL_MS = 120_000;
 /** Interval while only the status bar shows anything and no node stops soon. */
 const UNWATCHED_MS = 60_000;
 /** Progress comes in bursts of events; one round of requests answers them all. */
@@ -35,7 +35,7 @@ const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
   audit: ['audit']
 };
 
-const UNASKED: IPart<never> = { dated: null, problem: null };
+const NOT_LOADED: IPart<never> = { dated: null, problem: null };
 
 export class MoneyModel extends VDomModel implements IMoneyModel {
   /**
@@ -54,7 +54,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       auto: false,
       name: 'jupyter-tpu:money',
       factory: () => this._tick(),
-      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
       standby: () => (this._isDue || this._isWatched || this._isRunning ? 'when-hidden' : true)
     });
     const refetch = async (): Promise<void> => {
@@ -207,15 +207,15 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _settle: Throttler<void>;
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = {
-    spend: UNASKED,
-    autostops: UNASKED,
-    recovery: UNASKED,
-    searches: UNASKED,
-    grants: UNASKED,
-    quota: UNASKED,
-    queue: UNASKED,
-    cleanup: UNASKED,
-    audit: UNASKED
+    spend: NOT_LOADED,
+    autostops: NOT_LOADED,
+    recovery: NOT_LOADED,
+    searches: NOT_LOADED,
+    grants: NOT_LOADED,
+    quota: NOT_LOADED,
+    queue: NOT_LOADED,
+    cleanup: NOT_LOADED,
+    audit: NOT_LOADED
   };
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
   private _chosenZone = '';

@@ -5,7 +5,7 @@ const HOUR_MS = 3_600_000;
 /** The end of a usual working day, offered first. */
 const EVENING_H = 18;
 /** Further ahead than this, the end of the working day is not a useful suggestion. */
-const FAR_MS = 12 * HOUR_MS;
+const MAX_AHEAD_MS = 12 * HOUR_MS;
 
 /** The time of day, in the browser's own format. */
 export function clockTime(seconds: number): string {
@@ -26,7 +26,7 @@ export function suggestTime(now: Date): string {
   const evening = new Date(now);
   evening.setHours(EVENING_H, 0, 0, 0);
   const left_ms = evening.getTime() - now.getTime();
-  if (left_ms >= HOUR_MS && left_ms <= FAR_MS) {
+  if (left_ms >= HOUR_MS && left_ms <= MAX_AHEAD_MS) {
     return asTime(evening);
   }
   const later = new Date(now.getTime() + 2 * HOUR_MS - 1);

@@ -13,7 +13,7 @@ import { errorText } from '../problemtext';
 import { isUsed, relevantLimits } from './limits';
 
 /** Longer lists are cut, so that the panel stays fast. */
-const LONGEST = 100;
+const MAX_ROWS = 100;
 
 /** The limits of the project, how much is used, and by what. */
 export function QuotaSection({ model, actions, trans }: ISectionProps): JSX.Element {
@@ -69,14 +69,14 @@ function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Eleme
       {shown.length === 0 && <div className="jp-tpu-Muted">{messages.none(trans)}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
       <ul className="jp-tpu-Items" aria-label={messages.limits(trans)}>
-        {shown.slice(0, LONGEST).map(limit => (
+        {shown.slice(0, MAX_ROWS).map(limit => (
           <li key={`${limit.quota_id} ${limit.location}`}>
             <Limit limit={limit} isBusy={isSending} trans={trans} onRelease={free} />
           </li>
         ))}
       </ul>
-      {shown.length > LONGEST && (
-        <div className="jp-tpu-Muted">{common.andMore(shown.length - LONGEST, trans)}</div>
+      {shown.length > MAX_ROWS && (
+        <div className="jp-tpu-Muted">{common.andMore(shown.length - MAX_ROWS, trans)}</div>
       )}
     </>
   );

@@ -8,7 +8,7 @@ import { RecordFuture } from './future';
 import { asSaved, IRecordedRequest } from './records';
 
 /** Change outputs without an undo step: the user did not do it. A cell alone would drop the origin. */
-function silently({ model: { sharedModel } }: CodeCell, change: () => void): void {
+function withoutUndo({ model: { sharedModel } }: CodeCell, change: () => void): void {
   (sharedModel.notebook ?? sharedModel).transact(change, false, 'silent-change');
 }
 
@@ -23,7 +23,7 @@ export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   const isNew = !JSONExt.deepEqual(normalised(model.outputs.toJSON()), normalised(outputs));
   const isChanged = isNew || model.executionCount !== request.execution_count;
   if (isNew) {
-    silently(cell, () => model.outputs.fromJSON(outputs));
+    withoutUndo(cell, () => model.outputs.fromJSON(outputs));
   }
   endCell(cell, request.execution_count);
   markIfEdited(cell, request.code);
@@ -31,15 +31,15 @@ export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
 }
 
 /** Mark all outputs of a cell as untrusted, also future ones, and in the saved notebook. */
-export function distrust(cell: CodeCell): void {
+export function markUntrusted(cell: CodeCell): void {
   cell.model.trusted = false;
-  silently(cell, () => cell.model.setMetadata('trusted', false));
+  withoutUndo(cell, () => cell.model.setMetadata('trusted', false));
 }
 
 /** Empty a cell and continue it with a future. */
 export function joinCell(cell: CodeCell, future: RecordFuture): void {
   const { outputArea } = cell;
-  silently(cell, () => cell.model.outputs.clear());
+  withoutUndo(cell, () => cell.model.outputs.clear());
   const { reattachFuture } = outputArea as Partial<typeof outputArea>;
   if (reattachFuture) {
     reattachFuture.call(outputArea, future);

@@ -31,7 +31,7 @@ export class LiveRuns {
 
   /** Cells that were run here: the newer run wins. */
   get taken(): ReadonlySet<string> {
-    return this._taken;
+    return this._ownCells;
   }
 
   /** Runs with outputs for a cell that does not exist. */
@@ -77,7 +77,7 @@ export class LiveRuns {
 
   /** A cell that the user runs belongs to that run from now on. */
   leave(cellId: string): void {
-    this._taken.add(cellId);
+    this._ownCells.add(cellId);
     this._displays.forget(cellId);
     for (const [msgId, run] of this._runs) {
       if (run.cellId === cellId) {
@@ -129,7 +129,7 @@ export class LiveRuns {
   private _fill({ cellId, request }: IPlacement, seq: number): boolean {
     const cell = this._cells.find(cellId);
     const isOwn = request.session === this._kernel.clientId;
-    if (!cell || (!isOwn && (this._taken.has(cellId) || hasOwnRun(cell)))) {
+    if (!cell || (!isOwn && (this._ownCells.has(cellId) || hasOwnRun(cell)))) {
       return false;
     }
     let isChanged = false;
@@ -200,7 +200,7 @@ export class LiveRuns {
   private readonly _displays = new Displays();
   private readonly _runs = new Map<string, Run>();
   private readonly _filled = new Map<string, IPlacement & { readonly seq: number }>();
-  private readonly _taken = new Set<string>();
+  private readonly _ownCells = new Set<string>();
 }
 
 function isBig({ outputs }: IRecordedRequest): boolean {

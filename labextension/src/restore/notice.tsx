@@ -55,7 +55,7 @@ interface IProps {
 
 export function Notice(props: IProps): JSX.Element {
   const { cells, problem, trans } = props;
-  const isFresh = useFor(SHOWN_MS, cells);
+  const isFresh = useRecent(SHOWN_MS, cells);
   return (
     <>
       <span role="status" title={problem}>
@@ -80,7 +80,7 @@ function More({ unplaced, shortened, trans, onShow }: IProps): JSX.Element | nul
 }
 
 /** True for a while after a value has changed. */
-function useFor(time_ms: number, value: number): boolean {
+function useRecent(time_ms: number, value: number): boolean {
   const [old, setOld] = useState<number | null>(null);
   useEffect(() => {
     const timer = window.setTimeout(() => setOld(value), time_ms);

@@ -7,7 +7,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
-import { distrust } from './cell';
+import { markUntrusted } from './cell';
 import { dropDuplicates } from './duplicates';
 import { LiveRuns } from './live';
 import { NotebookCells, NotebookContext } from './notebook';
@@ -30,7 +30,7 @@ export interface IRecordSource {
 
 /** Retries of a failed request wait twice as long each time, between these bounds. */
 const FIRST_WAIT_MS = 1_000;
-const LONGEST_WAIT_MS = 60_000;
+const MAX_WAIT_MS = 60_000;
 
 /** States of a kernel whose process has ended. */
 const ENDED: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
@@ -157,7 +157,7 @@ export class NotebookRestorer implements IDisposable {
 
   private _actions(kernel: Kernel.IKernelConnection): LiveRuns['_actions'] {
     return {
-      beforeOutputs: cell => void (this._source.isUntrusted && distrust(cell)),
+      beforeOutputs: cell => void (this._source.isUntrusted && markUntrusted(cell)),
       onWhole: msgId => this._settled.add(msgId),
       onTorn: msgId => void this._ask(kernel, [msgId], NONE)
     };
@@ -235,9 +235,9 @@ export class NotebookRestorer implements IDisposable {
 
   /** A kernel without a record is not requested again; an unreachable one is, until it answers. */
   private _onFailure(kernel: Kernel.IKernelConnection, problem: IProblem): void {
-    if (kernel === this._kernel && !NOT_KEPT.includes(problem.code)) {
+    if (kernel === this._kernel && !NO_RECORD.includes(problem.code)) {
       this._setProblem(problem);
-      this._wait = Math.min(this._wait * 2, LONGEST_WAIT_MS);
+      this._wait = Math.min(this._wait * 2, MAX_WAIT_MS);
       window.clearTimeout(this._timer);
       this._timer = window.setTimeout(() => void this.restore(), this._wait);
     }
@@ -343,4 +343,4 @@ type Seen = ReadonlySet<string> | null;
 const NONE: Seen = new Set();
 
 /** Error codes of kernels that are not ours, or without our server extension. */
-const NOT_KEPT: readonly string[] = ['http_404', 'outputs_not_found'];
+const NO_RECORD: readonly string[] = ['http_404', 'outputs_not_found'];

@@ -3,7 +3,7 @@
 const KEY = 'jupyter-tpu:seen-requests';
 
 /** About 200 KB of the browser's storage; forgotten requests are restored once more, never lost. */
-const MOST = 5000;
+const MAX_REQUESTS = 5000;
 
 export class SeenRequests {
   /** @param storage outlives the page, such as the browser's `localStorage` */
@@ -19,7 +19,7 @@ export class SeenRequests {
   }
 
   add(msgIds: Iterable<string>): void {
-    const ids = [...new Set([...this._read(), ...msgIds])].slice(-MOST);
+    const ids = [...new Set([...this._read(), ...msgIds])].slice(-MAX_REQUESTS);
     try {
       this._storage.setItem(KEY, JSON.stringify(ids));
     } catch {

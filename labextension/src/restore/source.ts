@@ -8,7 +8,7 @@ import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
 
 /** Bounds the wait for the page's own connection. */
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 
 export class RecordSource implements IRecordSource {
   constructor(
@@ -46,7 +46,7 @@ function connected(kernel: Kernel.IKernelConnection): Promise<void> {
       }
     };
     kernel.connectionStatusChanged.connect(check);
-    setTimeout(resolve, PATIENCE_MS);
+    setTimeout(resolve, TIMEOUT_MS);
     check();
   });
 }

@@ -10,7 +10,7 @@ import * as simulatorMessages from '../messages/simulator';
 import { IControlRequest, SimulatorModel } from './model';
 import { SimulatorCommandIDs } from './tokens';
 
-interface IAct {
+interface ICommand {
   readonly id: string;
   readonly label: string;
   readonly args: JSONObject;
@@ -24,7 +24,7 @@ export function addSimulatorCommands(
   model: SimulatorModel,
   trans: TranslationBundle
 ): void {
-  for (const { id, label, args, requests } of actsOf(trans)) {
+  for (const { id, label, args, requests } of commandsOf(trans)) {
     commands.addCommand(id, {
       label,
       describedBy: { args: { type: 'object', properties: args } },
@@ -42,7 +42,7 @@ export function addSimulatorCommands(
   });
 }
 
-function actsOf(trans: TranslationBundle): readonly IAct[] {
+function commandsOf(trans: TranslationBundle): readonly ICommand[] {
   return [
     {
       id: SimulatorCommandIDs.setClock,
@@ -84,12 +84,12 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
       requests: ({ node, worker_id, faults }) =>
         (faults as JSONObject[]).map(fault => post('links', { node, worker_id, ...fault }))
     },
-    ...projectActs(trans),
-    ...faultActs(trans)
+    ...projectCommands(trans),
+    ...faultCommands(trans)
   ];
 }
 
-function projectActs(trans: TranslationBundle): readonly IAct[] {
+function projectCommands(trans: TranslationBundle): readonly ICommand[] {
   return [
     {
       id: SimulatorCommandIDs.setCapacity,
@@ -128,7 +128,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
   ];
 }
 
-function faultActs(trans: TranslationBundle): readonly IAct[] {
+function faultCommands(trans: TranslationBundle): readonly ICommand[] {
   return [
     {
       id: SimulatorCommandIDs.addFault,

@@ -146,9 +146,9 @@ function linkFaultName({ verb, ms }: ILinkFault, trans: TranslationBundle): stri
 }
 
 /** The changes of the cloud, as sentences for screen readers. */
-export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle): string {
+export function changesOf(before: ICloud, after: ICloud, trans: TranslationBundle): string {
   return [
-    ...nodeNews(before, after, trans),
+    ...nodeChanges(before, after, trans),
     before.clock.paused !== after.clock.paused &&
       (after.clock.paused ? messages.clockPaused(trans) : messages.clockRuns(trans)),
     before.faults.length !== after.faults.length &&
@@ -158,7 +158,7 @@ export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle):
     .join(' ');
 }
 
-function nodeNews(before: ICloud, after: ICloud, trans: TranslationBundle): string[] {
+function nodeChanges(before: ICloud, after: ICloud, trans: TranslationBundle): string[] {
   const old = new Map(before.nodes.map(({ name, state }) => [name, state]));
   return after.nodes
     .filter(({ name, state }) => old.get(name) !== state)

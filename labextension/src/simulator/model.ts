@@ -10,7 +10,7 @@ import { asCloud, ICloud, IDatedCloud } from './records';
 /** The emulator runs on this machine, so frequent requests are cheap. */
 const INTERVAL_MS = 2_000;
 /** The longest interval to which the poll backs off while nothing answers. */
-const LONGEST_INTERVAL_MS = 30_000;
+const MAX_INTERVAL_MS = 30_000;
 
 /** A request to the control API. */
 export interface IControlRequest {
@@ -26,7 +26,7 @@ export class SimulatorModel extends VDomModel {
       auto: false,
       name: 'jupyter-tpu:switchboard',
       factory: () => this._fetch(),
-      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
       standby: () => (this._isWatched ? 'when-hidden' : true)
     });
   }
@@ -48,7 +48,7 @@ export class SimulatorModel extends VDomModel {
 
   /** Whether a request is under way. */
   get isBusy(): boolean {
-    return this._actions > 0;
+    return this._pending > 0;
   }
 
   get isWatched(): boolean {
@@ -74,7 +74,7 @@ export class SimulatorModel extends VDomModel {
 
   /** Send requests one after the other until one is refused; stores the refusal. */
   async send(...requests: readonly IControlRequest[]): Promise<void> {
-    this._actions += 1;
+    this._pending += 1;
     this._refusal = null;
     this.stateChanged.emit();
     try {
@@ -84,7 +84,7 @@ export class SimulatorModel extends VDomModel {
     } catch (error) {
       this._refusal = problemOf(error);
     } finally {
-      this._actions -= 1;
+      this._pending -= 1;
       await this.refresh();
     }
   }
@@ -121,7 +121,7 @@ export class SimulatorModel extends VDomModel {
   private _problem: IProblem | null = null;
   private _refusal: IProblem | null = null;
   private _isWatched = false;
-  private _actions = 0;
+  private _pending = 0;
   private _asked = 0;
   private _answered = 0;
 }

@@ -16,7 +16,7 @@ import { FaultsCard } from './cards/faults';
 import { NodesCard } from './cards/nodes';
 import { ProjectCard } from './cards/project';
 import { QuotasCard } from './cards/quotas';
-import { newsOf } from './faults';
+import { changesOf } from './faults';
 import { ICapacity, ICosts, IDatedCloud, ILink, IQuota, ISwitches } from './records';
 
 /** State of the page. */
@@ -128,7 +128,7 @@ function Announcer({ cloud, trans }: IAnnouncerProps): JSX.Element {
   const last = useRef(cloud);
   const [text, setText] = useState('');
   useEffect(() => {
-    const news = last.current && cloud ? newsOf(last.current, cloud, trans) : '';
+    const news = last.current && cloud ? changesOf(last.current, cloud, trans) : '';
     last.current = cloud;
     if (news) {
       setText(news);

@@ -14,7 +14,7 @@ import { SimulatorModel } from './model';
 import { SIMULATOR_ID, SimulatorCommandIDs } from './tokens';
 import { Simulator } from './widget';
 
-export const switchboard: JupyterFrontEndPlugin<void> = {
+export const simulator: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:switchboard',
   description: 'The failure simulator of the emulated cloud.',
   autoStart: true,
@@ -28,7 +28,7 @@ export const switchboard: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const addOnce = (): void => {
-      if (nodes.status?.switchboard) {
+      if (nodes.status?.simulator) {
         nodes.stateChanged.disconnect(addOnce);
         addSimulator(app, trans);
         const category = common.product(trans);

@@ -8,7 +8,7 @@ import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
 import * as messages from '../messages/spend';
 import { weekdays } from '../messages/spend';
-import { freeName } from '../money/names';
+import { unusedName } from '../money/names';
 
 type BudgetUnit = INewBudget['unit'];
 type BudgetPeriod = INewBudget['period'];
@@ -44,7 +44,7 @@ const DRAFT: IDraft = {
 /** The form of a budget: amount, period and what happens at the cap. */
 export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
-  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('budget', taken) });
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: unusedName('budget', taken) });
   const { isSending, problem, send } = useRequest();
   const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
   const amount = Number(draft.amount);
@@ -74,7 +74,7 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
         <TextField
           label={messages.amount(trans)}
           value={draft.amount}
-          complaint={draft.amount && isWrong ? common.useNumberAboveZero(trans) : ''}
+          error={draft.amount && isWrong ? common.useNumberAboveZero(trans) : ''}
           onChange={amount => change({ amount })}
         />
         <Select

@@ -1,7 +1,7 @@
 /** The charts of spending over time. */
 
 import type UPlot from 'uplot';
-import { BARE, FONT, IDesign, IDrawing, plotter } from '../chart/drawing';
+import { PLAIN_OPTIONS, FONT, IDesign, IDrawing, plotter } from '../chart/drawing';
 import { clockTime } from '../money/moments';
 import { IBars, ICurve } from './historydata';
 
@@ -21,7 +21,7 @@ export const UNKNOWN = '?';
 const TEXT = '--jp-ui-font-color1';
 const WIDTH = 1.5;
 /** Pixels. */
-const WIDEST_BAR = 28;
+const MAX_BAR_WIDTH = 28;
 const ABOVE_BAR = 4;
 const DIGIT = 7;
 const BESIDE_DIGITS = 16;
@@ -30,14 +30,14 @@ const INCREMENTS = [1, 2, 3, 6, 12, 24];
 /** A longer chart shows dates, a shorter one times; seconds. */
 const DAYS_FROM_S = 2 * 86_400;
 /** Headroom above the highest value, so that nothing touches the edge. */
-const ROOM = 1.15;
+const HEADROOM = 1.15;
 
 const BARS: IDesign<IBars> = {
   options: ({ library, axis, colour, shown }) => ({
-    ...BARE,
+    ...PLAIN_OPTIONS,
     scales: {
       x: { time: false, range: (_, least, most) => [(least ?? 0) - 0.5, (most ?? 0) + 0.5] },
-      y: { range: (_, __, most) => [0, (most || 1) * ROOM] }
+      y: { range: (_, __, most) => [0, (most || 1) * HEADROOM] }
     },
     axes: [
       {
@@ -74,7 +74,7 @@ const BARS: IDesign<IBars> = {
 };
 
 function barsOf(library: typeof UPlot): UPlot.Series.PathBuilder | undefined {
-  return library.paths.bars?.({ size: [0.7, WIDEST_BAR] });
+  return library.paths.bars?.({ size: [0.7, MAX_BAR_WIDTH] });
 }
 
 /** An amount of unknown price has no height, only a sign. */
@@ -101,8 +101,8 @@ const CURVE_LINES = ['known', 'upTo', 'ahead', 'cap'] as const;
 
 const CURVE: IDesign<ICurve> = {
   options: ({ axis, colour, shown }) => ({
-    ...BARE,
-    scales: { y: { range: (_, __, most) => [0, (most || 1) * ROOM] } },
+    ...PLAIN_OPTIONS,
+    scales: { y: { range: (_, __, most) => [0, (most || 1) * HEADROOM] } },
     axes: [
       { ...axis, size: 24, space: LABEL + 10, values: (_, ticks) => moments(ticks, shown()) },
       amounts(axis, tick => (shown()?.unit === 'hours' ? `${short(tick)} h` : dollars(tick)))

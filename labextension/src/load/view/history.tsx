@@ -7,7 +7,7 @@ import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { lineName } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
-import { COLOURS, DASHES, IPast } from '../plot';
+import { COLOURS, DASHES, IHistoryView } from '../plot';
 import { ISeries, LINES, rangeOf, tail } from '../series';
 import { formatPercent } from '../values';
 
@@ -18,7 +18,7 @@ interface IProps {
   series: ISeries;
   /** Name of the node. */
   name: string;
-  plot: Plotter<IPast>;
+  plot: Plotter<IHistoryView>;
   trans: TranslationBundle;
 }
 
@@ -39,7 +39,7 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
       </div>
       <Canvas
         what={useMemo(() => ({ series: shown, span_s }), [shown, span_s])}
-        label={common.twoSentences(title, inWords(shown, trans), trans)}
+        label={common.twoSentences(title, describeSeries(shown, trans), trans)}
         plot={plot}
       />
       <figcaption>
@@ -53,7 +53,7 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
   );
 }
 
-function inWords(series: ISeries, trans: TranslationBundle): string {
+function describeSeries(series: ISeries, trans: TranslationBundle): string {
   const sentences = LINES.flatMap(line => {
     const range = rangeOf(series[line]);
     const last = range?.last ?? null;
@@ -62,8 +62,8 @@ function inWords(series: ISeries, trans: TranslationBundle): string {
           messages.lineSummary(
             lineName(line, trans),
             last === null ? common.unknown(trans) : formatPercent(last),
-            formatPercent(range.least),
-            formatPercent(range.most),
+            formatPercent(range.min),
+            formatPercent(range.max),
             trans
           )
         ]

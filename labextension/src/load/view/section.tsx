@@ -10,7 +10,7 @@ import * as messages from '../../messages/load';
 import { formatNode, formatTotals } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
 import { serverNow } from '../../money/model';
-import { IPast } from '../plot';
+import { IHistoryView } from '../plot';
 import { INodeLoad } from '../tokens';
 import { samplesOf, totalsOf } from '../totals';
 import { History } from './history';
@@ -23,7 +23,7 @@ interface IProps {
   /** Summary of the collapsed section, which requests nothing. */
   closed?: string;
   actions: ILoadActions;
-  plot: Plotter<IPast>;
+  plot: Plotter<IHistoryView>;
   trans: TranslationBundle;
 }
 

@@ -18,7 +18,7 @@ import { Chips } from './chips';
 import { Host } from './host';
 
 /** Up to this many workers are expanded from the start. */
-const FEW = 2;
+const EXPANDED_WORKERS = 2;
 /** A sample older than this is out of date, in seconds; requests come once a second. */
 const STALE_AFTER_S = 5;
 /** Seconds between two renderings of a worker that is not visible. */
@@ -35,7 +35,8 @@ interface IProps {
 export function Workers({ dated, trans }: IProps): JSX.Element {
   const { workers } = dated.data;
   const [open, setOpen] = useState<ReadonlySet<number>>(
-    () => new Set(workers.length <= FEW ? workers.map(({ worker_id }) => worker_id) : [])
+    () =>
+      new Set(workers.length <= EXPANDED_WORKERS ? workers.map(({ worker_id }) => worker_id) : [])
   );
   const toggle = useCallback((id: number) => setOpen(before => toggled(before, id)), []);
   if (workers.length === 1) {
@@ -87,21 +88,21 @@ function Worker(props: IWorkerProps): JSX.Element {
   const turn = Math.floor(props.dated.server_s) + props.worker.worker_id;
   return (
     <li ref={element} className="jp-tpu-Worker">
-      <Drawn {...props} isDue={isVisible || turn % OUT_OF_SIGHT_S === 0} />
+      <MemoizedWorker {...props} isDue={isVisible || turn % OUT_OF_SIGHT_S === 0} />
     </li>
   );
 }
 
-interface IDrawnProps extends IWorkerProps {
+interface IMemoizedProps extends IWorkerProps {
   isDue: boolean;
 }
 
-const Drawn = React.memo(
+const MemoizedWorker = React.memo(
   WorkerLine,
   (before, after) => !after.isDue && before.isOpen === after.isOpen
 );
 
-function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JSX.Element {
+function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IMemoizedProps): JSX.Element {
   const id = useId();
   const { worker_id, hostname, sample } = worker;
   const totals = totalsOf(sample ? [sample] : []);

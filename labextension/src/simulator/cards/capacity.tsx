@@ -85,7 +85,7 @@ function CapacityForm({ offers, actions, trans }: IFormProps): JSX.Element {
       <Field
         label={messages.totalChips(trans)}
         note={messages.chipsNote(trans)}
-        complaint={isWrong ? common.useWholeNumber(trans) : ''}
+        error={isWrong ? common.useWholeNumber(trans) : ''}
       >
         {attributes => (
           <input

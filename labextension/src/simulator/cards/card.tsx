@@ -29,7 +29,7 @@ interface IRowsProps<T> {
 }
 
 /** Longer lists are cut: a page of ten thousand nodes would be slow and useless. */
-const LONGEST = 100;
+const MAX_ROWS = 100;
 
 /** A list, or a text instead of an empty one. */
 export function Rows<T>({
@@ -43,11 +43,11 @@ export function Rows<T>({
   if (items.length === 0) {
     return <div className="jp-tpu-Muted">{empty}</div>;
   }
-  const hidden = items.length - LONGEST;
+  const hidden = items.length - MAX_ROWS;
   return (
     <>
       <ul className="jp-tpu-Rows" aria-label={label}>
-        {items.slice(0, LONGEST).map(item => (
+        {items.slice(0, MAX_ROWS).map(item => (
           <li key={keyOf(item)}>{children(item)}</li>
         ))}
       </ul>

@@ -58,7 +58,7 @@ function LimitsForm({ switches, actions, trans }: IFormProps): JSX.Element {
           key={name}
           label={label}
           note={note}
-          complaint={isNumber && !isCount(drafts[name]) ? messages.useCountOrEmpty(trans) : ''}
+          error={isNumber && !isCount(drafts[name]) ? messages.useCountOrEmpty(trans) : ''}
         >
           {attributes => (
             <input
