@@ -120,7 +120,7 @@ describe('the last hour of a node', () => {
 
   it('says why nothing is known', async () => {
     await open(always(past([], { why_unknown: 'the agent on the node is older' })));
-    screen.getByText(/^How it was used .* is not known: the agent on the node is older\.$/);
+    screen.getByText(/^Activity in the last hour unknown: the agent on the node is older\.$/);
     expect(screen.queryByRole('img')).toBeNull();
   });
 

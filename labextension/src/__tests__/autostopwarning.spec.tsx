@@ -108,7 +108,7 @@ describe('the warning in a notebook', () => {
 
   it('reminds of a node that is billed though nobody acts, and keeps or stops it', async () => {
     const text = 'my-node has been billed for 26 h without any known action of yours.';
-    const reminder = { days: 1, text };
+    const reminder = { since: 0, days: 1, usd: null, text };
     await open(ending({ is_warning: false, reminder }));
     screen.getByText(text);
     await click('Keep my-node running');
@@ -163,7 +163,7 @@ describe('the warning in a notebook', () => {
   it('keeps it until a time', async () => {
     await open(ending());
     await click('Keep my-node running until a time');
-    await click('Keep');
+    await click('Keep running');
     const { until = 0 } = onKeepRunning.mock.calls[0][1];
     expect(until).toBeGreaterThan(SERVER_S);
     expect(until).toBeLessThan(SERVER_S + 86_460);

@@ -341,7 +341,7 @@ describe('the question before deleting', () => {
   it('names the cost that ends and what is lost', () => {
     render(<DeleteQuestion node={node('a')} emulated={false} trans={trans} />);
     screen.getByText('It costs $9.60 per hour now, $0.50 so far. Hourly billing stops.');
-    screen.getByText(/every file on it are lost/);
+    screen.getByText(/all files on it are deleted/);
   });
 
   it('names a cost on the emulated cloud only as that of a real node', () => {

@@ -235,7 +235,7 @@ describe('words about money', () => {
     expect(formatRate(unknown, trans)).toBe('price unknown');
     expect(formatRate({ ...unknown, nodes }, trans)).toBe('at least $9.60 per hour');
     expect(formatSum({ usd: null, known_usd: 2, ready_s: 0 }, trans)).toBe('at least $2.00');
-    expect(formatSum({ usd: null, ready_s: 0 }, trans)).toBe('cost unknown');
+    expect(formatSum({ usd: null, known_usd: 0, ready_s: 0 }, trans)).toBe('cost unknown');
     expect(isBilled(spend({ usd_per_hour: 0 }))).toBe(false);
     expect(totalCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
   });

@@ -39,8 +39,9 @@ const PARTS: IParts = {
   audit: NOTHING
 };
 
-const WHOLE = { as_of: null, is_complete: true, unreachable: [] };
-const PARTIAL = { as_of: null, is_complete: false, unreachable: ['us-east1-d'] };
+const REST = { as_of: 1000, error: null, uncounted: [], source: null };
+const WHOLE = { ...REST, is_complete: true, unreachable: [] };
+const PARTIAL = { ...REST, is_complete: false, unreachable: ['us-east1-d'] };
 
 function actions(): jest.Mocked<IMoneyActions> {
   const done = (): jest.Mock => jest.fn().mockResolvedValue(undefined);
@@ -272,10 +273,10 @@ describe('the time left of a node', () => {
     const doing = showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
     await click('Keep my-node running until a time');
     fill('Keep running until', '');
-    await click('Keep');
+    await click('Keep running');
     expect(doing.onKeepRunning).not.toHaveBeenCalled();
     fill('Keep running until', '18:00');
-    await click('Keep');
+    await click('Keep running');
     const { until = 0 } = doing.onKeepRunning.mock.calls[0][1];
     expect(until % 60).toBe(0);
     expect(screen.queryByRole('form', { name: /until/ })).toBeNull();
@@ -291,7 +292,12 @@ describe('the time left of a node', () => {
   });
 
   it('reminds of a node that is billed though nobody acts', async () => {
-    const reminder = { days: 1, text: 'my-node has been billed for 26 h. It has cost $249.60.' };
+    const reminder = {
+      since: 0,
+      days: 1,
+      usd: null,
+      text: 'my-node has been billed for 26 h. It has cost $249.60.'
+    };
     const doing = showRow({
       autostops: answered({ as_of: null, nodes: [autostop({ reminder })] })
     });
@@ -316,7 +322,7 @@ describe('the time left of a node', () => {
     fill('Idle timeout (minutes)', '30');
     fill('Treat a running cell as idle after (hours)', '3');
     fill('Maximum session length (hours)', '12');
-    await click('Set');
+    await click('Save');
     expect(doing.onSetAutostop.mock.calls[0][1]).toEqual({
       ...{ idle_after_s: 1800, unattended_after_s: 10_800, session_s: 43_200, action: 'delete' }
     });
@@ -342,12 +348,17 @@ describe('the section of grants', () => {
   it('reads a mail, asks for start and days, and saves', async () => {
     const doing = show({ grants: answered({ grants: [] }) }, 'grants');
     const rows = [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a' }];
-    doing.onParseGrant.mockResolvedValue({ rows, days: null, problems: ['Line 3 is odd.'] });
+    doing.onParseGrant.mockResolvedValue({
+      rows,
+      days: null,
+      problems: ['Line 3 is odd.'],
+      notes: []
+    });
     await click('Add a grant or credit…');
     fill('Text of the email', '64 spot v5e');
     await click('Read email');
     screen.getByText('Line 3 is odd.');
-    screen.getByText(/does not say for how many days/);
+    screen.getByText(/does not state the number of days/);
     await click('Save');
     expect(doing.onSaveGrant).not.toHaveBeenCalled();
     fill('First day', '2026-11-22');
@@ -377,7 +388,7 @@ describe('the form of a grant', () => {
     await click('Read email');
     fill('First day', '2026-11-22');
     await act(() => {
-      answer({ rows: [], days: 30, problems: [] });
+      answer({ rows: [], days: 30, problems: [], notes: [] });
       return Promise.resolve();
     });
     screen.getByDisplayValue('2026-11-22');
@@ -427,7 +438,8 @@ describe('the section of searches and the queue', () => {
     const queued = {
       ...{ name: 'q', queued_id: 'my-queued', zone: 'us-central1-a', state: 'FAILED' },
       ...{ state_since: 400, accelerator_type: 'v5litepod-8', spot: false, node_ids: [] },
-      ...{ valid_until: null, error: { message: 'No.' }, holds_quota: true, is_husk: true }
+      ...{ provisioning: 'on-demand' as const, valid_until: null, error: 'No.' },
+      ...{ holds_quota: true, is_husk: true }
     };
     const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'capacity');
     screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover: only uses quota');
@@ -437,13 +449,14 @@ describe('the section of searches and the queue', () => {
   });
 });
 
-describe('the section of the sweep', () => {
+describe('the section of billable resources', () => {
   it('deletes what is marked, and says what was not', async () => {
     const doing = show(
       { cleanup: answered({ ...WHOLE, items: [item(), item({ name: 'b' })] }) },
       'cleanup'
     );
-    doing.onCleanUp.mockResolvedValue({ results: [{ name: NODE, ok: false, error: 'Refused.' }] });
+    const error = { ...STOCKOUT, message: 'Refused.' };
+    doing.onCleanUp.mockResolvedValue({ results: [{ name: NODE, ok: false, error }] });
     fireEvent.click(screen.getAllByRole('checkbox')[0]);
     await click('Delete 1 selected…');
     expect(doing.onCleanUp).toHaveBeenCalledWith([NODE]);
