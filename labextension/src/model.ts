@@ -136,15 +136,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   deleteNode(key: INodeKey): Promise<void> {
-    return this._act(key, () => this._client.deleteNode(key));
+    return this._run(key, () => this._client.deleteNode(key));
   }
 
   stopNode(key: INodeKey): Promise<void> {
-    return this._act(key, () => this._client.stopNode(key));
+    return this._run(key, () => this._client.stopNode(key));
   }
 
   startNode(key: INodeKey): Promise<void> {
-    return this._act(key, () => this._client.startNode(key));
+    return this._run(key, () => this._client.startNode(key));
   }
 
   async dismissIntent(intentId: string): Promise<void> {
@@ -169,7 +169,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   /** Run one action at a time per node; a refusal stays in the node's row. */
-  private async _act(key: INodeKey, ask: () => Promise<unknown>): Promise<void> {
+  private async _run(key: INodeKey, send: () => Promise<unknown>): Promise<void> {
     const word = keyOf(key);
     if (this._busy.has(word)) {
       return;
@@ -178,7 +178,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this._refusals.delete(word);
     this.stateChanged.emit();
     try {
-      await ask();
+      await send();
     } catch (error) {
       this._refusals.set(word, problemOf(error));
     } finally {

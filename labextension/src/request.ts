@@ -118,14 +118,14 @@ export class TpuClient {
 
   private async _fetch(route: string, init: RequestInit = {}): Promise<Response> {
     const url = URLExt.join(this._settings.baseUrl, BASE, route);
-    const response = await this._ask(url, init);
+    const response = await this._send(url, init);
     if (!response.ok) {
       throw new TpuRequestError(await readProblem(response));
     }
     return response;
   }
 
-  private async _ask(url: string, init: RequestInit): Promise<Response> {
+  private async _send(url: string, init: RequestInit): Promise<Response> {
     try {
       return await ServerConnection.makeRequest(url, init, this._settings);
     } catch (error) {

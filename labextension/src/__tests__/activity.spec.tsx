@@ -70,9 +70,15 @@ async function open(answer: () => Promise<IAutostopHistory>, isWatched = true): 
     dispose: () => undefined
   };
   const plots = { idle: () => Promise.resolve(plot) } as unknown as IPlots;
-  const [actions, getting] = [{} as IMoneyActions, {} as ICreateActions];
-  const faces = moneyRenderers(model as unknown as IMoneyModel, actions, getting, trans, plots);
-  render(faces.autostopRow({ ...node('my-node'), name: NODE }));
+  const [actions, createActions] = [{} as IMoneyActions, {} as ICreateActions];
+  const renderers = moneyRenderers(
+    model as unknown as IMoneyModel,
+    actions,
+    createActions,
+    trans,
+    plots
+  );
+  render(renderers.autostopRow({ ...node('my-node'), name: NODE }));
   expect(shown.asked).toBe(0);
   const details = screen
     .getByText('Activity and settings')

@@ -23,17 +23,17 @@ class Session {
 
 describe('the status in a notebook', () => {
   const events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
-  let ask: (kernelId: string) => Promise<ILink>;
+  let fetchLink: (kernelId: string) => Promise<ILink>;
   let session: Session;
   let widget: KernelStatus;
 
   beforeEach(async () => {
-    ask = () => Promise.reject(new Error('There is no such kernel.'));
+    fetchLink = () => Promise.reject(new Error('There is no such kernel.'));
     session = new Session();
     widget = new KernelStatus(
       session as unknown as ISessionContext,
       events as unknown as Event.Stream,
-      kernelId => ask(kernelId),
+      kernelId => fetchLink(kernelId),
       trans
     );
     await after(() => Widget.attach(widget, document.body));
@@ -128,14 +128,15 @@ describe('the status in a notebook', () => {
   }
 
   it('asks how a kernel is reached that it meets, since events tell only of changes', async () => {
-    ask = kernelId => (kernelId === 'k1' ? Promise.resolve(down()) : Promise.reject(new Error()));
+    fetchLink = kernelId =>
+      kernelId === 'k1' ? Promise.resolve(down()) : Promise.reject(new Error());
     await after(() => session.kernelChanged.emit());
     expect(await after(() => widget.update())).toBe('Disconnected · 60 s');
   });
 
   it('asks again when it is connected again, and believes what it heard meanwhile', async () => {
     let answer: (link: ILink) => void = () => undefined;
-    ask = () => new Promise(resolve => (answer = resolve));
+    fetchLink = () => new Promise(resolve => (answer = resolve));
     await after(() => session.connectionStatusChanged.emit('connected'));
     await after(() => link('resuming'));
     await after(() => answer(down()));

@@ -150,7 +150,7 @@ describe('those who hold chips', () => {
     const other = sample({ holders: [holder({ pid: 1 })] });
     const programs = programsOf(metrics(worker(0, { sample: own }), worker(1, { sample: other })));
     expect(
-      programs.map(({ processes }) => processes.map(one => [one.worker_id, one.holder.pid]))
+      programs.map(({ processes }) => processes.map(one => [one.worker_id, one.process.pid]))
     ).toEqual([
       [
         [0, 1],

@@ -178,7 +178,7 @@ describe('the commands of money', () => {
   it('keep a node, and ask again', async () => {
     server.answers['POST nodes/us-central1-a/my-node/extend'] = () => reply(autostop());
     const key = { zone: 'us-central1-a', node_id: 'my-node' };
-    await commands.execute(MoneyCommandIDs.keep, { ...key, for_s: 3600 });
+    await commands.execute(MoneyCommandIDs.keepRunning, { ...key, for_s: 3600 });
     expect(server.asked[0].body).toEqual({ for_s: 3600 });
     expect(asked()).toContain('GET autostop');
   });

@@ -26,7 +26,7 @@ export class TestKernel {
   readonly registerMessageHook = jest.fn();
   readonly isDisposed = false;
 
-  hear(...messages: KernelMessage.IMessage[]): void {
+  onMessage(...messages: KernelMessage.IMessage[]): void {
     for (const msg of messages) {
       this.anyMessage.emit({ msg, direction: 'recv' });
       this.iopubMessage.emit(msg as KernelMessage.IIOPubMessage);

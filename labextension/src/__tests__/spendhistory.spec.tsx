@@ -60,7 +60,7 @@ class Past {
   readonly asked: HistoryChoice[] = [];
   readonly money = new Money();
   readonly model = new SpendHistoryModel(
-    { past: choice => this._ask(choice) },
+    { spendHistory: choice => this._ask(choice) },
     this.money as unknown as IMoneyModel
   );
 
@@ -167,7 +167,7 @@ async function show(data: HistoryAnswer, budgets = [budget()]): Promise<IShown> 
   };
   const plots = { bars: plot(bars), curve: plot(curves) };
   past.money.tell(spend({ budgets }));
-  render(<SpendHistory past={past.model} budgets={budgets} plots={plots} trans={trans} />);
+  render(<SpendHistory history={past.model} budgets={budgets} plots={plots} trans={trans} />);
   screen.getByText('Loading…');
   await past.answer(data);
   return { past, bars, curves };
@@ -237,7 +237,7 @@ describe('money over time', () => {
     past.money.tell();
     const plot = (): Promise<never> => new Promise(() => undefined);
     const plots = { bars: plot, curve: plot };
-    render(<SpendHistory past={past.model} budgets={[]} plots={plots} trans={trans} />);
+    render(<SpendHistory history={past.model} budgets={[]} plots={plots} trans={trans} />);
     await past.fail();
     screen.getByText(/^Couldn't load/);
   });

@@ -25,25 +25,25 @@ export interface IActivityHistory {
 
 interface IProps {
   node: INodeKey;
-  past: IActivityHistory;
+  history: IActivityHistory;
   /** When this changes, the last hour is requested again. */
   news: unknown;
   trans: TranslationBundle;
 }
 
 /** The activity of a node in the last hour, as its agent recorded it. */
-export function ActivityHistory({ node, past, news, trans }: IProps): JSX.Element {
-  const part = useLastHour(node, past, news);
+export function ActivityHistory({ node, history, news, trans }: IProps): JSX.Element {
+  const part = useLastHour(node, history, news);
   return (
     <PartBody part={part} trans={trans}>
-      {data => <LastHour data={data} name={node.node_id} plot={past.plot} trans={trans} />}
+      {data => <LastHour data={data} name={node.node_id} plot={history.plot} trans={trans} />}
     </PartBody>
   );
 }
 
 function useLastHour(
   { zone, node_id }: INodeKey,
-  past: IActivityHistory,
+  history: IActivityHistory,
   news: unknown
 ): IPart<IAutostopHistory> {
   const [part, setPart] = useState<IPart<IAutostopHistory>>({ dated: null, problem: null });
@@ -51,14 +51,14 @@ function useLastHour(
     let isOld = false;
     const update = (change: Partial<IPart<IAutostopHistory>>): void =>
       isOld ? undefined : setPart(known => ({ ...known, problem: null, ...change }));
-    past.fetch({ zone, node_id }).then(
+    history.fetch({ zone, node_id }).then(
       dated => dated && update({ dated }),
       error => update({ problem: problemOf(error) })
     );
     return () => {
       isOld = true;
     };
-  }, [zone, node_id, past, news]);
+  }, [zone, node_id, history, news]);
   return part;
 }
 

@@ -27,12 +27,12 @@ interface IProps {
   parts: Pick<IParts, 'autostops' | 'recovery'>;
   actions: Pick<IMoneyActions, 'onKeepRunning' | 'onEnd' | 'onSetAutostop' | 'onSetRecovery'>;
   /** The last hour, if it can be shown. */
-  past?: IActivityHistory;
+  history?: IActivityHistory;
   trans: TranslationBundle;
 }
 
 /** When and why a node stops, and how to keep it running. */
-export function AutostopRow({ node, parts, actions, past, trans }: IProps): JSX.Element | null {
+export function AutostopRow({ node, parts, actions, history, trans }: IProps): JSX.Element | null {
   const autostop = parts.autostops.dated?.data.nodes.find(one => one.name === node.name);
   const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === node.name);
   const now_s = useServerNow(parts.autostops);
@@ -80,7 +80,7 @@ export function AutostopRow({ node, parts, actions, past, trans }: IProps): JSX.
         isSpot={node.spot}
         recovery={recovery}
         actions={actions}
-        past={past}
+        history={history}
         news={parts.autostops.dated}
         trans={trans}
         {...busy}
@@ -95,14 +95,14 @@ interface IPartProps extends Pick<IProps, 'actions' | 'trans'> {
   send: (act: () => Promise<unknown>) => void;
 }
 
-interface IMoreProps extends IPartProps, Pick<IProps, 'past'> {
+interface IMoreProps extends IPartProps, Pick<IProps, 'history'> {
   news: unknown;
   isSpot: boolean;
   recovery: IRecovery | undefined;
 }
 
 function More(props: IMoreProps): JSX.Element {
-  const { autostop, isSpot, recovery, isBusy, send, actions, past, news, trans } = props;
+  const { autostop, isSpot, recovery, isBusy, send, actions, history, news, trans } = props;
   const [isAsking, setAsking] = useState(false);
   const [isOpen, setOpen] = useState(false);
   return (
@@ -126,7 +126,9 @@ function More(props: IMoreProps): JSX.Element {
           )}
         </dd>
       </dl>
-      {isOpen && past && <ActivityHistory node={autostop} past={past} news={news} trans={trans} />}
+      {isOpen && history && (
+        <ActivityHistory node={autostop} history={history} news={news} trans={trans} />
+      )}
       <RecreateChoice {...{ autostop, isSpot, recovery, isBusy, send, actions, trans }} />
       {isAsking ? (
         <AutostopForm
@@ -155,7 +157,7 @@ function isOwnToggle(event: React.SyntheticEvent<HTMLDetailsElement>, isOpen: bo
 }
 
 /** Whether to recreate the node after pre-emption. */
-function RecreateChoice(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
+function RecreateChoice(props: Omit<IMoreProps, 'history' | 'news'>): JSX.Element | null {
   const { autostop, isSpot, recovery, isBusy, send, actions, trans } = props;
   if (!isSpot && !recovery) {
     return null;

@@ -40,7 +40,7 @@ interface IAnswer<T> {
 }
 
 /** The response to a choice, a moment after its last change; never to an older choice. */
-function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IAnswer<T> {
+function useAnswer<T>(choice: IChoice, load: (choice: IChoice) => Promise<T>): IAnswer<T> {
   const { zone, accelerator_type, provisioning } = choice;
   const [answer, setAnswer] = useState<IAnswer<T>>({ data: null, problem: null });
   useEffect(() => {
@@ -52,7 +52,7 @@ function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IA
     };
     update({ data: null, problem: null });
     const timer = window.setTimeout(() => {
-      ask({ zone, accelerator_type, provisioning }).then(
+      load({ zone, accelerator_type, provisioning }).then(
         data => update({ data, problem: null }),
         error => update({ data: null, problem: problemOf(error) })
       );
@@ -61,7 +61,7 @@ function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IA
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [zone, accelerator_type, provisioning, ask]);
+  }, [zone, accelerator_type, provisioning, load]);
   return answer;
 }
 

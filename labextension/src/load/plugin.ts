@@ -27,7 +27,7 @@ export const load: JupyterFrontEndPlugin<ILoadModel> = {
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const model = new LoadModel(new LoadClient(new TpuClient(serviceManager.serverSettings)));
     addLoadCommands({ commands, model, nodes, trans });
-    palette?.addItem({ command: LoadCommandIDs.free, category: common.product(trans) });
+    palette?.addItem({ command: LoadCommandIDs.release, category: common.product(trans) });
     return model;
   }
 };

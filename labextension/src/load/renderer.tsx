@@ -43,8 +43,8 @@ export function loadRenderer(
 export function loadActions(commands: CommandRegistry): ILoadActions {
   return {
     onRelease: ({ zone, node_id }, processes) => {
-      const keys = processes.map(({ worker_id, holder }) => ({ worker_id, pid: holder.pid }));
-      const done = commands.execute(LoadCommandIDs.free, { zone, node_id, processes: keys });
+      const keys = processes.map(({ worker_id, process }) => ({ worker_id, pid: process.pid }));
+      const done = commands.execute(LoadCommandIDs.release, { zone, node_id, processes: keys });
       return done as Promise<string | null>;
     }
   };

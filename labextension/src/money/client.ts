@@ -45,7 +45,7 @@ export class MoneyClient {
   }
 
   /** Spending over time. */
-  past(choice: HistoryChoice): Promise<IDated<HistoryAnswer>> {
+  spendHistory(choice: HistoryChoice): Promise<IDated<HistoryAnswer>> {
     const route =
       'budget' in choice
         ? `budgets/${encodeURIComponent(choice.budget)}/course`

@@ -47,7 +47,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     events?: Event.Stream
   ) {
     super();
-    this.past = new SpendHistoryModel(client, this);
+    this.history = new SpendHistoryModel(client, this);
     this._events = events;
     this._events?.connect(this._onEvent, this);
     this._poll = new Poll({
@@ -68,7 +68,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
 
-  readonly past: SpendHistoryModel;
+  readonly history: SpendHistoryModel;
 
   get parts(): IParts {
     return this._parts;
@@ -129,7 +129,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._refetch.dispose();
     this._settle.dispose();
     this._poll.dispose();
-    this.past.dispose();
+    this.history.dispose();
     super.dispose();
   }
 

@@ -40,9 +40,9 @@ export function moneyRenderers(
     plot: plots.idle,
     fetch: async (key: INodeKey) => (model.isWatched ? model.client.autostopHistory(key) : null)
   };
-  const past = ({ total, budgets }: ISpend): JSX.Element | null =>
+  const history = ({ total, budgets }: ISpend): JSX.Element | null =>
     plots && total.ready_s > 0 ? (
-      <SpendHistory past={model.past} budgets={budgets} plots={plots} trans={trans} />
+      <SpendHistory history={model.history} budgets={budgets} plots={plots} trans={trans} />
     ) : null;
   return {
     createActions,
@@ -51,7 +51,7 @@ export function moneyRenderers(
         {() => (
           <div className="jp-tpu-Sections">
             <SpendingFault part={model.parts.spend} trans={trans} />
-            <SpendSection {...{ model, actions, past, trans }} />
+            <SpendSection {...{ model, actions, history, trans }} />
             <GrantsSection {...{ model, actions, trans }} />
             <QuotaSection {...{ model, actions, trans }} />
             <CapacitySection {...{ model, actions, trans }} />
@@ -68,7 +68,7 @@ export function moneyRenderers(
             node={node}
             parts={model.parts}
             actions={actions}
-            past={lastHour}
+            history={lastHour}
             trans={trans}
           />
         )}

@@ -53,7 +53,7 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   isWatched: boolean;
 
   /** Spending over time. */
-  readonly past: ISpendHistoryModel;
+  readonly history: ISpendHistoryModel;
 
   /** The zone chosen last in the form; empty before. */
   readonly chosenZone: string;

@@ -60,7 +60,7 @@ function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Eleme
   const [isAll, setAll] = useState(false);
   const { isSending, problem, send, dismiss } = useRequest();
   const shown = isAll ? limits : relevantLimits(limits, chosenZone);
-  const free = (user: IQuotaUser): void => send(() => actions.onCleanUp([user.name]));
+  const release = (user: IQuotaUser): void => send(() => actions.onCleanUp([user.name]));
   return (
     <>
       {limits.length > 0 && (
@@ -71,7 +71,7 @@ function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Eleme
       <ul className="jp-tpu-Items" aria-label={messages.limits(trans)}>
         {shown.slice(0, MAX_ROWS).map(limit => (
           <li key={`${limit.quota_id} ${limit.location}`}>
-            <Limit limit={limit} isBusy={isSending} trans={trans} onRelease={free} />
+            <Limit limit={limit} isBusy={isSending} trans={trans} onRelease={release} />
           </li>
         ))}
       </ul>

@@ -83,7 +83,7 @@ export class RecordFuture implements Kernel.IShellFuture<Request, Reply> {
     }
   }
 
-  ask(msg: KernelMessage.IInputRequestMsg): void {
+  showQuestion(msg: KernelMessage.IInputRequestMsg): void {
     this._kernel.hasPendingInput = true;
     void this.onStdin(msg);
   }

@@ -103,7 +103,7 @@ export class NotebookRestorer implements IDisposable {
     window.clearTimeout(this._timer);
     const kernel = this._kernel;
     if (kernel && !this._isDisposed && this._source.hasRecord(kernel.name)) {
-      await this._ask(kernel, [], all ? null : this._seen.all());
+      await this._request(kernel, [], all ? null : this._seen.all());
     }
   }
 
@@ -159,11 +159,11 @@ export class NotebookRestorer implements IDisposable {
     return {
       beforeOutputs: cell => void (this._source.isUntrusted && markUntrusted(cell)),
       onWhole: msgId => this._settled.add(msgId),
-      onTorn: msgId => void this._ask(kernel, [msgId], NONE)
+      onTorn: msgId => void this._request(kernel, [msgId], NONE)
     };
   }
 
-  private async _ask(
+  private async _request(
     kernel: Kernel.IKernelConnection,
     msgIds: readonly string[],
     seen: Seen

@@ -75,7 +75,7 @@ export class Run {
     startCell(cell, code);
     this._log.messages.forEach(message => this._show(message));
     if (this._input) {
-      this._future.ask(this._input);
+      this._future.showQuestion(this._input);
     }
     if (this._isOver) {
       endCell(cell, this._count);
@@ -99,7 +99,7 @@ export class Run {
     if (message.header.msg_id !== this._asked) {
       this._asked = message.header.msg_id;
       this._input = message;
-      this._future?.ask(message);
+      this._future?.showQuestion(message);
     }
   }
 

@@ -34,7 +34,7 @@ export interface IHistoryPlots {
 }
 
 interface IProps {
-  past: ISpendHistoryModel;
+  history: ISpendHistoryModel;
   budgets: readonly IBudget[];
   plots: IHistoryPlots;
   trans: TranslationBundle;
@@ -42,18 +42,18 @@ interface IProps {
 
 /** Spending over time: by hour, by day, or of one budget. */
 export function SpendHistory(props: IProps): JSX.Element {
-  const { past, trans } = props;
+  const { history, trans } = props;
   useEffect(() => {
-    const subscribe = past.subscribe();
+    const subscribe = history.subscribe();
     return () => subscribe.dispose();
-  }, [past]);
+  }, [history]);
   return (
-    <UseSignal signal={past.changed}>
+    <UseSignal signal={history.changed}>
       {() => (
-        <figure className="jp-tpu-History" aria-label={shownTitle(past, trans)}>
+        <figure className="jp-tpu-History" aria-label={shownTitle(history, trans)}>
           <Choices {...props} />
-          <PartBody part={past.part} trans={trans}>
-            {data => <Answer data={data} title={shownTitle(past, trans)} {...props} />}
+          <PartBody part={history.part} trans={trans}>
+            {data => <Answer data={data} title={shownTitle(history, trans)} {...props} />}
           </PartBody>
         </figure>
       )}
@@ -61,7 +61,7 @@ export function SpendHistory(props: IProps): JSX.Element {
   );
 }
 
-function Choices({ past, budgets, trans }: IProps): JSX.Element {
+function Choices({ history, budgets, trans }: IProps): JSX.Element {
   const readable = budgets.filter(({ amount }) => amount !== null);
   const choices: HistoryChoice[] = [...SPANS, ...readable.map(({ name }) => ({ budget: name }))];
   return (
@@ -72,8 +72,8 @@ function Choices({ past, budgets, trans }: IProps): JSX.Element {
           <Button
             key={name}
             title={name}
-            aria-pressed={sameChoice(choice, past.choice)}
-            onClick={() => past.choose(choice)}
+            aria-pressed={sameChoice(choice, history.choice)}
+            onClick={() => history.choose(choice)}
           >
             {name}
           </Button>

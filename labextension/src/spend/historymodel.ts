@@ -35,7 +35,7 @@ type Money = Pick<IMoneyModel, 'parts' | 'isWatched' | 'stateChanged'>;
 
 export class SpendHistoryModel implements ISpendHistoryModel {
   constructor(
-    private readonly _client: Pick<MoneyClient, 'past'>,
+    private readonly _client: Pick<MoneyClient, 'spendHistory'>,
     private readonly _money: Money
   ) {
     this._money.stateChanged.connect(this._follow, this);
@@ -89,7 +89,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     const turn = ++this._turn;
     let part: IPart<HistoryAnswer>;
     try {
-      part = { dated: await this._client.past(this._choice), problem: null };
+      part = { dated: await this._client.spendHistory(this._choice), problem: null };
     } catch (error) {
       const { dated } = this._part;
       const isOfChoice = dated && sameChoice(choiceOf(dated.data), this._choice);

@@ -35,11 +35,11 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
 
 interface IProps extends ISectionProps {
   /** Renders spending over time, if there is any. */
-  past: (spend: ISpend) => JSX.Element | null;
+  history: (spend: ISpend) => JSX.Element | null;
 }
 
 /** Current rate, totals and budgets. */
-export function SpendSection({ model, actions, past, trans }: IProps): JSX.Element {
+export function SpendSection({ model, actions, history, trans }: IProps): JSX.Element {
   const spend = model.parts.spend.dated?.data;
   return (
     <Section
@@ -54,7 +54,7 @@ export function SpendSection({ model, actions, past, trans }: IProps): JSX.Eleme
         {(data, now_s) => (
           <>
             <Sums spend={data} trans={trans} />
-            {past(data)}
+            {history(data)}
             <Budgets budgets={data.budgets} now_s={now_s} actions={actions} trans={trans} />
           </>
         )}

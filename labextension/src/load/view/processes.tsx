@@ -37,7 +37,7 @@ export function TpuProcesses({
   const { isSending, problem, send, dismiss } = useRequest();
   const [result, setResult] = useState('');
   const programs = programsOf(metrics);
-  const free = (processes: readonly IWorkerProcess[]): void =>
+  const release = (processes: readonly IWorkerProcess[]): void =>
     send(async () => setResult((await actions.onRelease(node, processes)) ?? ''));
   return (
     <div className="jp-tpu-Holders">
@@ -52,7 +52,7 @@ export function TpuProcesses({
                   isBusy={isSending}
                   now_s={now_s}
                   trans={trans}
-                  onRelease={() => free(program.processes)}
+                  onRelease={() => release(program.processes)}
                 />
               </li>
             ))}
