@@ -133,7 +133,7 @@ function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }
 
-function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSwitchboard'> {
+function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSimulator'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
   const { isFormOpen, isCollaborative } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };

@@ -1,17 +1,29 @@
-import { readdirSync, readFileSync } from 'fs';
-import { join, relative } from 'path';
 import * as messages from '../messages';
 
-const SOURCES = join(__dirname, '..');
+declare const __dirname: string;
 
-function filesIn(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap(entry =>
-    entry.isDirectory() ? filesIn(join(folder, entry.name)) : [join(folder, entry.name)]
-  );
+interface IEntry {
+  readonly name: string;
+  readonly isDirectory: () => boolean;
 }
 
+const { readdirSync, readFileSync } = jest.requireActual<{
+  readdirSync: (path: string, options: { withFileTypes: true }) => IEntry[];
+  readFileSync: (path: string, encoding: string) => string;
+}>('fs');
+
+const SOURCES = `${__dirname}/..`;
+
+function filesIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap(entry => {
+    const path = `${folder}/${entry.name}`;
+    return entry.isDirectory() ? filesIn(path) : [path];
+  });
+}
+
+/** The texts of a module, without its comments. */
 function textsIn(file: string): string[] {
-  return readFileSync(file, 'utf8')
+  return readFileSync(file, 'utf-8')
     .split('\n')
     .filter(line => !/^\s*(\/\*\*|\*|\/\/)/.test(line))
     .flatMap(line =>
@@ -19,7 +31,7 @@ function textsIn(file: string): string[] {
     );
 }
 
-const MESSAGES = filesIn(join(SOURCES, 'messages'));
+const MESSAGES = filesIn(`${SOURCES}/messages`);
 
 describe('Messages', () => {
   it('are the only texts: no other module calls the translation bundle', () => {
@@ -27,15 +39,13 @@ describe('Messages', () => {
       file => !file.includes('__tests__') && !MESSAGES.includes(file)
     );
     const calling = others.filter(file =>
-      /trans\s*\.\s*(__|_n|_p|_np)\(/.test(readFileSync(file, 'utf8'))
+      /trans\s*\.\s*(__|_n|_p|_np)\(/.test(readFileSync(file, 'utf-8'))
     );
-    expect(calling.map(file => relative(SOURCES, file))).toEqual([]);
+    expect(calling).toEqual([]);
   });
 
   it('are listed in the index, screen by screen', () => {
-    const screens = MESSAGES.map(file =>
-      relative(join(SOURCES, 'messages'), file).replace('.ts', '')
-    );
+    const screens = MESSAGES.map(file => file.replace(/^.*\/(.*)\.ts$/, '$1'));
     expect(Object.keys(messages).sort()).toEqual(screens.filter(name => name !== 'index').sort());
   });
 

@@ -230,7 +230,11 @@ describe('words about money', () => {
 
   it('never take an unknown price for nothing', () => {
     const unknown = spend({ usd_per_hour: null, unpriced: ['v9-8'] });
-    const nodes = [null, 9.6].map(usd_per_hour => ({ name: NODE, usd_per_hour, is_open: true }));
+    const nodes = [null, 9.6].map(usd_per_hour => ({
+      ...{ name: NODE, node_id: 'my-node', zone: 'us-central1-a', spot: false },
+      ...{ accelerator_type: 'v5litepod-8', provisioning: 'on-demand' as const },
+      ...{ usd_per_hour, price_source: null, ready_s: 0, usd: null, is_open: true, unwatched_s: 0 }
+    }));
     expect(isBilled(unknown)).toBe(true);
     expect(formatRate(unknown, trans)).toBe('price unknown');
     expect(formatRate({ ...unknown, nodes }, trans)).toBe('at least $9.60 per hour');

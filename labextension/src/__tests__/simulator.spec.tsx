@@ -64,7 +64,7 @@ function click(name: string | RegExp): void {
   fireEvent.click(screen.getByRole('button', { name }));
 }
 
-describe('the page of the switchboard', () => {
+describe('the page of the failure simulator', () => {
   it('says that nothing is billed, and what it would have cost', () => {
     show({});
     screen.getByText(/demo-project: nothing is billed/);
@@ -276,7 +276,7 @@ describe('the emulated cloud', () => {
   });
 });
 
-describe('the model of the switchboard', () => {
+describe('the model of the failure simulator', () => {
   let server: Server;
   let model: SimulatorModel;
 
@@ -336,7 +336,7 @@ describe('the model of the switchboard', () => {
   });
 });
 
-describe('the commands of the switchboard', () => {
+describe('the commands of the failure simulator', () => {
   it('each have a label and say what arguments they take', async () => {
     const commands = new CommandRegistry();
     const model = new SimulatorModel(new TpuClient(new Server().settings));
@@ -368,7 +368,7 @@ describe('the commands of the switchboard', () => {
   ])('exist only where the cloud can be broken: %s', async (canBreak, exists) => {
     const server = new Server();
     const status = { project: 'p', endpoint: '', emulated: true, version: '', error: null };
-    server.answers['GET status'] = () => reply({ ...status, simulator: canBreak });
+    server.answers['GET status'] = () => reply({ ...status, switchboard: canBreak });
     server.answers['GET nodes'] = () => reply(list());
     const nodes = new TpuModel(new TpuClient(server.settings));
     const commands = new CommandRegistry();

@@ -20,7 +20,7 @@ export function CapacitySection({ model, actions, trans }: ISectionProps): JSX.E
   const running = searches.filter(({ phase }) => phase === 'trying').length;
   return (
     <Section
-      name="getting"
+      name="capacity"
       title={messages.title(trans)}
       summary={running ? messages.running(running, trans) : undefined}
       isOpen={model.open.has('capacity')}

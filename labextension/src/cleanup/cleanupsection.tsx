@@ -18,7 +18,7 @@ export function CleanupSection({ model, actions, trans }: ISectionProps): JSX.El
     sending.send(async () => setResults(await act()));
   return (
     <Section
-      name="sweep"
+      name="cleanup"
       title={messages.title(trans)}
       isOpen={model.open.has('cleanup')}
       onToggle={actions.onToggle}

@@ -28,7 +28,7 @@ export const simulator: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const addOnce = (): void => {
-      if (nodes.status?.simulator) {
+      if (nodes.status?.switchboard) {
         nodes.stateChanged.disconnect(addOnce);
         addSimulator(app, trans);
         const category = common.product(trans);

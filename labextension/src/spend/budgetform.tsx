@@ -13,6 +13,7 @@ import { unusedName } from '../money/names';
 type BudgetUnit = INewBudget['unit'];
 type BudgetPeriod = INewBudget['period'];
 type BudgetAction = NonNullable<INewBudget['action']>;
+type Weekday = NonNullable<INewBudget['resets_on']>;
 
 interface IProps {
   taken: readonly string[];
@@ -26,7 +27,7 @@ interface IDraft {
   amount: string;
   unit: BudgetUnit;
   period: BudgetPeriod;
-  resets_on: string;
+  resets_on: Weekday;
   resets_at: string;
   action: BudgetAction;
 }
@@ -130,7 +131,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
         <Select
           label={messages.resetsOn(trans)}
           value={draft.resets_on}
-          onChange={resets_on => change({ resets_on })}
+          onChange={resets_on => change({ resets_on: resets_on as Weekday })}
         >
           {weekdays(trans).map(([day, label]) => (
             <option key={day} value={day}>
