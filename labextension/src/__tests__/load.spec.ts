@@ -139,7 +139,7 @@ describe('the series', () => {
     const at = [0, 10, 20];
     const series = { at, duty: [1, null, 5], busiest: at, hbm: at, cpu: [null, null, null] };
     expect(tail(series, 10).duty).toEqual([null, 5]);
-    expect(rangeOf(series.duty)).toEqual({ least: 1, mean: 3, most: 5, last: 5 });
+    expect(rangeOf(series.duty)).toEqual({ min: 1, mean: 3, max: 5, last: 5 });
     expect(rangeOf(series.cpu)).toBeNull();
   });
 });

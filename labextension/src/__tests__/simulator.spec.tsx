@@ -68,7 +68,7 @@ describe('the page of the failure simulator', () => {
   it('says that nothing is billed, and what it would have cost', () => {
     show({});
     screen.getByText(/demo-project: nothing is billed/);
-    screen.getByText(/Ledger: \$1\.50/);
+    screen.getByText(/Simulated cost: \$1\.50/);
   });
 
   it('pauses the clock, and lets it go on', () => {
@@ -120,7 +120,7 @@ describe('the page of the failure simulator', () => {
       target: { value: 'ListNodes' }
     });
     expect(within(form).queryByText(/allow-list/)).toBeNull();
-    within(form).getByText(/not shown/);
+    within(form).getByText(/stay hidden/);
   });
 
   it('takes back the nodes of a queued resource that are there', () => {

@@ -222,7 +222,7 @@ describe('money over time', () => {
     screen.getByText('cap');
     screen.getByText('at the current rate');
     screen.getByText('Price unknown, counted at the highest price: v2-8');
-    expect(screen.getByRole('img').getAttribute('aria-label')).toMatch(/\$6\.00 of \$10\.00 now/);
+    expect(screen.getByRole('img').getAttribute('aria-label')).toMatch(/\$6\.00 of \$10\.00 used/);
     screen.getByRole('columnheader', { name: 'At most', hidden: true });
   });
 
