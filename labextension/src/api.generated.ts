@@ -5,27 +5,28 @@
  */
 
 export interface IStatus {
-  /** Empty while it is not known */
+  /** Empty while unknown */
   readonly project: string;
   /** Empty for Google Cloud */
   readonly endpoint: string;
   readonly emulated: boolean;
-  /** Whether there are routes under /emulator */
+  /** Whether the routes under /emulator exist */
   readonly switchboard: boolean;
   readonly version: string;
   readonly error: IError | null;
 }
 
 export interface INodeList {
-  /** Unix seconds of the last good answer; null before the first */
+  /** Unix seconds of the last successful list; null before the first */
   readonly as_of: number | null;
   /**
-   * How far the clock of the server's computer is ahead of the cloud's; 0 where it is right to half
-   * a minute. Costs are counted by the cloud's clock, all other times are by the computer's own
+   * How far the clock of the server's computer is ahead of the cloud's; 0 if they differ by less
+   * than half a minute. Costs are counted by the cloud's clock; all other times are by the
+   * computer's own
    */
   readonly clock_ahead_s: number;
   readonly nodes: readonly INode[];
-  /** Zones whose nodes are missing from the list */
+  /** Zones that did not answer; their nodes are missing from the list */
   readonly unreachable: readonly string[];
   readonly intents: readonly IIntent[];
   /** What the user should know about the journal, the budgets and the clock */
@@ -34,8 +35,8 @@ export interface INodeList {
 }
 
 /**
- * On which terms a node is asked for, on-demand where nothing is said; preemptible is as spot, and
- * over after 24 h; a reserved node takes chips of a reservation; flex-start is only in the queue
+ * The provisioning model, on-demand by default; preemptible is like spot, but ends after 24 h; a
+ * reserved node uses chips of a reservation; flex-start is for queued resources only
  */
 export type Provisioning = 'on-demand' | 'spot' | 'preemptible' | 'reserved' | 'flex-start';
 
@@ -44,12 +45,12 @@ export interface INewNode {
   readonly zone: string;
   readonly accelerator_type: string;
   readonly runtime_version: string;
-  /** Short for the provisioning model spot; the two may not differ */
+  /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
   /** No external addresses */
   readonly internal_ips?: boolean;
-  /** Where there is a budget and no list price is known, the node is only created with this */
+  /** Required to create a node without a known list price while a budget is set */
   readonly accept_unknown_price?: boolean;
 }
 
@@ -58,15 +59,15 @@ export interface INode {
   readonly project: string;
   readonly zone: string;
   readonly node_id: string;
-  /** The API's word */
+  /** As the API spells it */
   readonly state: string;
   readonly health: string;
-  /** The cloud's words; plain text */
+  /** Text from the cloud; plain text */
   readonly health_description: string;
   readonly accelerator_type: string;
   readonly accelerator: IAccelerator | null;
   readonly runtime_version: string;
-  /** Preemptible too */
+  /** True for preemptible nodes as well */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   /** RFC 3339, or empty */
@@ -74,15 +75,16 @@ export interface INode {
   readonly workers: readonly IWorker[];
   /** Whether it was created by jupyter_tpu */
   readonly managed: boolean;
-  /** Whether it is charged for now */
+  /** Whether it is billed now */
   readonly billing: boolean;
-  /** List price for the whole node; null where no source gives one */
+  /** List price of the whole node; null if no source gives one */
   readonly price: IPrice | null;
   /**
-   * What it has cost so far, by the ledger; null where it was never seen READY or has no list price
+   * What it has cost so far, by the ledger; null if it was never observed READY or has no list
+   * price
    */
   readonly cost_usd: number | null;
-  /** Name of the kernelspec that runs on it */
+  /** Name of the kernelspec for kernels on the node */
   readonly kernelspec: string | null;
   readonly description: string;
 }
@@ -102,7 +104,7 @@ export interface IWorker {
   readonly external_ip: string;
 }
 
-/** List price for the whole node; null where no source gives one */
+/** List price of the whole node; null if no source gives one */
 export interface IPrice {
   readonly usd_per_hour: number;
   readonly as_of: string;
@@ -117,7 +119,7 @@ export interface IIntent {
   readonly node_id: string;
   /** A stable word */
   readonly phase: string;
-  /** One sentence for people; plain text */
+  /** One sentence for the user; plain text */
   readonly message: string;
   readonly error: IError | null;
   /** Done or failed */
@@ -149,23 +151,23 @@ export interface IOffer {
   readonly usd_per_hour_flex_start: number | null;
   readonly price_as_of: string | null;
   readonly price_source: string | null;
-  /** The first is the one to take by default */
+  /** The first is the default */
   readonly runtime_versions: readonly string[];
 }
 
 export interface IKernelOutputs {
   readonly kernel_id: string;
-  /** All messages up to this one are part of the answer, no later one is */
+  /** The response covers all messages up to this one, and no later one */
   readonly seq: number;
   readonly execution_state: 'starting' | 'idle' | 'busy' | 'dead';
   readonly link: ILink;
-  /** In the order asked */
+  /** In the order in which they were sent */
   readonly requests: readonly IKernelRequest[];
 }
 
 export interface IReplay {
   readonly kernel_id: string;
-  /** Whether the node of the kernel is reached now */
+  /** Whether the kernel's node is connected now */
   readonly is_back: boolean;
   /** When the lost node was last reached (Unix seconds) */
   readonly lost_at: number | null;
@@ -178,11 +180,11 @@ export interface ILostRun {
   /** The cell's id in the notebook */
   readonly cell_id: string | null;
   readonly code: string;
-  /** False where `code` is only the beginning */
+  /** False if `code` is only the beginning */
   readonly is_whole: boolean;
-  /** Cut: it ran when the node went; queued: it had not begun */
+  /** cut: it was running when the node was lost; queued: it had not begun */
   readonly state: 'ok' | 'error' | 'cut' | 'queued';
-  /** How many messages with output had come */
+  /** How many messages with output had arrived */
   readonly outputs: number;
   readonly order: number;
 }
@@ -192,7 +194,7 @@ export interface ILink {
   /** Unix seconds */
   readonly since: number;
   readonly message: string;
-  /** Why it is down or lost; empty while it is neither */
+  /** Why it is down or lost; empty otherwise */
   readonly error_code: string;
 }
 
@@ -205,24 +207,24 @@ export interface IKernelRequest {
   /** Of the execute_request */
   readonly header: { readonly [name: string]: unknown };
   readonly state: 'queued' | 'running' | 'done' | 'aborted' | 'lost';
-  /** ok, error, aborted or lost; null while it is not known */
+  /** ok, error, aborted or lost; null while unknown */
   readonly status: string | null;
   readonly execution_count: number | null;
   /**
-   * As in a notebook file (nbformat 4), with `transient.display_id` where there is one. Null where
-   * this answer has no room for them, or would take too long with them: ask again with `?msg_id=`.
+   * As in a notebook file (nbformat 4), with `transient.display_id` if there is one. Null if they
+   * do not fit into this response or would take too long: request them with `?msg_id=`.
    */
   readonly outputs: readonly { readonly [name: string]: unknown }[] | null;
   /**
-   * For a request that is queued or running: the fewest iopub messages that bring a fresh cell to
-   * its state, each with `metadata.jupyter_tpu.seq`.
+   * For a queued or running request: the fewest iopub messages that bring an empty cell to its
+   * state, each with `metadata.jupyter_tpu.seq`.
    */
   readonly messages: readonly { readonly [name: string]: unknown }[] | null;
-  /** The input_request that waits for an answer now */
+  /** The input_request that waits for an answer */
   readonly input: { readonly [name: string]: unknown } | null;
-  /** How many messages were for an Output widget and not for the cell */
+  /** How many messages went to an Output widget instead of the cell */
   readonly captured: number;
-  /** About how much is left out; it stays on the worker */
+  /** Approximately how much is left out; it stays on the worker */
   readonly omitted_bytes: number;
   readonly first_seq: number;
   readonly last_seq: number;
@@ -239,16 +241,16 @@ export interface IGrant {
   readonly starts_on: string | null;
   /** Its last day in UTC */
   readonly ends_on: string | null;
-  /** Today among them; 0 when it is over */
+  /** Including today; 0 when it is over */
   readonly days_left: number | null;
   readonly is_over: boolean | null;
   readonly rows: readonly IGrantRowUse[];
-  /** Of a credit */
+  /** Amount of a credit */
   readonly usd: number | null;
-  /** Since it began */
+  /** Used since it began, by list prices; null while unknown */
   readonly usd_used: number | null;
   readonly usd_left: number | null;
-  /** Why it makes no sense; all but the name is null then */
+  /** Why the stored grant cannot be read; everything but the name is null then */
   readonly error: string | null;
 }
 
@@ -257,9 +259,9 @@ export interface IGrantRowUse {
   readonly generation: string;
   readonly spot: boolean;
   readonly zone: string;
-  /** The only accelerator type it is for; null for any */
+  /** The only accelerator type that the row is for; null for any */
   readonly device: string | null;
-  /** Chips of present nodes; null while not known */
+  /** Chips in use by nodes; null while unknown */
   readonly used: number | null;
   readonly free: number | null;
 }
@@ -269,33 +271,33 @@ export interface INewGrant {
   readonly starts_on: string;
   /** Either this or ends_on */
   readonly days?: number | null;
-  /** The last day that belongs to it */
+  /** The last day on which it is valid */
   readonly ends_on?: string | null;
-  /** Of a TRC grant */
+  /** Rows of a TRC grant */
   readonly rows?: readonly IGrantRow[] | null;
-  /** Of a credit */
+  /** Amount of a credit */
   readonly usd?: number | null;
 }
 
 export interface IGrantRow {
   readonly chips: number;
   readonly generation: string;
-  /** Stands for preemptible too */
+  /** For spot and preemptible nodes */
   readonly spot?: boolean;
   readonly zone: string;
-  /** The only accelerator type it is for; null for any */
+  /** The only accelerator type that the row is for; null for any */
   readonly device?: string | null;
 }
 
 export interface IGrantMail {
   readonly rows: readonly IGrantRow[];
-  /** The term that the mail states; to be offered, not assumed */
+  /** The term that the mail states; let the user confirm it */
   readonly days: number | null;
-  /** The day of the mail's own date; to be offered, not assumed */
+  /** The mail's own date; let the user confirm it as the first day */
   readonly sent_on?: string | null;
-  /** What looks like a grant and cannot be read, with its text; plain text */
+  /** Lines that look like a grant but cannot be read; plain text */
   readonly problems: readonly string[];
-  /** How what was read was understood */
+  /** How ambiguous lines were understood */
   readonly notes: readonly string[];
 }
 
@@ -303,11 +305,11 @@ export interface ICoverage {
   readonly covered: boolean;
   /** The grant that covers it */
   readonly grant: string | null;
-  /** The list price, whoever pays; null where it is unknown */
+  /** The list price, whoever pays; null if unknown */
   readonly usd_per_hour: number | null;
-  /** One line for people; plain text */
+  /** One line for the user; plain text */
   readonly text: string;
-  /** What no grant ever pays for */
+  /** What no grant covers */
   readonly not_covered: readonly string[];
 }
 
@@ -317,17 +319,17 @@ export interface IEgress {
 
 export interface IEgressBucket {
   readonly bucket: string;
-  /** As Cloud Storage spells it; null where it is not known */
+  /** As Cloud Storage spells it; null if unknown */
   readonly location: string | null;
-  /** Spread over several regions and elsewhere are worth a warning */
+  /** spread (over several regions) and elsewhere deserve a warning */
   readonly verdict: 'same' | 'spread' | 'elsewhere' | 'unknown';
-  /** List price of reading */
+  /** Highest list price of reading; null if unknown */
   readonly usd_per_gib: number | null;
-  /** With epoch_gib */
+  /** Only with epoch_gib */
   readonly usd_per_epoch: number | null;
   readonly price_as_of: string | null;
   readonly price_source: string | null;
-  /** One sentence for people; plain text */
+  /** One sentence for the user; plain text */
   readonly text: string;
 }
 
@@ -341,7 +343,7 @@ export interface IAuditEntry {
   /** A stable word */
   readonly action: string;
   readonly subject: string;
-  /** One sentence for people; plain text */
+  /** One sentence for the user; plain text */
   readonly reason: string;
   readonly detail: { readonly [name: string]: unknown };
 }
@@ -359,25 +361,25 @@ export interface IAutostops {
 export interface IAutostopHistory {
   /** Unix seconds */
   readonly now: number;
-  /** By the rule that holds now */
+  /** The present idle timeout */
   readonly idle_after_s: number | null;
-  /** Why nothing is known; text */
+  /** Why the history is unavailable; plain text */
   readonly why_unknown: string | null;
-  /** The oldest first; between two that do not touch, nobody looked */
+  /** Oldest first; gaps between them are unmonitored */
   readonly stretches: readonly IActivityInterval[];
 }
 
 export interface IActivityInterval {
   readonly verdict: 'busy' | 'idle' | 'unknown';
-  /** Those which were active, or which nobody could read */
+  /** Sources that were active, or that could not be read */
   readonly sources: readonly string[];
-  /** What was said of them last; text */
+  /** The newest detail of these sources; plain text */
   readonly detail: string;
   /** Unix seconds */
   readonly starts_at: number;
   /** Unix seconds */
   readonly ends_at: number;
-  /** When anything went on last (Unix seconds) */
+  /** When anything was active last (Unix seconds) */
   readonly quiet_since: number | null;
 }
 
@@ -385,31 +387,31 @@ export interface INodeAutostop {
   readonly name: string;
   readonly node_id: string;
   readonly zone: string;
-  /** Ends when idle for so long; null = never */
+  /** Idle timeout; null = never */
   readonly idle_after_s: number | null;
   /**
-   * A running cell with idle chips, no output and nobody connected counts as idle after so long (or
-   * after idle_after_s, where that is longer); null = a running cell is never idle
+   * A running cell with idle chips, no output and no connected page counts as idle after this time
+   * (or after idle_after_s, if that is longer); null = a running cell is never idle
    */
   readonly unattended_after_s: number | null;
-  /** Ends so long after READY; null = never */
+  /** Maximum session length after READY; null = none */
   readonly session_s: number | null;
-  /** Ends then (Unix seconds) whatever is said later */
+  /** Deadline that nothing extends (Unix seconds); null = none */
   readonly deadline_at: number | null;
-  /** What the node allows of what was asked for */
+  /** What happens at the end; delete if the node cannot be stopped */
   readonly action: 'stop' | 'delete';
   readonly verdict: 'busy' | 'idle' | 'unknown';
   readonly reason: string;
   readonly sources: readonly IActivitySource[];
-  /** Unix seconds; null = nothing ends it now */
+  /** When auto-stop ends it (Unix seconds); null = not planned */
   readonly ends_at: number | null;
   readonly ends_why: 'idle' | 'session' | 'deadline' | 'budget' | null;
   readonly is_warning: boolean;
-  /** Without activity for so long, where the idle rule counts it now */
+  /** Seconds without activity, while the idle timeout counts */
   readonly idle_s: number | null;
-  /** After so long the idle rule ends it */
+  /** Idle seconds after which auto-stop ends it */
   readonly idle_limit_s: number | null;
-  /** The node was billed for a day or more without a human act */
+  /** Set if the node was billed for a day or more without a user action */
   readonly reminder: IReminder | null;
   readonly kept_until: number | null;
   readonly kept_while_busy: boolean;
@@ -419,20 +421,20 @@ export interface INodeAutostop {
 export interface IActivitySource {
   readonly source: 'execution' | 'accelerator' | 'human' | 'output' | 'connection' | 'cpu';
   readonly state: 'active' | 'quiet' | 'unknown';
-  /** Seconds since it was active; null = not known */
+  /** Seconds since it was active; null = unknown */
   readonly age_s: number | null;
   readonly detail: string;
 }
 
-/** The node was billed for a day or more without a human act */
+/** Set if the node was billed for a day or more without a user action */
 export interface IReminder {
-  /** The last human act that is known of or READY (Unix seconds) */
+  /** The last known user action, or READY (Unix seconds) */
   readonly since: number;
-  /** Whole days since then; the user is reminded once in each */
+  /** Whole days since then; the user is reminded once per day */
   readonly days: number;
-  /** What the node has cost; null = not known */
+  /** What the node has cost; null = unknown */
   readonly usd: number | null;
-  /** For people; plain text */
+  /** For the user; plain text */
   readonly text: string;
 }
 
@@ -458,13 +460,13 @@ export interface IKeepRunning {
 export interface IRecovery {
   readonly node_name: string;
   readonly is_on: boolean;
-  /** How many were begun since the choice */
+  /** How many attempts began since the choice */
   readonly attempts: number;
   readonly max_attempts: number;
-  /** Not made again once it has cost this much since the choice */
+  /** Not recreated once the node has cost this much since the choice */
   readonly max_usd: number | null;
   readonly state: 'off' | 'watching' | 'clearing' | 'waiting' | 'making' | 'given_up';
-  /** One sentence for people; plain text */
+  /** One sentence for the user; plain text */
   readonly message: string;
 }
 
@@ -477,16 +479,16 @@ export interface IRecoveryChoice {
 export interface IQuota {
   /** Unix seconds */
   readonly as_of: number | null;
-  /** Whether all use is counted */
+  /** Whether everything that uses quota is counted */
   readonly is_complete: boolean;
   /** Zones that did not answer */
   readonly unreachable: readonly string[];
-  /** Names of what has a type that is not known */
+  /** Names of resources of an unknown type */
   readonly uncounted: readonly string[];
-  /** The service that told the limits */
+  /** The service that reported the limits */
   readonly source: string | null;
   readonly error: IError | null;
-  /** What is used comes first */
+  /** Quotas in use come first */
   readonly limits: readonly IQuotaLimit[];
 }
 
@@ -496,12 +498,12 @@ export interface IQuotaLimit {
   readonly unit: 'chips' | 'TensorCores';
   readonly scope: 'zone' | 'region';
   readonly location: string;
-  /** Null where it is unlimited or not known */
+  /** Null if unlimited or unknown */
   readonly limit: number | null;
   readonly is_unlimited: boolean;
   readonly used: number;
   readonly free: number | null;
-  /** The largest first */
+  /** Largest first */
   readonly users: readonly IQuotaUser[];
 }
 
@@ -511,7 +513,7 @@ export interface IQuotaUser {
   readonly state: string;
   /** In the quota's unit */
   readonly amount: number;
-  /** It computes nothing and counts until it is deleted */
+  /** A leftover, which computes nothing but uses quota until it is deleted */
   readonly is_husk: boolean;
 }
 
@@ -532,9 +534,9 @@ export interface IQuotaAfter {
   readonly is_unlimited: boolean;
   readonly used: number;
   readonly asked: number;
-  /** Negative where it does not fit */
+  /** Negative if it does not fit */
   readonly after: number | null;
-  /** Null where nobody can tell */
+  /** Null if unknown */
   readonly fits: boolean | null;
 }
 
@@ -544,27 +546,27 @@ export interface ICleanup {
   readonly is_complete: boolean;
   readonly unreachable: readonly string[];
   readonly error: IError | null;
-  /** What is billed comes first, then husks */
+  /** Billed items come first, then leftovers */
   readonly items: readonly ICleanupItem[];
 }
 
 export interface ICleanupItem {
   readonly kind: 'node' | 'queued_resource';
   readonly name: string;
-  /** Of a queued resource its own id */
+  /** For a queued resource, its own id */
   readonly node_id: string;
   readonly zone: string;
   readonly state: string;
   readonly accelerator_type: string;
-  /** List price of a node that is READY */
+  /** List price of a READY node */
   readonly usd_per_hour: number | null;
   readonly is_billed: boolean;
   readonly holds_quota: boolean;
-  /** It computes nothing and counts until it is deleted */
+  /** A leftover, which computes nothing but uses quota until it is deleted */
   readonly is_husk: boolean;
-  /** Made by jupyter_tpu */
+  /** Created by jupyter_tpu */
   readonly is_ours: boolean;
-  /** RFC 3339 */
+  /** RFC 3339, or empty */
   readonly create_time: string;
   readonly description: string;
 }
@@ -575,10 +577,10 @@ export interface ISearches {
 
 export interface ISearch {
   readonly search_id: string;
-  /** Name of the node in whichever zone it will be */
+  /** Name of the node, in whichever zone it is created */
   readonly node_id: string;
   readonly phase: 'trying' | 'found' | 'failed' | 'cancelled';
-  /** One sentence for people; plain text */
+  /** One sentence for the user; plain text */
   readonly message: string;
   readonly tries: readonly IAttempt[];
   /** Full name of the node that was found */
@@ -589,25 +591,25 @@ export interface ISearch {
 export interface IAttempt {
   readonly zone: string;
   readonly accelerator_type: string;
-  /** Preemptible too */
+  /** True for preemptible nodes as well */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   /**
-   * quota, not_allowed and address are not tried again; stockout and other are, while there is
-   * time; waiting was not tried yet in this round
+   * quota, not_allowed and address are not retried; stockout and other are, while there is time;
+   * waiting was not tried yet in this round
    */
   readonly outcome: 'trying' | 'quota' | 'stockout' | 'not_allowed' | 'address' | 'other' | 'won' | 'waiting';
   readonly message: string;
-  /** The cloud's own words; plain text */
+  /** The cloud's own message; plain text */
   readonly raw: string;
-  /** When it began */
+  /** When the try began, or can begin at the earliest (Unix seconds) */
   readonly at: number | null;
 }
 
 export interface INewSearch {
   readonly node_id: string;
   readonly candidates: readonly INewCandidate[];
-  /** How long to go on; without it each candidate is tried once */
+  /** How long to search; without it each candidate is tried once */
   readonly queue_minutes?: number | null;
   readonly accept_unknown_price?: boolean;
 }
@@ -616,7 +618,7 @@ export interface INewCandidate {
   readonly zone: string;
   readonly accelerator_type: string;
   readonly runtime_version: string;
-  /** Short for the provisioning model spot; the two may not differ */
+  /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
   /** No external addresses */
@@ -636,20 +638,20 @@ export interface IQueued {
   readonly queued_id: string;
   readonly zone: string;
   readonly state: string;
-  /** Where this server saw the change (Unix seconds) */
+  /** When the state changed (Unix seconds); null if this server did not observe it */
   readonly state_since: number | null;
   readonly accelerator_type: string;
-  /** Preemptible too */
+  /** True for preemptible nodes as well */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   readonly node_ids: readonly string[];
-  /** When the cloud gives up (Unix seconds) */
+  /** When the cloud stops waiting for capacity (Unix seconds) */
   readonly valid_until: number | null;
   /** Why it FAILED; plain text */
   readonly error: string | null;
-  /** What it asks for counts towards the quota */
+  /** Whether its request counts against quota */
   readonly holds_quota: boolean;
-  /** Over; good only to be deleted */
+  /** A leftover, which has ended and can only be deleted */
   readonly is_husk: boolean;
 }
 
@@ -658,32 +660,33 @@ export interface INewQueued {
   readonly zone: string;
   readonly accelerator_type: string;
   readonly runtime_version: string;
-  /** Short for the provisioning model spot; the two may not differ */
+  /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
   readonly internal_ips?: boolean;
   /** Six hours by default */
   readonly valid_for_s?: number | null;
-  /** Flex-start; the cloud itself deletes the node so long after it became READY */
+  /** Run time of a flex-start node; the cloud deletes it this long after READY */
   readonly run_for_s?: number | null;
-  /** Of a reserved node, the id of the one to take the chips from; else any that fits */
+  /** Id of the reservation of a reserved node; any that fits by default */
   readonly reservation?: string | null;
   readonly accept_unknown_price?: boolean;
 }
 
 export interface ISpend {
-  /** When the nodes were last seen (Unix seconds) */
+  /** When the nodes were last listed (Unix seconds) */
   readonly as_of: number | null;
   readonly currency: 'USD';
-  /** Of what is READY now; null where a price is unknown */
+  /** Rate of all READY nodes; null if a price is unknown */
   readonly usd_per_hour: number | null;
   /** Accelerator types without a list price */
   readonly unpriced: readonly string[];
   /**
-   * False while a zone does not answer, and where a node may have been READY with nobody looking
+   * False while a zone does not answer, or if there is unmonitored time in which a node may have
+   * been READY
    */
   readonly is_complete: boolean;
-  /** Those that were READY in this month, each with all it has cost */
+  /** Nodes that were READY in this month, each with its total cost */
   readonly nodes: readonly ISpendOfNode[];
   readonly total: ISpendOfTime;
   readonly today: ISpendOfTime;
@@ -693,9 +696,9 @@ export interface ISpend {
 }
 
 export interface ISpendOfTime {
-  /** Null where the price of a part is unknown */
+  /** Null if the price of a part is unknown */
   readonly usd: number | null;
-  /** Of what has a price */
+  /** Cost of the parts with a known price */
   readonly known_usd: number;
   /** Node-seconds */
   readonly ready_s: number;
@@ -706,31 +709,31 @@ export interface ISpendHistory {
   readonly currency: 'USD';
   /** Unix seconds */
   readonly now: number;
-  /** Without gaps, the oldest first; a day on which the clock is changed has 23 or 25 hours */
+  /** Without gaps, oldest first; a day on which clocks change has 23 or 25 hours */
   readonly slots: readonly ISpendOfSlot[];
   readonly sum: ISpendOfSlot;
-  /** Accelerator types of that time without a price */
+  /** Accelerator types in that time without a price */
   readonly unpriced: readonly string[];
 }
 
 export interface ISpendOfSlot {
-  /** Unix seconds; not of the sum */
+  /** Unix seconds; not in the sum */
   readonly starts_at?: number;
-  /** Unix seconds; not of the sum */
+  /** Unix seconds; not in the sum */
   readonly ends_at?: number;
-  /** By the wall clock of the server; not of the sum */
+  /** By the server's wall clock; not in the sum */
   readonly day?: string;
-  /** Null where the price of a part is unknown */
+  /** Null if the price of a part is unknown */
   readonly usd: number | null;
-  /** Of what has a price */
+  /** Cost of the parts with a known price */
   readonly known_usd: number;
-  /** The same if nodes were READY all the while that nobody looked */
+  /** The same with all unmonitored time as READY */
   readonly up_to_usd: number;
   /** Node-seconds */
   readonly ready_s: number;
-  /** Those of them that have no known price */
+  /** The part without a known price */
   readonly unpriced_s: number;
-  /** Node-seconds in which nobody looked and a node may have been READY */
+  /** Unmonitored node-seconds in which a node may have been READY */
   readonly unwatched_s: number;
 }
 
@@ -740,16 +743,19 @@ export interface IBudgetBurnDown {
   readonly now: number;
   /** From `window_start` of the budget until now, in equal steps */
   readonly points: readonly IBudgetBurnDownPoint[];
-  /** Accelerator types without a list price; a budget in dollars counts them as the dearest */
+  /**
+   * Accelerator types without a list price; a budget in dollars counts them at the highest known
+   * price
+   */
   readonly unpriced: readonly string[];
 }
 
 export interface IBudgetBurnDownPoint {
   /** Unix seconds */
   readonly at: number;
-  /** Since the beginning */
+  /** Used since the start, in the budget's unit; counted like `used` of Budget */
   readonly used: number;
-  /** What of it was seen; the rest is at most that */
+  /** The monitored part of `used` */
   readonly watched: number;
 }
 
@@ -758,35 +764,35 @@ export interface ISpendOfNode {
   readonly node_id: string;
   readonly zone: string;
   readonly accelerator_type: string;
-  /** Preemptible too */
+  /** True for preemptible nodes as well */
   readonly spot: boolean;
   readonly provisioning: Provisioning;
   readonly usd_per_hour: number | null;
-  /** The Billing Catalog and the day it was read, or the dated table of the package */
+  /** The Billing Catalog with the day it was read, or the dated table of the package */
   readonly price_source: string | null;
   readonly ready_s: number;
   readonly usd: number | null;
-  /** It is taken as READY still */
+  /** Whether it counts as READY still */
   readonly is_open: boolean;
-  /** For how long it may have been READY with nobody looking */
+  /** Unmonitored seconds in which it may have been READY */
   readonly unwatched_s: number;
 }
 
 export interface IBilled {
-  /** When BigQuery was asked (Unix seconds) */
+  /** When BigQuery was queried (Unix seconds) */
   readonly as_of: number;
   readonly table: string;
-  /** Whose costs these are */
+  /** The project of these costs */
   readonly project: string;
-  /** That of the billing account */
+  /** Currency of the billing account */
   readonly currency: string;
-  /** Moment of the newest export */
+  /** Time of the newest export, in UTC */
   readonly exported_until: string;
   /** How late the export may be */
   readonly note: string;
   readonly month: IBilledPeriod;
   readonly last_30_days: IBilledPeriod;
-  /** By day (of UTC), service and SKU, oldest first */
+  /** By day (in UTC), service and SKU, oldest first */
   readonly days: readonly IBilledDay[];
 }
 
@@ -818,17 +824,20 @@ export interface IBilledPeriodByCredit {
 
 export interface INewBudget {
   readonly amount: number;
-  /** Hours are those of all nodes together */
+  /** hours are node-hours of all nodes together */
   readonly unit: 'usd' | 'hours';
   readonly period: 'day' | 'week' | 'month' | 'total';
-  /** With the period week only */
+  /** For the period week only */
   readonly resets_on?: 'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday' | null;
   /** HH:MM by the wall clock of this machine */
   readonly resets_at?: string | null;
   readonly action?: 'stop' | 'warn';
 }
 
-/** One that cannot be read has an `error`, allows nothing, and is null in what is not known */
+/**
+ * A budget that cannot be read has an `error` and null fields, and blocks everything that costs
+ * money
+ */
 export interface IBudget {
   readonly name: string;
   readonly amount: number | null;
@@ -837,26 +846,29 @@ export interface IBudget {
   readonly resets_on: string | null;
   readonly resets_at: string | null;
   readonly action: 'stop' | 'warn' | null;
-  /** In its unit, at worst; an unknown price counts as the dearest, unwatched time as READY */
+  /**
+   * In its unit, at most; an unknown price counts as the highest known one, unmonitored time as
+   * READY
+   */
   readonly used: number | null;
-  /** What of it is for time in which a node may have been READY with nobody looking */
+  /** The part of `used` that is unmonitored time */
   readonly unwatched: number | null;
   readonly fraction: number | null;
-  /** The last threshold that was reached */
+  /** The highest threshold that was reached, in percent */
   readonly level: 'ok' | '50' | '80' | '100';
   /** Unix seconds */
   readonly window_start: number | null;
   /** Null for a total */
   readonly window_end: number | null;
-  /** At the present rate; null where it lasts until its window ends */
+  /** At the present rate; null if it lasts until its window ends */
   readonly runs_out_at: number | null;
   readonly error: string | null;
 }
 
 export interface IMetrics {
-  /** Unix seconds of this answer */
+  /** Unix seconds of this response */
   readonly as_of: number;
-  /** Whether all workers have answered now */
+  /** Whether all workers answered now */
   readonly is_complete: boolean;
   readonly accelerator_type: string;
   readonly workers: readonly IWorkerMetrics[];
@@ -865,11 +877,11 @@ export interface IMetrics {
 export interface IWorkerMetrics {
   readonly worker_id: number;
   readonly hostname: string | null;
-  /** Unix seconds at which its sample came; null before the first */
+  /** When its sample arrived (Unix seconds); null before the first */
   readonly as_of: number | null;
   /**
-   * By how much the worker's clock is wrong, as seen from the server; 0 = right. All moments are by
-   * the server's
+   * How far the worker's clock is ahead of the server's; 0 = equal. All times are by the server's
+   * clock
    */
   readonly clock_ahead_s: number;
   readonly error: IError | null;
@@ -877,19 +889,19 @@ export interface IWorkerMetrics {
   readonly history: ISampleHistory | null;
 }
 
-/** One moment of a worker; what is not known is null, with the reason in `unknown` */
+/** One sample of a worker; unknown values are null, with the reason in `unknown` */
 export interface ISample {
   /** Unix seconds by the worker's clock */
   readonly at: number;
-  /** idle: no process has the chips, so nobody tells anything of them */
+  /** idle: no process is using the chips, so there are no metrics */
   readonly state: 'measured' | 'idle' | 'unknown';
-  /** Why it is not measured */
+  /** Why nothing was measured */
   readonly reason: string;
-  /** chip: one duty cycle stands for several cores */
+  /** chip: one duty cycle covers all cores of a chip */
   readonly duty_per: 'chip' | 'core';
   readonly chips: readonly IChip[];
   readonly cores: readonly ICore[];
-  /** Why a field is not known, by its name; `cores` where some are missing */
+  /** Why a field is unknown, by its name; `cores` if some are missing */
   readonly unknown: { readonly [name: string]: string };
   readonly host: IHost;
   readonly holders: readonly ITpuProcess[];
@@ -898,7 +910,7 @@ export interface ISample {
 export interface IChip {
   /** libtpu's number, counted over all workers of a slice */
   readonly chip: number;
-  /** Share of time in which it computed */
+  /** Share of time in which the chip computed */
   readonly duty_percent: number | null;
 }
 
@@ -909,9 +921,9 @@ export interface ICore {
   readonly hbm_used_bytes: number | null;
   readonly hbm_total_bytes: number | null;
   readonly hbm_bandwidth_percent: number | null;
-  /** For how long it has done nothing */
+  /** Seconds since it last computed */
   readonly idle_s: number | null;
-  /** Programs that wait for it */
+  /** Programs that wait for the core */
   readonly queued: number | null;
 }
 
@@ -920,28 +932,28 @@ export interface IHost {
   readonly cpu_percent: number | null;
   readonly memory_used_bytes: number | null;
   readonly memory_total_bytes: number | null;
-  /** Of the disk of the home folder */
+  /** On the disk of the home folder */
   readonly disk_used_bytes: number | null;
   readonly disk_total_bytes: number | null;
 }
 
-/** A process that has the chips */
+/** A process that uses the TPU */
 export interface ITpuProcess {
   readonly pid: number;
   readonly user: string;
   readonly command: string;
-  /** Of the kernel that it is or that has started it; empty for none */
+  /** The kernel that it is, or that started it; empty for none */
   readonly kernel_id: string;
-  /** Of that kernel; empty where it is not known */
+  /** The notebook of that kernel; empty if unknown */
   readonly notebook: string;
-  /** Unix seconds since when it is seen to hold them */
+  /** Since when it is known to use them (Unix seconds) */
   readonly since: number | null;
   readonly is_own_user: boolean;
-  /** not something that the kernel has started */
+  /** Whether it is the kernel itself, not a process that it started */
   readonly is_kernel: boolean;
 }
 
-/** Means of the samples between two points; null where nothing was known */
+/** Averages of the samples between two points; null if unknown */
 export interface ISampleHistory {
   readonly at: readonly number[];
   readonly duty_percent: { readonly [name: string]: Numbers };
@@ -954,23 +966,23 @@ export interface ISampleHistory {
 export type Numbers = readonly (number | null)[];
 
 export interface IReleaseRequest {
-  /** Of the slice; without it the first */
+  /** Worker of the slice; by default the first */
   readonly worker_id?: number;
-  /** Whose chips; without it those of all of the user's processes */
+  /** Process to end; by default all of the user's own */
   readonly pid?: number;
-  /** Whether another user's process is meant as well */
+  /** Whether to end another user's process as well */
   readonly force?: boolean;
 }
 
 export interface IReleaseResult {
   readonly freed: readonly ITpuProcess[];
   readonly left: readonly ITpuProcess[];
-  /** What the lists do not say by themselves */
+  /** What else the user should know; plain text */
   readonly message: string;
 }
 
 export interface IError {
-  /** A stable word for programs */
+  /** A stable code for programs */
   readonly code: string;
   readonly status: number;
   /** What failed */
@@ -979,7 +991,7 @@ export interface IError {
   readonly exists: string;
   /** What to do */
   readonly hint: string;
-  /** The foreign system's own words; plain text, never HTML */
+  /** The foreign system's own message; plain text, never HTML */
   readonly raw: string;
 }
 
@@ -995,7 +1007,7 @@ export interface IResults {
 
 export interface IResult {
   readonly name: string;
-  /** Done, or begun without a refusal */
+  /** Done, or accepted */
   readonly ok: boolean;
   readonly error: IError | null;
 }
