@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.recording import replay
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.local.magics import LocalMagics
 from jupyter_tpu.notebook.magics.commands import Magics
-from jupyter_tpu.notebook.magics.table import WORDS
+from jupyter_tpu.notebook.magics.table import SUBCOMMANDS
 from jupyter_tpu.server.app import TPUApp
 from jupyter_tpu.server.websocket.kernel_socket import KernelSocket
 
@@ -93,8 +93,8 @@ def magics_section() -> str:
 
 
 def words_part() -> str:
-    words = [(f"`%tpu {word.name}`", word.summary) for word in WORDS.values()]
-    lines = [(f"`{line}`", meaning) for word in WORDS.values() for line, meaning in word.usage.items()]
+    words = [(f"`%tpu {word.name}`", word.summary) for word in SUBCOMMANDS.values()]
+    lines = [(f"`{line}`", meaning) for word in SUBCOMMANDS.values() for line, meaning in word.usage.items()]
     tables = table_of(("word", "meaning"), words), table_of(("line", "meaning"), lines)
     return "### The words of %tpu on a node\n\n" + "\n\n".join(tables)
 

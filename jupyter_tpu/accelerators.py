@@ -2,7 +2,7 @@
 
 Pure look-ups in ``catalogue.json``, which holds dated facts from public pages with their sources. It can't tell what
 is available or granted: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's Billing Catalog take
-precedence, see `take_prices`. Also runs on the worker (Python 3.10, standard library only).
+precedence, see `set_live_prices`. Also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _PricesRead:
 _READ = _PricesRead()
 
 
-def take_prices(rows: Iterable[Mapping[str, Any]]) -> None:
+def set_live_prices(rows: Iterable[Mapping[str, Any]]) -> None:
     """Use these prices before the catalogue's own, in the whole process; they replace the ones set before."""
     _READ.rows = tuple(rows)
 

@@ -32,7 +32,7 @@ REMIND_EVERY_S = 86400.0
 """Interval of the reminders about a node that is billed without any human act: once a day."""
 
 ACTIONS = ("stop", "delete")
-LENGTHS = ("idle_after_s", "unattended_after_s", "session_s")
+DURATION_FIELDS = ("idle_after_s", "unattended_after_s", "session_s")
 """The fields of `Rules` that are durations in seconds; None turns each off."""
 
 # More than a year: whatever is longer is a typing error or a time stamp in the wrong place.
@@ -80,7 +80,7 @@ class Rules:
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise BadInput(f"{str(self.action)[:40]!r} is not an auto-stop action.", hint="Use stop or delete.")
-        for name in LENGTHS:
+        for name in DURATION_FIELDS:
             _check_duration(name, getattr(self, name))
         if self.deadline_at is not None and not _is_number(self.deadline_at):
             raise BadInput("A deadline must be in Unix seconds.")
@@ -92,12 +92,12 @@ class Rules:
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as they are stored and sent."""
-        return {name: getattr(self, name) for name in (*LENGTHS, "deadline_at", "action")}
+        return {name: getattr(self, name) for name in (*DURATION_FIELDS, "deadline_at", "action")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """Rebuild rules from `to_json`; missing fields get their defaults. Raises `BadInput` for anything else."""
-        if not isinstance(data, Mapping) or set(data) - {*LENGTHS, "deadline_at", "action"}:
+        if not isinstance(data, Mapping) or set(data) - {*DURATION_FIELDS, "deadline_at", "action"}:
             raise BadInput("These are not auto-stop rules.")
         return cls(**data)
 
@@ -105,12 +105,12 @@ class Rules:
 DEFAULT_RULES = Rules(idle_after_s=3600.0)
 """Rules of a node that jupyter_tpu created, until the user sets others: an hour of paid idleness at most."""
 
-DEFAULT_RULES_OF_DELETION = Rules(idle_after_s=4 * 3600.0, action="delete")
+DEFAULT_DELETE_RULES = Rules(idle_after_s=4 * 3600.0, action="delete")
 """Default rules where the cloud can only delete the node, and its disk with it: the user gets longer to come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class KeepRunning:
     """A request to keep the node running, until a time (Unix seconds) or while something executes.
 
     It suspends the idle timeout and extends the session to the given time; it never moves a deadline.
@@ -138,7 +138,7 @@ class Keep:
         return {"until": self.until, "while_busy": self.while_busy}
 
 
-NO_KEEP = Keep()
+NO_KEEP_RUNNING = KeepRunning()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +246,7 @@ class _Use:
     limit_s: float | None = None
 
 
-def judge(rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, now: float) -> Verdict:
+def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> Verdict:
     """Decide whether a node is in use and when it must end.
 
     Args:
@@ -271,7 +271,7 @@ def judge(rules: Rules, activity: Activity, keep: Keep, ready_since: float | Non
     )
 
 
-def _use(rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, now: float) -> _Use:
+def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
     """Weigh proofs of activity first, then signs, which count for a while, then the time since the last of either."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
@@ -282,7 +282,7 @@ def _use(rules: Rules, activity: Activity, keep: Keep, ready_since: float | None
     # All sources are readable and quiet: the idle timeout counts from the last activity.
     if not running and not hidden:
         since = _latest(activity, ("execution", *_proofs(activity)), ready_since)
-        for_s = "" if since is None else f" for {span_text(now - since)}"
+        for_s = "" if since is None else f" for {duration_text(now - since)}"
         reason = f"no activity{for_s}"
         return _Use(verdict="idle", reason=reason, since=since, limit_s=rules.idle_after_s)
     # A running cell or an unreadable source without proof: busy, unless the rules let such a sign expire.
@@ -302,7 +302,7 @@ def _proofs(activity: Activity) -> tuple[str, ...]:
     return ("accelerator", "human", "output", *stand_ins)
 
 
-def _can_lapse(rules: Rules, activity: Activity, keep: Keep) -> bool:
+def _can_lapse(rules: Rules, activity: Activity, keep: KeepRunning) -> bool:
     """Whether a running cell without any proof of activity may count as idle after a while.
 
     Every source that could disprove it must be readable: an unread one is no evidence that the node is unattended.
@@ -332,7 +332,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
     if is_hidden:
         signs.append(f"chip use can't be measured ({activity.accelerator.detail}); output and CPU time count instead:")
     quiet = "no output, no CPU time used" if is_hidden else "the chips are idle, there is no output"
-    reason = f"{' '.join([*signs, quiet])} and no client is connected for {span_text(now - since)}"
+    reason = f"{' '.join([*signs, quiet])} and no client is connected for {duration_text(now - since)}"
     verdict = "idle" if now >= since + limit_s else "busy" if is_running else "unknown"
     return _Use(verdict=verdict, reason=reason, since=since, limit_s=limit_s)
 
@@ -343,7 +343,7 @@ def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
 
 
 def _ends(
-    rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, use: _Use
+    rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, use: _Use
 ) -> Iterator[tuple[str, float]]:
     """Yield cause and time of each end that the rules set."""
     if rules.deadline_at is not None:
@@ -356,7 +356,7 @@ def _ends(
         yield "idle", max(use.since + use.limit_s, keep.until or 0.0)
 
 
-def _holds_session(keep: Keep, activity: Activity) -> bool:
+def _holds_session(keep: KeepRunning, activity: Activity) -> bool:
     return keep.while_busy and activity.execution.state == "active"
 
 
@@ -390,7 +390,7 @@ class Reminder:
     def text(self, node_id: str) -> str:
         """Return the reminder as a text for people."""
         cost = "What it has cost is unknown." if self.usd is None else f"It has cost ${self.usd:,.2f}."
-        return f"{node_id} has been billed for {span_text(self.for_s)} without any known action of yours. {cost}"
+        return f"{node_id} has been billed for {duration_text(self.for_s)} without any known action of yours. {cost}"
 
     def to_json(self, node_id: str) -> dict[str, Any]:
         """Return the reminder as the REST API shows it."""
@@ -456,7 +456,7 @@ def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
     return now.wall + left_s
 
 
-def span_text(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Format a duration for people: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
     # Up to two minutes a whole number of minutes would be too coarse for a countdown.

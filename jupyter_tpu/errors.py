@@ -46,7 +46,7 @@ _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 
 
-LONGEST_WORDS = 20_000
+LONGEST_TEXT = 20_000
 """Most characters of a text of several lines, such as an error's or the reason of a kernel's end.
 
 Long enough for a traceback of a foreign system, and a bound on what it can put into a log or a page.
@@ -94,7 +94,7 @@ class TpuError(Exception):
 
     def __init__(self, message: str, *, exists: str = "", hint: str = "", raw: str = "") -> None:
         # Each of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log.
-        message, exists, hint = (harmless(text, LONGEST_WORDS) for text in (message, exists, hint))
+        message, exists, hint = (harmless(text, LONGEST_TEXT) for text in (message, exists, hint))
         super().__init__(message)
         self.message = message
         self.exists = exists
@@ -108,7 +108,7 @@ class TpuError(Exception):
 
     @raw.setter
     def raw(self, text: str) -> None:
-        self._raw = harmless(text, LONGEST_WORDS)
+        self._raw = harmless(text, LONGEST_TEXT)
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.message, self.exists, self.hint) if part)

@@ -300,7 +300,7 @@ class QueuedResource:
         return provisioning_of(self)
 
     @property
-    def is_husk(self) -> bool:
+    def is_leftover(self) -> bool:
         """Whether it is a leftover: over, and only to be deleted."""
         return self.state in ("FAILED", "SUSPENDED")
 

@@ -75,7 +75,7 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
         raise BadInput(f"A node cannot be {' and '.join(named)} at once.", exists=_NOTHING, hint="Choose one of them.")
 
 
-def chosen(name: str | None, *, spot: bool | None = None) -> Provisioning:
+def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisioning:
     """Return the model that a user names, or means with `spot` alone; on-demand by default.
 
     Raises:
@@ -99,7 +99,7 @@ def chosen(name: str | None, *, spot: bool | None = None) -> Provisioning:
     return found
 
 
-def is_taken_back(provisioning: Provisioning) -> bool:
+def can_be_preempted(provisioning: Provisioning) -> bool:
     """Whether the cloud may pre-empt such a node at any time."""
     return provisioning in ("spot", "preemptible")
 

@@ -104,9 +104,9 @@ class Methods:
             "list_kernels": self.list_kernels,
             "status": self.status,
             # These names are part of the protocol, which older clients speak; the methods' own names may change.
-            "activity": guard.look,
-            "keep": guard.keep,
-            "set_brakes": guard.set_brakes,
+            "activity": guard.report_activity,
+            "keep": guard.extend,
+            "set_brakes": guard.set_rules,
             "prepare_to_end": notices.prepare_to_end,
             "hook_ran": notices.hook_ran,
             **more,
@@ -141,7 +141,7 @@ class Methods:
         if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
             raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
         if name in _BY_PEOPLE:
-            self._guard.somebody_acts()
+            self._guard.note_human_act()
         # These store the caller, so that not even the next agent repeats them.
         if name in _ONCE:
             params = {**params, "caller": _caller(call)}
@@ -155,7 +155,7 @@ class Methods:
             kernel = await self._kernels.launch(kernel.kernel_id, lambda kernel: kernel.start(launch, params["caller"]))
         except TpuError:
             kernel.expect_no_start()
-            await self._kernels.drop_unborn(kernel)
+            await self._kernels.drop_never_started(kernel)
             raise
         return kernel.describe()
 

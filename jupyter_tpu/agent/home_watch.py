@@ -16,7 +16,7 @@ from pathlib import Path
 
 from jupyter_tpu.agent.bootstrap import ARCHIVE, unpack
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
+from jupyter_tpu.agent.paths import Home, is_listening, listen, try_lock
 from jupyter_tpu.errors import AgentBroken
 
 log = logging.getLogger(__name__)
@@ -78,11 +78,11 @@ class HomeWatch:
     async def _restore(self) -> None:
         """Restore folder, lock, socket and kernels; the lock first, so that no client starts a second agent."""
         self._home.make()
-        if (lock := take_lock(self._home.lock)) is not None:
+        if (lock := try_lock(self._home.lock)) is not None:
             log.warning("%s was removed, or its owner is gone: locked again", self._home.lock)
             self._close_lock()
             self._lock = lock
-        if not is_answered(self._home.socket):  # the inherited socket listens on a file that was removed
+        if not is_listening(self._home.socket):  # the inherited socket listens on a file that was removed
             log.warning("%s was removed: created again", self._home.socket)
             await self._serve(listen(self._home.socket))
         self._socket = _identity(self._home.socket)
@@ -105,7 +105,7 @@ class HomeWatch:
         if not self._has_warned:
             self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)
-            self._kernels.tell(_CANNOT.format(root=self._home.root, reason=reason.rstrip(".")))
+            self._kernels.notify_users(_CANNOT.format(root=self._home.root, reason=reason.rstrip(".")))
 
 
 def _archive() -> bytes:

@@ -21,14 +21,14 @@ import zmq
 
 from jupyter_tpu.agent.autostop.activity import ActivityWatch
 from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
-from jupyter_tpu.agent.autostop.end_node import Ending
+from jupyter_tpu.agent.autostop.end_node import EndNodeMethod
 from jupyter_tpu.agent.autostop.orphans import Orphans
 from jupyter_tpu.agent.autostop.snapshots import Snapshots
 from jupyter_tpu.agent.calls import Calls, Methods
 from jupyter_tpu.agent.devices.doctor import DoctorMethod
 from jupyter_tpu.agent.environments.methods import FrameworkEnvironments
 from jupyter_tpu.agent.home_watch import HomeWatch
-from jupyter_tpu.agent.kernels.kernel import Surroundings
+from jupyter_tpu.agent.kernels.kernel import KernelContext
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.launcher import Launcher
 from jupyter_tpu.agent.kernels.process import ReportedExits
@@ -64,16 +64,16 @@ class Agent:
         self._sessions: set[Session] = set()
         self.reports = ReportedExits()
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._notify_sessions)
-        self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
+        self._kernels = Kernels(KernelContext(home, self._context, self.reports, self._launcher), self._wake_sessions)
         notices = Notices(self._kernels)
-        self._guard = AutostopDaemon(home.brakes, ActivityWatch(self._kernels, notices, self._pages), notices)
+        self._guard = AutostopDaemon(home.autostop_file, ActivityWatch(self._kernels, notices, self._pages), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
         self._metrics = Metrics(self._kernels, python)
         more = {
-            "tell": snapshots.tell,
-            "told": snapshots.told,
-            "end_node": Ending(os.environ).end_node,
+            "tell": snapshots.store,
+            "told": snapshots.read,
+            "end_node": EndNodeMethod(os.environ).end_node,
             **self._metrics.methods,
             **FrameworkEnvironments(home).methods(),
             "examine": DoctorMethod(python, home.socket).examine,

@@ -49,7 +49,7 @@ def listen(path: Path) -> socket.socket:
     return listener
 
 
-def is_answered(path: Path) -> bool:
+def is_listening(path: Path) -> bool:
     """Whether a process listens on the Unix socket at `path`."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
@@ -62,7 +62,7 @@ def is_answered(path: Path) -> bool:
     return True
 
 
-def rewritten(path: Path, descriptor: int) -> int:
+def recreate_file(path: Path, descriptor: int) -> int:
     """Recreate a removed file from its open descriptor; returns the new descriptor and closes the old one.
 
     Raises:
@@ -81,7 +81,7 @@ def rewritten(path: Path, descriptor: int) -> int:
     return new
 
 
-def take_lock(path: Path) -> int | None:
+def try_lock(path: Path) -> int | None:
     """Acquire the lock at `path` without waiting; returns its descriptor, None if another process holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -117,7 +117,7 @@ class Home:
         digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
         return Path(f"/tmp/jupyter-tpu-{os.getuid()}-{digest}")
 
-    def leave_run(self) -> None:
+    def remove_socket(self) -> None:
         """Remove the agent's socket, and the folder of sockets unless kernels still use it; no agent runs any more."""
         with suppress(OSError):
             self.socket.unlink()
@@ -143,7 +143,7 @@ class Home:
         return self.root / "agent.log"
 
     @property
-    def brakes(self) -> Path:
+    def autostop_file(self) -> Path:
         """The auto-stop rules that the guard was given; the file keeps its old name for older agents."""
         return self.root / "brakes.json"
 

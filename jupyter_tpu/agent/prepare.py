@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from jupyter_tpu.agent.environments.venv import Environments
-from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
+from jupyter_tpu.agent.paths import Home, is_listening, listen, try_lock
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.files import close_new_files, users_umask
 
@@ -67,9 +67,9 @@ def _lock_of_no_agent(home: Home) -> int | None:
     running agent restores it within a second (`home_watch`); a second agent would write into the same records.
     """
     until = time.monotonic() + _RESTORED_WITHIN_S
-    while (lock := take_lock(home.lock)) is not None and _is_supervised(home):
+    while (lock := try_lock(home.lock)) is not None and _is_supervised(home):
         os.close(lock)
-        if is_answered(home.socket):
+        if is_listening(home.socket):
             return None
         if time.monotonic() > until:
             raise AgentBroken(

@@ -365,7 +365,7 @@ class Session:
     def _jump(self, number: int, stream: Stream) -> None:
         """Skip what was trimmed away or is damaged; the client sees the gap in the seqs."""
         self._forget_in_flight(number)
-        stream.offset, seq = stream.kernel.record.go_on(stream.offset)
+        stream.offset, seq = stream.kernel.record.resume_at(stream.offset)
         stream.received = stream.offset
         self._send_position(number, stream.kernel, stream.offset, seq)
 

@@ -126,4 +126,4 @@ def main(arguments: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     archive = str(Path(__file__).resolve().parents[2])
     Supervisor([sys.executable, "-I", archive, "agent", root, python], int(listener)).run()
-    Home(Path(root)).leave_run()
+    Home(Path(root)).remove_socket()

@@ -107,9 +107,9 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
 def _load_prices(options: argparse.Namespace) -> None:
     """Load the prices that were last read from the Billing Catalog, for commands that use a cloud."""
     if hasattr(options, "endpoint"):  # only commands with `add_cloud_options` have it
-        from jupyter_tpu.fleet.spend.prices import Pricing
+        from jupyter_tpu.fleet.spend.prices import PriceUpdater
 
-        Pricing.of_user(cloud_settings(options)).take_kept(time.time())
+        PriceUpdater.of_user(cloud_settings(options)).apply_stored(time.time())
 
 
 def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.provisioning import Provisioning, chosen
+from jupyter_tpu.provisioning import Provisioning, parse_provisioning
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
@@ -59,7 +59,7 @@ def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
         BadInput: there is no such model, or the two options contradict each other.
     """
     # None means not given, so that --spot beside another --provisioning is refused as a contradiction
-    return chosen(options.provisioning or None, spot=options.spot or None)
+    return parse_provisioning(options.provisioning or None, spot=options.spot or None)
 
 
 def provisioning_at_once(options: argparse.Namespace) -> Provisioning:

@@ -8,7 +8,7 @@ from typing import Any
 import grpc.aio
 
 
-class AddedHeaders(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
+class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """Adds `headers`, whose names must be in lower case, as HTTP/2 requires."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:

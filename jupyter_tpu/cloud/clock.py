@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
-from jupyter_tpu.brakes import Moment, span_text
+from jupyter_tpu.brakes import Moment, duration_text
 
 WRONG_S = 30.0
 """A clock that differs by less counts as right: an answer may take that long, and its date has whole seconds only. All
@@ -92,11 +92,11 @@ class CloudClock:
         # Wrong only if even the nearer bound is: an estimate within the bounds would move with every answer.
         return (least + most) / 2 if least > WRONG_S or most < -WRONG_S else 0.0
 
-    def of_cloud(self, at: float) -> float:
+    def to_cloud(self, at: float) -> float:
         """Convert Unix seconds of this computer's clock to the cloud's."""
         return at - self.ahead_s
 
-    def of_here(self, at: float) -> float:
+    def to_local(self, at: float) -> float:
         """Convert Unix seconds of the cloud's clock to this computer's."""
         return at + self.ahead_s
 
@@ -124,5 +124,5 @@ def wrong_clock_text(ahead_s: float) -> str:
         return ""
     # Rounded, so that the text stays the same while the clock is wrong and is not shown again and again.
     unit = 60 if abs(ahead_s) >= 120 else 10
-    wrong, way = span_text(round(abs(ahead_s) / unit) * unit), "ahead" if ahead_s > 0 else "behind"
+    wrong, way = duration_text(round(abs(ahead_s) / unit) * unit), "ahead" if ahead_s > 0 else "behind"
     return f"This computer's clock is wrong by {wrong} ({way}). Set it; costs are counted by the cloud's clock."

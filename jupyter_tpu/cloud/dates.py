@@ -11,7 +11,7 @@ import grpc.aio
 from jupyter_tpu.cloud.clock import CloudClock
 
 
-class Dates(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
+class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """Lets a clock learn from the dates; make it the last interceptor of a channel, so that it times only the call.
 
     A read whose date is not believed is sent a second time: the next answer confirms the date, or shows that it was

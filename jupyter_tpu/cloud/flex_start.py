@@ -15,7 +15,7 @@ from google.rpc import code_pb2
 
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.cases import Refusal, Request
-from jupyter_tpu.cloud.refusals import translate
+from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.cloud.services.rest import RestClient, Service
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import CloudUnavailable
@@ -39,7 +39,7 @@ def create_flex_start(
     finally:
         client.close()
     if status != 200:
-        raise translate(about, _refusal(status, text))
+        raise error_of_refusal(about, _refusal(status, text))
     return Operation(name=str(_object(text).get("name", "")), verb="create", target=about.what)
 
 

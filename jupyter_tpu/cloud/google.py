@@ -23,16 +23,16 @@ from google.longrunning import operations_pb2
 from google.protobuf import field_mask_pb2
 
 from jupyter_tpu.cloud import protos
-from jupyter_tpu.cloud.added_headers import AddedHeaders
+from jupyter_tpu.cloud.added_headers import HeaderInterceptor
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.clock import CloudClock
-from jupyter_tpu.cloud.dates import Dates
+from jupyter_tpu.cloud.dates import ClockInterceptor
 from jupyter_tpu.cloud.emulator_address import emulator_authorization
 from jupyter_tpu.cloud.queue import QueueCalls, create_flex_start
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
-from jupyter_tpu.cloud.unreadable import UnreadableAnswers
+from jupyter_tpu.cloud.unreadable import UnreadableAnswerInterceptor
 from jupyter_tpu.errors import BadInput, plain
 from jupyter_tpu.models import (
     Node,
@@ -69,10 +69,10 @@ async def connect(settings: CloudSettings) -> CloudApi:
     """Connect to the cloud, see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
     # The dates come last, so that the clock times the bare call.
-    interceptors: list[Any] = [UnreadableAnswers(), Dates(clock)]
+    interceptors: list[Any] = [UnreadableAnswerInterceptor(), ClockInterceptor(clock)]
     if settings.is_emulated:
         headers = emulator_authorization(os.environ)
-        interceptors = [*([AddedHeaders(headers)] if headers else []), *interceptors]
+        interceptors = [*([HeaderInterceptor(headers)] if headers else []), *interceptors]
         channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
         return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what="sign in to Google Cloud", project=settings.project)):

@@ -35,7 +35,7 @@ class Rule:
         return re.search(self.text, refusal.text, re.IGNORECASE) is not None
 
 
-def translate(request: Request, refusal: Refusal) -> TpuError:
+def error_of_refusal(request: Request, refusal: Refusal) -> TpuError:
     """Convert a refusal to one of our errors, with the cloud's message in ``raw``."""
     # The last rule has no condition, so there is always one that fits.
     rule = next(rule for rule in RULES if rule.fits(refusal))

@@ -8,7 +8,7 @@ from google.auth import exceptions as auth_exceptions
 from google.rpc import error_details_pb2, status_pb2
 
 from jupyter_tpu.cloud.cases import Refusal, Request
-from jupyter_tpu.cloud.refusals import translate
+from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.cloud.wording import LOGIN_HINT
 from jupyter_tpu.errors import CredentialsMissing, TpuError
 
@@ -26,14 +26,14 @@ def error_of_exception(request: Request, exception: BaseException) -> TpuError:
     """Convert an exception of `CLOUD_EXCEPTIONS`."""
     if isinstance(exception, auth_exceptions.GoogleAuthError):
         return CredentialsMissing(CANNOT_LOG_IN, exists="The cloud was not asked.", hint=LOGIN_HINT, raw=str(exception))
-    return translate(request, _refusal_of(exception))
+    return error_of_refusal(request, _refusal_of(exception))
 
 
 def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
     """Convert the failure inside a finished operation, whose codes are those of google.rpc.Code, not of HTTP."""
     reason, violations = _from_details([_unpacked(each) for each in status.details])
     code = _INTERNAL if status.code in _NO_ANSWER else status.code
-    return translate(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))
+    return error_of_refusal(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))
 
 
 def _refusal_of(exception: BaseException) -> Refusal:

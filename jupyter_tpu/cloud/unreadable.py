@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 
-class UnreadableAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
+class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """Raises the error that the synchronous gRPC raises in this case."""
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:

@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.dispatch import Dispatcher
 from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.engine.operations import OperationAgenda, Operations, Plan
 from jupyter_tpu.emulator.engine.timeline import Agenda, Timeline
-from jupyter_tpu.emulator.engine.virtual_time import VirtualTime, kept_clock
+from jupyter_tpu.emulator.engine.virtual_time import VirtualTime, restored_clock
 from jupyter_tpu.emulator.limits.placement import Placement
 from jupyter_tpu.emulator.limits.project import Switches
 from jupyter_tpu.emulator.limits.rules import Rules
@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.maintenance.maintenance import Maintenance
 from jupyter_tpu.emulator.maintenance.methods import MaintenanceMethods
 from jupyter_tpu.emulator.nodes.methods import Nodes
 from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
-from jupyter_tpu.emulator.nodes.node_ends import NodeEnds
+from jupyter_tpu.emulator.nodes.node_ends import NodeExpiry
 from jupyter_tpu.emulator.nodes.preemption_notices import PreemptionNotices
 from jupyter_tpu.emulator.nodes.reference import Reference
 from jupyter_tpu.emulator.queued_resources.agenda import Queue
@@ -72,7 +72,7 @@ class Cloud:
         self.store = Store(state_dir / "cloud.db")
         # virtual time must not go back behind what clients have seen before a restart
         start = self.store.latest_moment() or time.time()
-        self.clock = kept_clock(self.store, start=start, scale=time_scale, real_time=real_time)
+        self.clock = restored_clock(self.store, start=start, scale=time_scale, real_time=real_time)
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
         self.rules = Rules(self.store, now=self.clock.now, project_id=project, project_number=PROJECT_NUMBER)
@@ -113,10 +113,10 @@ class Cloud:
             operations=self.operations,
             workers=workers,
             node_changed=self.effects.node_changed,
-            notice_changed=workers.tell_change,
+            notice_changed=workers.notify_change,
         )
         # from here on everything that has agendas exists
-        self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.tell_change)
+        self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.notify_change)
         self.timeline = Timeline(self.clock, self._agendas())
         self.time = VirtualTime(self.store, self.clock, self.timeline)
         workers.attach(self)
@@ -136,7 +136,7 @@ class Cloud:
         return [
             OperationAgenda(self.store, self._dispatcher.perform),
             self.queue,
-            NodeEnds(self.store, self.notices),
+            NodeExpiry(self.store, self.notices),
             self.notices,
             self.maintenance,
             self.scripted.half_created,
@@ -146,7 +146,7 @@ class Cloud:
         """Start the workers of READY nodes, and continue with operations in flight."""
         nodes = self.store.nodes()
         # processes of workers outlive an emulator that was killed
-        await self.workers.end_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
+        await self.workers.kill_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
         for node in nodes:
             if node.state == State.READY:
                 await self.workers.start(node)
@@ -156,7 +156,7 @@ class Cloud:
         """Stop everything, and store the time at which it stopped."""
         await self.timeline.close()
         await self.workers.close()
-        self.told_time()
+        self.store_now()
         self.store.close()
 
     async def reset(self) -> None:
@@ -172,7 +172,7 @@ class Cloud:
         self.time.reset()
         self.timeline.arm()
 
-    def told_time(self) -> float:
+    def store_now(self) -> float:
         """Return the time now and store it, so that a time that was shown does not come again after a crash."""
         with self.store.transaction():
             return self.clock.now()

@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.protos import ALLOWED_IN, Health, NodePb, State, new, state_name
 from jupyter_tpu.emulator.resources.records import OperationRecord
-from jupyter_tpu.emulator.resources.terminations import with_end
+from jupyter_tpu.emulator.resources.terminations import with_termination
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import Ledger
 
@@ -126,7 +126,7 @@ class Effects:
             ends = self._clock.now() + PREEMPTIBLE_S
             # the expiry is when the notice is given, so that the node ends after 24 h and not later
             self._store.set_expiry(node.name, ends - NOTICE_S)
-            self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
+            self._store.save_extras(node.name, with_termination(self._store.extras(node.name), ends))
 
     async def _make_stopped(self, node: NodePb, operation: OperationRecord) -> None:
         await self._workers.stop(node)

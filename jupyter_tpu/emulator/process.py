@@ -19,21 +19,21 @@ from typing import Any
 from aiohttp import web
 
 from jupyter_tpu.emulator.access.callers import BY_TOKEN, BY_USER, Callers, callers, usual_access
-from jupyter_tpu.emulator.cli.stop_signals import told_to_stop
+from jupyter_tpu.emulator.cli.stop_signals import stop_event
 from jupyter_tpu.emulator.control.client import ADDRESS_VARIABLE
 from jupyter_tpu.emulator.control.routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.services import table
 from jupyter_tpu.emulator.ssh.door import behind_fault_proxy
-from jupyter_tpu.emulator.ssh.embedded import open_embedded_door
-from jupyter_tpu.emulator.ssh.system import SystemSshdMissing, find_sshd, system_door
+from jupyter_tpu.emulator.ssh.embedded import start_embedded_server
+from jupyter_tpu.emulator.ssh.system import SystemSshdMissing, find_sshd, system_server
 from jupyter_tpu.emulator.store.database import StoreUnreadable
 from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE
-from jupyter_tpu.emulator.store.state_dir import StateDirInUse, held_state_dir
+from jupyter_tpu.emulator.store.state_dir import StateDirInUse, locked_state_dir
 from jupyter_tpu.emulator.transport import discovery
 from jupyter_tpu.emulator.transport.grpc_server import GrpcServer
 from jupyter_tpu.emulator.transport.http_server import HttpServer
-from jupyter_tpu.emulator.transport.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
+from jupyter_tpu.emulator.transport.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, save_ports, saved_ports
 from jupyter_tpu.emulator.transport.rest_front import Batches, google_front
 from jupyter_tpu.emulator.transport.rest_server import (
     RestServer,
@@ -43,7 +43,7 @@ from jupyter_tpu.emulator.transport.rest_server import (
     token_check,
 )
 from jupyter_tpu.emulator.workers.image import Image, ImageBroken, make_bare, make_full
-from jupyter_tpu.emulator.workers.workers import OpenDoor, Workers
+from jupyter_tpu.emulator.workers.workers import StartSshServer, Workers
 from jupyter_tpu.files import close_new_files
 
 _CANNOT_START = (ImageBroken, PortUnusable, StateDirInUse, StoreUnreadable, SystemSshdMissing, OSError)
@@ -146,9 +146,9 @@ def _complain(text: str, status: int) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    stopping = told_to_stop()
+    stopping = stop_event()
     # the lock is held to the very end, after the workers are down
-    with held_state_dir(options.state_dir) as state_dir:
+    with locked_state_dir(options.state_dir) as state_dir:
         workers = Workers(
             state_dir / "w",
             _image(options, state_dir),
@@ -180,8 +180,8 @@ def _require_python(path: Path) -> None:
         raise ImageBroken(f"--worker-python {path} is not a Python interpreter")
 
 
-def _door(options: argparse.Namespace) -> OpenDoor:
-    door = open_embedded_door if options.sshd == "embedded" else system_door(find_sshd())
+def _door(options: argparse.Namespace) -> StartSshServer:
+    door = start_embedded_server if options.sshd == "embedded" else system_server(find_sshd())
     return behind_fault_proxy(door) if options.link_faults else door
 
 
@@ -213,12 +213,12 @@ async def serving(
     grpc_server.add(table.grpc_handlers(cloud, grpc_server.check_caller))
     try:
         # clients hold on to the address, so a restart on the same folder should get the same ports
-        chosen = chosen_ports(requested, kept_ports(cloud.store))
+        chosen = chosen_ports(requested, saved_ports(cloud.store))
         await cloud.start()
         rest = await server.start(chosen.rest)
         cloud.workers.share_api(f"http://{LOOPBACK}:{rest}/")
         ports = Ports(grpc=await grpc_server.start(chosen.grpc), rest=rest)
-        keep_ports(cloud.store, ports)
+        save_ports(cloud.store, ports)
         yield ports
     finally:
         await grpc_server.close()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.capacity.queued_resources import Queue
     from jupyter_tpu.fleet.capacity.search_service import SearchService
     from jupyter_tpu.fleet.reconciler.fleet import Controller
-    from jupyter_tpu.fleet.spend.prices import Pricing
+    from jupyter_tpu.fleet.spend.prices import PriceUpdater
     from jupyter_tpu.journal import Journal
     from jupyter_tpu.lifecycle.limits import Limits
     from jupyter_tpu.models import NodeName, NodeSpec
@@ -46,7 +46,7 @@ class OpenFleet:
     journal: Journal
     searches: SearchService
     queue: Queue
-    braking: AutostopController
+    autostop: AutostopController
 
     @property
     def settings(self) -> CloudSettings:
@@ -82,7 +82,7 @@ async def open_fleet(
     """Start a fleet; intents that are open at the end stay in the journal for the next process.
 
     Without a usable journal or SSH key no node can be created, but nodes can be listed, and stopped or deleted by
-    `jupyter_tpu.fleet.termination.executor`.
+    `jupyter_tpu.fleet.termination.termination_executor`.
 
     Args:
         ssh_user: login name to put on new nodes; empty: derived from the local user.
@@ -114,15 +114,15 @@ async def open_fleet(
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)
-        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue, braking=braking)
+        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue, autostop=braking)
 
 
-def _pricing(cloud: CloudApi) -> Pricing:
+def _pricing(cloud: CloudApi) -> PriceUpdater:
     """Apply the stored list prices, and update them in the background."""
-    from jupyter_tpu.fleet.spend.prices import Pricing
+    from jupyter_tpu.fleet.spend.prices import PriceUpdater
 
-    pricing = Pricing.of_user(cloud.settings)
-    pricing.take_kept(time.time())
+    pricing = PriceUpdater.of_user(cloud.settings)
+    pricing.apply_stored(time.time())
     pricing.start()
     return pricing
 
@@ -185,7 +185,7 @@ def _assembled(
     from jupyter_tpu.ssh.keys import login_name
 
     user = login_name(ssh_user)
-    enforcer = BudgetEnforcer(cloud, journal, saving=braking.saving)
+    enforcer = BudgetEnforcer(cloud, journal, checkpoint_hooks=braking.checkpoint_hooks)
     return Fleet(
         cloud,
         journal,
@@ -195,7 +195,7 @@ def _assembled(
         limits=limits,
         # budgets first: the ledger must be current before anything else decides about money
         controllers=(enforcer, braking, *_controllers(cloud, journal, key), publisher),
-        guards=(enforcer, key),
+        admission_checks=(enforcer, key),
     )
 
 

@@ -53,7 +53,7 @@ class Audit:
         self._journal = journal
         self._place = (endpoint, project)
 
-    def note(self, entry: Entry) -> None:
+    def record(self, entry: Entry) -> None:
         """Add a line.
 
         Raises:
@@ -62,10 +62,10 @@ class Audit:
         with self._journal.writing() as database:
             self.insert(database, entry)
 
-    def note_once(self, entry: Entry) -> bool:
+    def record_once(self, entry: Entry) -> bool:
         """Add a line unless there is one with the same action, subject and detail; return whether it was added.
 
-        Of several processes that try, one adds it. Raises as `note` does.
+        Of several processes that try, one adds it. Raises as `record` does.
         """
         # one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:

@@ -78,7 +78,7 @@ class Grants:
         self._note(name, reason, {}, now)
 
     def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:
-        self._audit.note(Entry(at=now, action="grant", subject=name, reason=reason, detail=detail))
+        self._audit.record(Entry(at=now, action="grant", subject=name, reason=reason, detail=detail))
 
 
 def _summary(grant: Grant) -> str:

@@ -158,7 +158,7 @@ class Journal:
         ours = (each for each in intents_of(rows) if each.node_name.project == project)
         return tuple(each for each in ours if not each.settled or each.error)
 
-    def meant(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
+    def intents_about(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
         """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first."""
         with self.reading() as database:
             rows = database.execute(
@@ -223,11 +223,11 @@ class Journal:
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file, repaired if need be, with a notice for the user; raises as `opening.open_mended` does."""
+    """Open the file, repaired if need be, with a notice for the user; raises as `opening.open_repaired` does."""
     try:
         return opening.open_database(path), ""
     except opening.Damaged:
-        return opening.open_mended(path)
+        return opening.open_repaired(path)
 
 
 def _open_intents(database: sqlite3.Connection) -> list[Intent]:

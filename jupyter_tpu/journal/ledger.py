@@ -15,7 +15,7 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.accrual import Accrual, Look, accrue
+from jupyter_tpu.money.accrual import Accrual, NodesObservation, accrue
 from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import PROVISIONING_MODELS
 
@@ -30,7 +30,7 @@ class Ledger:
         self._endpoint = endpoint
         self._prefix = f"projects/{project}/"
 
-    def take_in(self, look: Look) -> Accrual:
+    def record(self, look: NodesObservation) -> Accrual:
         """Write what an observation means for the spans; one older than the last changes nothing.
 
         Raises:
@@ -47,7 +47,7 @@ class Ledger:
             )
         return accrual
 
-    def outcome(self, look: Look) -> Accrual:
+    def preview(self, look: NodesObservation) -> Accrual:
         """Return what an observation would mean now, without writing it; raises `JournalUnwritable`."""
         with self._journal.reading() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
@@ -62,9 +62,9 @@ class Ledger:
         with self._journal.reading() as database:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
-    def spans_with(self, look: Look) -> tuple[Span, ...]:
+    def spans_if_recorded(self, look: NodesObservation) -> tuple[Span, ...]:
         """Return all spans as if `look` had been written; for when the disk is full. Raises as `spans` does."""
-        accrual = self.outcome(look)
+        accrual = self.preview(look)
         moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
         known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
         return (*known, *accrual.opened)
@@ -97,7 +97,7 @@ class Ledger:
         )
         return {NodeName.parse(name): float(at) for name, at in rows if at is not None}
 
-    def _save(self, database: sqlite3.Connection, spans: Iterable[Span], look: Look) -> None:
+    def _save(self, database: sqlite3.Connection, spans: Iterable[Span], look: NodesObservation) -> None:
         database.executemany(
             "UPDATE spans SET began_at = ?, ended_at = ?, is_open = ?, body = ?"
             " WHERE endpoint = ? AND node_name = ? AND is_open = 1",

@@ -58,10 +58,10 @@ class Losses:
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()
         return tuple(Loss(copy=each.name, at=each.updated_at) for each in lost if each.name not in seen)
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Add the open losses to the project's audit log, once each; raises `JournalUnwritable`."""
         for loss in self.open():
-            self._audit.note_once(Entry(at=loss.at, action=DAMAGE, subject=loss.copy, reason=DAMAGE_REASON))
+            self._audit.record_once(Entry(at=loss.at, action=DAMAGE, subject=loss.copy, reason=DAMAGE_REASON))
 
     def confirm(self, *, now: float) -> bool:
         """Record that the user has checked the budgets; return whether there was anything to confirm.
@@ -73,6 +73,6 @@ class Losses:
         for loss in losses:
             # the audit log first: a process that dies here leaves the loss open
             reason = "The user confirmed the budgets after the journal was damaged."
-            self._audit.note_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
+            self._audit.record_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
             self._seen.put(_SEEN, loss.copy, {}, now=now)
         return bool(losses)

@@ -70,7 +70,7 @@ def make_new(path: Path) -> None:
         (folder / path.name).replace(path)
 
 
-def is_cut_off(path: Path) -> bool:
+def is_unfinished(path: Path) -> bool:
     """Whether a repair is unfinished: its process has died, or is still at work."""
     return _waiting(path) is not None
 
@@ -79,7 +79,7 @@ def _waiting(path: Path) -> Path | None:
     return next(iter(sorted(path.parent.glob(f"{path.name}.damaged-*{_WAITING}"))), None)
 
 
-def mend(path: Path) -> tuple[Path, bool]:
+def repair_journal(path: Path) -> tuple[Path, bool]:
     """Replace a damaged journal by a new one with everything that can be read. Call it `locked`.
 
     Returns the path of the damaged file, and whether everything is known to have been copied.

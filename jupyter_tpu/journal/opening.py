@@ -44,7 +44,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     """
     try:
         # before anything else: the file in place may be the damaged one, without its write-ahead log
-        if mending.is_cut_off(path):
+        if mending.is_unfinished(path):
             raise Damaged("its repair was interrupted")
         _make_first(path)
         return _opened(path)
@@ -59,7 +59,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         raise unwritable(path, error) from error
 
 
-def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
+def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
     """Repair and open a damaged file; return it with a notice for the user. Of several processes one repairs it.
 
     Raises:
@@ -71,7 +71,7 @@ def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
             try:  # another process may have repaired it while this one waited for the lock
                 return open_database(path), notice
             except Damaged:
-                notice = _notice(*mending.mend(path))
+                notice = _notice(*mending.repair_journal(path))
     except (OSError, sqlite3.Error) as error:
         raise unwritable(path, error) from error
     return open_database(path), notice

@@ -89,7 +89,7 @@ class Recoveries:
         claimed = replace(recovery, owner=self._journal.owner)
         return claimed if self.swap(recovery, claimed, now=now) else None
 
-    def wishes(self, recovery: Recovery) -> tuple[Intent, ...]:
+    def intents(self, recovery: Recovery) -> tuple[Intent, ...]:
         """Return the intents about the node since the setting was made, settled or not, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(

@@ -45,12 +45,12 @@ class Loss:
     """A node that is gone, with all that was on it.
 
     Attributes:
-        was_on: the worker, by its host key alias; empty if unknown.
+        host_key_alias: the worker, by its host key alias; empty if unknown.
         at: when it was last reached (Unix seconds).
         known_at: when the cloud reported the loss (Unix seconds).
     """
 
-    was_on: str
+    host_key_alias: str
     at: float
     known_at: float
 
@@ -60,7 +60,7 @@ def _ignore(status: LinkStatus) -> None:
 
 
 class KernelHost:
-    """One kernel for one front end; nothing happens before `start` or `find`.
+    """One kernel for one front end; nothing happens before `start` or `attach`.
 
     Args:
         key: the worker.
@@ -110,7 +110,7 @@ class KernelHost:
 
     @property
     def kernel(self) -> RemoteKernel:
-        """The kernel; only after `start` or `find` has got as far as the link."""
+        """The kernel; only after `start` or `attach` has got as far as the link."""
         assert self._kernel, "not started"
         return self._kernel
 
@@ -126,14 +126,14 @@ class KernelHost:
             if self._runs:
                 self._runs.begin()
             await self._join_worker(on_progress)
-            launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
+            launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
             self._report(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
             # Before the kernel has answered: requests that wait travel with the start and save a round trip.
-            self._bridge.join(self, self.kernel.foretold)
+            self._bridge.join(self, self.kernel.expected_info)
             await self.kernel.wait_until_up()
 
-    async def find(self, kernel_id: str, on_progress: OnProgress) -> None:
+    async def attach(self, kernel_id: str, on_progress: OnProgress) -> None:
         """Bind the sockets for a kernel that runs already, and open the link in the background."""
         async with self._changing:
             self._bridge.open()
@@ -142,10 +142,10 @@ class KernelHost:
             self._clients = LocalClients(self._bridge, self._fanout, "end")
             self._owner = ""  # another process has started it
             if self._runs:
-                self._runs.go_on()
+                self._runs.resume()
             self._use_link(self._pool.join(self._key), on_progress)
-            self.kernel.find(kernel_id)
-            self._environment.take_up(self.kernel.call)
+            self.kernel.attach(kernel_id)
+            self._environment.attach(self.kernel.call)
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
@@ -156,7 +156,7 @@ class KernelHost:
         await self._bridge.wait_for_reader()
         info = await self.kernel.learn_state()
         if self._runs and info:
-            await self._runs.take_stock(self.kernel.call)
+            await self._runs.update_from_record(self.kernel.call)
         elif self._runs and self._shared:
             self._detect_loss(self._runs, self._shared)
         return info
@@ -172,21 +172,21 @@ class KernelHost:
             await self._leave_worker()
             await self._join_worker(on_progress)
             self._on_link(self.link_status)  # the last status reported was "lost"
-        launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
+        launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.notify)
         self._report(on_progress, "Restarting the kernel")
         if self._shared and self._is_another(self._shared):  # the record was lost with the old node
             if self._runs:
-                await self._environment.tell_what_is_gone(self._runs.lost_code(), on_progress, self.say)
-            self._fanout.begin_anew()
-            self._fanout.tell("new_record")
+                await self._environment.report_lost_packages(self._runs.lost_code(), on_progress, self.notify)
+            self._fanout.reset()
+            self._fanout.publish_event("new_record")
         if self._runs and not after_death:
             self._runs.begin()
         await self.kernel.restart(launch)
         # Only now is the loss over: a restart that failed leaves it for the next attempt.
         if self._runs and self.loss:
-            self._runs.succeed()
+            self._runs.note_successor()
         self.loss = None
-        self._bridge.join(self, self.kernel.foretold)
+        self._bridge.join(self, self.kernel.expected_info)
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
@@ -204,9 +204,9 @@ class KernelHost:
         async with self._changing:
             await self._release(and_forget=True)
 
-    async def say(self, text: str) -> None:
+    async def notify(self, text: str) -> None:
         """Print a notice in all front ends, in the cell that printed last."""
-        self._fanout.tell("words", message=text)
+        self._fanout.publish_event("words", message=text)
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
         """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
@@ -244,7 +244,7 @@ class KernelHost:
             if event := not_run(parts, error):
                 self._bridge.deliver(0, "event", [json.dumps(event).encode()])
             else:
-                self._bridge.say(str(error))
+                self._bridge.print_notice(str(error))
 
     def hold(self) -> None:
         """Pause delivery to the bridge: a client's queue is full."""
@@ -262,8 +262,8 @@ class KernelHost:
 
     def _observe(self, channel: str, parts: list[bytes]) -> None:
         if self._runs:
-            self._runs.hear(channel, parts)
-        self._environment.hear(channel, parts)
+            self._runs.observe(channel, parts)
+        self._environment.observe(channel, parts)
 
     async def _open_bridge(self, on_progress: OnProgress) -> None:
         """Open the sockets; wait a while for ports that a launcher just killed by its front end still uses."""
@@ -286,7 +286,7 @@ class KernelHost:
     async def _release(self, *, and_forget: bool) -> None:
         # Readers first, so that they get "closed" and nothing of the end; the worker last, as it may take long.
         self._environment.close()
-        self._fanout.tell("closed")
+        self._fanout.publish_event("closed")
         self._fanout.disconnect()
         self._bridge.close()
         try:
@@ -325,7 +325,7 @@ class KernelHost:
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._fanout, on_progress, owner=self._owner, generation=generation)
         if self._runs:
-            self._runs.node = lambda: shared.was_on
+            self._runs.node = lambda: shared.last_host_key_alias
         shared.watchers.append(self._link_changed)
 
     def _link_changed(self, status: LinkStatus) -> None:
@@ -339,10 +339,10 @@ class KernelHost:
             is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
             if is_gone and self._shared:
                 ran_on = self._runs.ran_on if self._runs else ""
-                self._lose_node(ran_on or self._shared.was_on, status.message)
-            end = (self._shared.end if self._shared else "") or status.message
+                self._lose_node(ran_on or self._shared.last_host_key_alias, status.message)
+            end = (self._shared.end_message if self._shared else "") or status.message
             self.kernel.lose(end, is_gone=is_gone, with_node=is_gone)
-            self._fanout.tell("lost", message=status.message, error_code=status.error_code)
+            self._fanout.publish_event("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
@@ -354,22 +354,22 @@ class KernelHost:
             self.kernel.refuse_waiting(error)
             if status.state == "down" and not self._has_shown_refusal:
                 self._has_shown_refusal = True
-                self._fanout.tell("words", message=_REFUSED.format(error.message))
+                self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
         """Return whether this worker is of another node than the lost one; a node that was stopped keeps its disk."""
-        return self.loss is not None and self.loss.was_on not in ("", shared.was_on)
+        return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, reason: str) -> None:
         now = time.time()
-        self.loss = Loss(was_on=was_on, at=self._down_since or now, known_at=now)
-        self._environment.lose()
+        self.loss = Loss(host_key_alias=was_on, at=self._down_since or now, known_at=now)
+        self._environment.forget_python()
         if self._runs:
             self._runs.lose(reason.partition("\n")[0], self.loss.at)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
         """Note the loss if the worker does not know the kernel and is not the one on which its cells have run."""
-        if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.was_on):
+        if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             self._lose_node(runs.ran_on, self.kernel.reason)
 
     async def _leave_worker(self) -> None:

@@ -21,7 +21,7 @@ from jupyter_core.paths import jupyter_data_dir
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, plain
 from jupyter_tpu.files import write_whole
-from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
@@ -80,7 +80,7 @@ def write_kernelspec(
     *,
     proxy_command: str = "",
     ssh_user: str = "",
-    environment: Remembered | None = None,
+    environment: SavedEnvironment | None = None,
 ) -> str:
     """Write or replace the kernelspec of `node`, or of an environment on it, and return its name.
 
@@ -161,10 +161,10 @@ def sync_kernelspecs(
     return bool(superfluous or missing)
 
 
-def _wanted_on(node: Node, settings: CloudSettings) -> Iterator[tuple[tuple[str, str], Remembered | None]]:
+def _wanted_on(node: Node, settings: CloudSettings) -> Iterator[tuple[tuple[str, str], SavedEnvironment | None]]:
     """Yield ``((node name, framework), environment)`` for each kernelspec of a READY node."""
     yield (str(node.name), ""), None
-    for each in EnvironmentMemory(node.name, settings.endpoint).all():
+    for each in SavedEnvironments(node.name, settings.endpoint).all():
         yield (str(node.name), each.framework), each
 
 
@@ -172,7 +172,7 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
     return spec.endpoint == settings.endpoint and NodeName.parse(spec.node_name).project == settings.project
 
 
-def _display_name(node: Node, environment: Remembered | None) -> str:
+def _display_name(node: Node, environment: SavedEnvironment | None) -> str:
     """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``."""
     title = environment.title if environment else "Python 3"
     return plain(f"{title} · {node.accelerator_type} · {node.name.node_id}", _LONGEST_NAME)

@@ -39,9 +39,9 @@ def worker_view(answer: Answer) -> dict[str, Any]:
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
     view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error
-    if answer.said is not None:
+    if answer.content is not None:
         try:
-            view |= {"as_of": answer.at, **_checked(answer.said, _clock_ahead_s(answer))}
+            view |= {"as_of": answer.at, **_checked(answer.content, _clock_ahead_s(answer))}
         except (TypeError, KeyError, ValueError, AttributeError) as fault:
             error = error or _invalid_answer(answer.worker_id, fault)
     return {**view, "error": error.to_json() if error else None}
@@ -49,7 +49,7 @@ def worker_view(answer: Answer) -> dict[str, Any]:
 
 def _clock_ahead_s(answer: Answer) -> float:
     """Return how far the worker's clock is ahead of this machine's; 0 if it is right, or the agent sends no time."""
-    now = number_or_none((answer.said or {}).get("now"))
+    now = number_or_none((answer.content or {}).get("now"))
     ahead_s = 0.0 if now is None or answer.at is None else now - answer.at
     return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
 
@@ -85,7 +85,7 @@ def _numbers(row: Iterable[Any]) -> list[float | None]:
     return [number_or_none(value) for value in list(row)[:_MOST_POINTS]]
 
 
-def freed_view(content: Mapping[str, Any]) -> dict[str, Any]:
+def release_view(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of releasing the TPU: the processes that were ended, and those that are left.
 
     Raises:
@@ -101,7 +101,7 @@ def freed_view(content: Mapping[str, Any]) -> dict[str, Any]:
         raise _invalid_answer(0, error) from error
 
 
-def who_view(content: Mapping[str, Any]) -> dict[str, Any]:
+def tpu_processes_view(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the TPU processes and the state of libtpu's lock file.
 
     Raises:

@@ -33,8 +33,8 @@ from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addre
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
-from jupyter_tpu.kernels.recovery import Comeback, comeback
-from jupyter_tpu.kernels.registry.exit_status import ending
+from jupyter_tpu.kernels.recovery import RecoveryProgress, recovery_progress
+from jupyter_tpu.kernels.registry.exit_status import exit_text
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, this_process
 from jupyter_tpu.kernels.registry.registry_sync import RegistrySync
 from jupyter_tpu.models import NodeName
@@ -94,7 +94,7 @@ class TPUProvisioner(KernelProvisionerBase):
     _is_unsure = False
     _restart_requested_at: float | None = None
     _runs: ExecutionLog | None = None
-    _recovery: Comeback = "no"
+    _recovery: RecoveryProgress = "no"
     _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
@@ -268,7 +268,7 @@ class TPUProvisioner(KernelProvisionerBase):
             if has_ended:
                 await self._registry.remove()
             else:
-                await self._registry.end()
+                await self._registry.mark_ended()
 
     @property
     def note(self) -> RegisteredKernel | None:
@@ -292,7 +292,7 @@ class TPUProvisioner(KernelProvisionerBase):
             self._manager.stop_restarter()
             await self._forget_if_gone()
         else:
-            self._registry.tell()
+            self._registry.send_to_agent()
         self._is_unsure = False
         return info
 
@@ -304,7 +304,7 @@ class TPUProvisioner(KernelProvisionerBase):
             return ""
         if kernel.is_gone:
             return kernel.reason or "Someone else has ended the kernel."
-        return f"The kernel ended ({ending(kernel.exit_code)}). {kernel.reason}".strip()
+        return f"The kernel ended ({exit_text(kernel.exit_code)}). {kernel.reason}".strip()
 
     async def leave(self) -> None:
         """Detach from the kernel, which keeps running; the next server finds it by its note."""
@@ -396,7 +396,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._restart(self._host, launch, report)
         else:
             self._host = await self._start_with_note(launch, report)
-        self._registry.tell()
+        self._registry.send_to_agent()
 
     async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
@@ -420,9 +420,9 @@ class TPUProvisioner(KernelProvisionerBase):
             self._recovery = "no"
             return False
         before = self._recovery
-        self._recovery = await asyncio.to_thread(comeback, self._worker_key(), loss, time.time())
+        self._recovery = await asyncio.to_thread(recovery_progress, self._worker_key(), loss, time.time())
         if before == "no" != self._recovery:  # `poll` calls this every few seconds
-            await link_thread.run(host.say(_WAITS_FOR_NODE))
+            await link_thread.run(host.notify(_WAITS_FOR_NODE))
         return self._recovery == "coming"
 
     async def _forget_runs(self) -> None:
@@ -525,11 +525,11 @@ class TPUProvisioner(KernelProvisionerBase):
     async def _attach_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
         host = self._new_host()
         try:
-            await link_thread.run(host.find(self.kernel_id, report))
+            await link_thread.run(host.attach(self.kernel_id, report))
         except BaseException:
             await _leave_after(host.leave())
             raise
-        self._registry.found(note)
+        self._registry.adopt(note)
         self._found, self._is_unsure = None, True
         return host
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from jupyter_tpu.agent.recording.jupyter_messages import asks_to_restart, date_of, json_object
 from jupyter_tpu.errors import (
-    LONGEST_WORDS,
+    LONGEST_TEXT,
     NEEDS_REPAIR,
     EnvironmentFailed,
     KernelFailed,
@@ -32,12 +32,12 @@ from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq
 from jupyter_tpu.kernels.messages.not_run import not_run
 from jupyter_tpu.kernels.messages.sockets import Parts
-from jupyter_tpu.kernels.registry.exit_status import ending, exit_code_of, last_words_of
+from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
 from jupyter_tpu.link import KernelStream, Link, OnMessage
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[Mapping[str, Any]], None]
+Report = Callable[[Mapping[str, Any]], None]
 
 FIRST_SIGN_S = 30
 """Seconds to wait for a new kernel's first message; half of what nbclient and Jupyter Server wait for a kernel."""
@@ -77,10 +77,12 @@ class RemoteKernel:
         is_gone: whether nothing is left to reconnect to: no such node or kernel, or another client has ended it.
         generation: how often it is known to have been started.
         refused_restart: when the worker refused to replace the process (monotonic seconds), and why.
-        foretold: the kernel's coming answer to a kernel_info_request, if known before its first message.
+        expected_info: the kernel's coming answer to a kernel_info_request, if known before its first message.
     """
 
-    def __init__(self, link: Link, fanout: RecordFanout, report: Tell, *, owner: str = "", generation: int = 0) -> None:
+    def __init__(
+        self, link: Link, fanout: RecordFanout, report: Report, *, owner: str = "", generation: int = 0
+    ) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
@@ -92,11 +94,11 @@ class RemoteKernel:
         self._owner = owner
         self._kernel_id = ""
         self.generation = generation
-        self.foretold: Mapping[str, Any] | None = None
+        self.expected_info: Mapping[str, Any] | None = None
         # Generations count the processes; events of one older than the last start requested are ignored.
         self._asked_generation = generation + 1
         self._seen_generation = 0
-        self._abort_until: int | None = None  # the last request of the old process; see `KernelStream.take_back`
+        self._abort_until: int | None = None  # the last request of the old process; see `KernelStream.abort_pending`
         self._launched_at = datetime.min.replace(tzinfo=UTC)
         self._starting: asyncio.Task[None] | None = None
         self._asked_ahead: list[Sequence[bytes]] = []  # cells sent before the start succeeded, to answer if it fails
@@ -120,7 +122,7 @@ class RemoteKernel:
         """End the process if it still runs, and start another one with the same record; clients stay connected."""
         await self._launch("restart_kernel", launch)
 
-    def find(self, kernel_id: str) -> None:
+    def attach(self, kernel_id: str) -> None:
         """Attach to a kernel that another process has started; its messages are read from now on."""
         self._kernel_id = kernel_id
         self._is_up = True
@@ -140,7 +142,7 @@ class RemoteKernel:
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
-            self._die(exit_code_of(ended), last_words_of(ended))
+            self._die(exit_code_of(ended), stderr_of(ended))
         return info
 
     async def wait_until_up(self) -> None:
@@ -159,7 +161,7 @@ class RemoteKernel:
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
-                f"The kernel died while starting ({ending(self.exit_code)}).",
+                f"The kernel died while starting ({exit_text(self.exit_code)}).",
                 exists="The node keeps running and is billed.",
                 hint=self.reason or "Check the Python environment on the worker.",
                 raw=self.reason,
@@ -302,7 +304,7 @@ class RemoteKernel:
         self._abort_until = None
         # What has not reached the old process must not run in the new one, the shutdown_request least of all.
         if method == "restart_kernel" and self._fanout.stream:
-            self._abort_until = self._fanout.stream.take_back()
+            self._abort_until = self._fanout.stream.abort_pending()
         if self._can_start_in_background(method, launch):
             await self._start_in_background(method, launch)
         else:
@@ -330,7 +332,7 @@ class RemoteKernel:
         return spare is not None and not (launch.extra_arguments or launch.replaces or launch.python)
 
     async def _start_in_background(self, method: str, launch: Launch) -> None:
-        self.foretold = (self._link.spare or {}).get("kernel_info")
+        self.expected_info = (self._link.spare or {}).get("kernel_info")
         self._is_up = True
         self._asked_ahead = []
         self._starting = asyncio.create_task(self._finish_start(method, launch))
@@ -348,7 +350,7 @@ class RemoteKernel:
             if not (is_refusal and await self._old_process_runs()):
                 self._die(LOST, str(error))
                 self._refuse(self._asked_ahead, error)
-            self._fanout.tell("words", message=str(error))
+            self._fanout.publish_event("words", message=str(error))
         self._asked_ahead = []
         if self.exit_code is None:
             self._report(_READY)
@@ -378,7 +380,7 @@ class RemoteKernel:
     def refuse_waiting(self, error: TpuError) -> None:
         """Answer the cells that wait for a link that will not be back soon."""
         if stream := self._fanout.stream:
-            cells = stream.take_back_cells()
+            cells = stream.withdraw_unsent_cells()
             self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]
             self._refuse(cells, error)
 
@@ -386,10 +388,10 @@ class RemoteKernel:
         """Answer the cells among these requests with an error: the kernel does not get them."""
         for parts in requests:
             if event := not_run(parts, error):
-                self._fanout.tell(**event)
+                self._fanout.publish_event(**event)
 
     async def _start_and_wait(self, method: str, launch: Launch) -> None:
-        self.foretold = None
+        self.expected_info = None
         try:
             self._has_started(await self._call_to_start(method, launch))
         except TpuError as error:
@@ -460,7 +462,7 @@ class RemoteKernel:
             self._advance(self._seen_generation)
         elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
             self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
-            self._die(exit_code_of(event), last_words_of(event))
+            self._die(exit_code_of(event), stderr_of(event))
         elif kind == "restart_refused":
             self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
         elif kind == "gone" and self._is_starting:  # the start reports why it fails, or begins a new record
@@ -480,12 +482,12 @@ class RemoteKernel:
         self._ended.clear()
 
     def _die(self, exit_code: int, reason: str, *, with_node: bool = False) -> None:
-        self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_WORDS)
+        self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_TEXT)
         self._first_sign.set()
         self._ended.set()
         # Not if it never came up: then `wait_until_up` raises, which is the one report that the user should get.
         if exit_code and self._is_up and not self.is_asked_to_end:
-            died = f"The kernel died ({ending(exit_code)}). " if self.generation and not with_node else ""
+            died = f"The kernel died ({exit_text(exit_code)}). " if self.generation and not with_node else ""
             message = f"{died}{self.reason}".strip()
             self._report({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
 

@@ -37,24 +37,24 @@ class StartNode:
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """Read the node; answered by `NodeSeen`, `NodeMissing` or `Silent`."""
+    """Read the node; answered by `NodeSeen`, `NodeMissing` or `NoAnswer`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """Read the operation; answered by `OperationSeen` or `Silent`."""
+    """Read the operation; answered by `OperationSeen` or `NoAnswer`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """Read the workers' published host keys; answered by `KeysSeen` or `Silent`."""
+    """Read the workers' published host keys; answered by `KeysSeen` or `NoAnswer`."""
 
     name: NodeName
 
 
 Change = CreateNode | DeleteNode | StopNode | StartNode
-Look = GetNode | GetOperation | GetWorkerIdentities
+Query = GetNode | GetOperation | GetWorkerIdentities

@@ -10,24 +10,24 @@ from jupyter_tpu.errors import CloudUnavailable, NodeExists, TpuError
 from jupyter_tpu.lifecycle import rising, words
 from jupyter_tpu.lifecycle.actions import CreateNode
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Refused,
     Resumed,
-    Silent,
-    Taken,
+    Started,
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.outcomes import Outcome, Table, failed, go_on, missing_for, moved, unchanged
+from jupyter_tpu.lifecycle.outcomes import Outcome, Table, continue_polling, failed, missing_for, moved, unchanged
 
 PROVISIONING = "provisioning"
 
 
-def send_request(intent: Intent, event: Taken, limits: Limits) -> Outcome:
+def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the node."""
     if intent.spec is None:
         raise ValueError(f"the intent {intent.intent_id} to create a node has no spec")
@@ -41,7 +41,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     return failed(intent, event.at, error, exists=words.NOTHING_CREATED, hint="Create it again if you still want it.")
 
 
-def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
+def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has begun."""
     # the answer has the operation's first state, which may be a failure already
     begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
@@ -92,15 +92,15 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 TABLE: Table = {
-    ("requested", Taken): send_request,
+    ("requested", Started): send_request,
     ("requested", Resumed): close_unasked,
-    ("asking", Asked): accepted,
+    ("asking", Accepted): accepted,
     ("asking", Refused): refused,
     ("asking", Unanswered): unanswered,
     ("asking", Resumed): recheck,
-    ("checking", Resumed): go_on,
+    ("checking", Resumed): continue_polling,
     ("checking", NodeSeen): found,
     ("checking", NodeMissing): not_found,
-    ("checking", Silent): rising.silent,
+    ("checking", NoAnswer): rising.silent,
     **rising.table(PROVISIONING),
 }

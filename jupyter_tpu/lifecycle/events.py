@@ -16,7 +16,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Event):
+class Started(Event):
     """The process that wrote the intent down begins to perform it."""
 
 
@@ -31,7 +31,7 @@ class Overruled(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Event):
+class Accepted(Event):
     """The cloud accepted the request."""
 
     operation: Operation
@@ -79,7 +79,7 @@ class OperationSeen(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Silent(Event):
+class NoAnswer(Event):
     """A read of the node or its operation failed; nothing new is known."""
 
     error: TpuError

@@ -13,20 +13,30 @@ from jupyter_tpu.errors import CloudRefused, CloudUnavailable, NodeNotFound, Tpu
 from jupyter_tpu.lifecycle import words
 from jupyter_tpu.lifecycle.actions import DeleteNode, StopNode
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
     Event,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Refused,
     Resumed,
-    Silent,
-    Taken,
+    Started,
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.outcomes import Outcome, Table, done, failed, go_on, missing_for, moved, seen, unchanged
+from jupyter_tpu.lifecycle.outcomes import (
+    Outcome,
+    Table,
+    continue_polling,
+    done,
+    failed,
+    missing_for,
+    moved,
+    seen,
+    unchanged,
+)
 from jupyter_tpu.models import NodeName
 
 
@@ -63,7 +73,7 @@ def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
     )
 
 
-def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
+def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation; an answer that names none promises nothing and counts as no answer."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
@@ -136,7 +146,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
     return unchanged(intent)
 
 
-def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
+def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     """Keep polling, unless the cloud refused both the request and the read."""
     if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
         exists = f"It is not known whether the node {intent.node_name.node_id} still exists."
@@ -173,21 +183,21 @@ def _cause(intent: Intent) -> TpuError:
 def _table(phase: str) -> Table:
     # an interrupted request is sent again (Resumed in "asking"): unlike a creation it does no harm
     return {
-        ("requested", Taken): send_request,
+        ("requested", Started): send_request,
         ("requested", Resumed): send_request,
-        ("asking", Asked): accepted,
+        ("asking", Accepted): accepted,
         ("asking", Refused): unsure,
         ("asking", Unanswered): unsure,
         ("asking", Resumed): send_request,
-        ("checking", Resumed): go_on,
+        ("checking", Resumed): continue_polling,
         ("checking", NodeSeen): found,
         ("checking", NodeMissing): node_missing,
-        ("checking", Silent): silent,
-        (phase, Resumed): go_on,
+        ("checking", NoAnswer): silent,
+        (phase, Resumed): continue_polling,
         (phase, NodeSeen): watched,
         (phase, NodeMissing): node_missing,
         (phase, OperationSeen): operation_seen,
-        (phase, Silent): silent,
+        (phase, NoAnswer): silent,
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jupyter_tpu.lifecycle import create, falling, rising, start
-from jupyter_tpu.lifecycle.actions import GetNode, GetOperation, GetWorkerIdentities, Look
+from jupyter_tpu.lifecycle.actions import GetNode, GetOperation, GetWorkerIdentities, Query
 from jupyter_tpu.lifecycle.events import Event, Overruled
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.limits import Limits
@@ -45,7 +45,7 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
     return handler(intent, event, limits)
 
 
-def looks(intent: Intent) -> tuple[Look, ...]:
+def queries(intent: Intent) -> tuple[Query, ...]:
     """Return what to read in the next poll, in order."""
     if intent.settled or intent.phase in _UNASKED:
         return ()

@@ -25,7 +25,7 @@ def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 
 
-def go_on(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
+def continue_polling(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Keep polling after another process claimed the intent: its phase says what to look for."""
     return moved(intent, event.at, intent.phase, intent.message), ()
 

@@ -77,12 +77,12 @@ class Recovery:
         return f"{self.choice_id}-{self.attempts}"
 
     @property
-    def counted(self) -> str:
+    def attempt_text(self) -> str:
         """Return a text such as ``attempt 2 of 3``."""
         return f"attempt {self.attempts} of {self.max_attempts}"
 
     @property
-    def is_being_made(self) -> bool:
+    def is_being_recreated(self) -> bool:
         """Whether the node was lost and is being recreated."""
         return self.is_on and self.phase in ("clearing", "waiting", "making")
 
@@ -120,7 +120,7 @@ class Recovery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Observation:
     """One observation of the node, the cloud's and the journal's.
 
     Attributes:
@@ -172,14 +172,14 @@ def spec_of(node: Node) -> NodeSpec:
     )
 
 
-def is_taken_back(node: Node) -> bool:
+def is_preemptible(node: Node) -> bool:
     """Whether the cloud may pre-empt the node."""
     return node.spot or node.preemptible
 
 
 def is_lost(node: Node) -> bool:
     """Whether the node was pre-empted and can only be deleted. A stopped on-demand node can be started again."""
-    return node.state in _TAKEN or (is_taken_back(node) and node.state == "STOPPED")
+    return node.state in _TAKEN or (is_preemptible(node) and node.state == "STOPPED")
 
 
 def watching_text(recovery: Recovery) -> str:
@@ -195,7 +195,7 @@ def _times(left: int) -> str:
 
 def outlook(recovery: Recovery) -> str:
     """Return what will happen next, for the user of a kernel that was lost with its node."""
-    if recovery.is_being_made:
+    if recovery.is_being_recreated:
         # before the phase `making` the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"

@@ -28,12 +28,12 @@ from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.recoveries import (
     ATTEMPT_LABEL,
     DeleteQueued,
+    Observation,
     Phase,
     Recovery,
-    Seen,
     Step,
     is_lost,
-    is_taken_back,
+    is_preemptible,
     spec_of,
     watching_text,
 )
@@ -49,7 +49,7 @@ _HALTED = frozenset({"STOPPED", "STOPPING"})
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
 
 
-def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     """Return what to do next; `recovery` itself when there is nothing to do."""
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
@@ -78,7 +78,7 @@ def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
 # -- the phases
 
 
-def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     node = seen.node
     if node is None:
         return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
@@ -90,7 +90,7 @@ def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     if node.state == "READY":
         return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
     # stopped by us or, on demand, by anyone: a deliberate stop, so its later loss is not recovered
-    if node.state in _HALTED and (seen.stop is not None or not is_taken_back(node)):
+    if node.state in _HALTED and (seen.stop is not None or not is_preemptible(node)):
         return replace(recovery, was_ready=False), None
     if node.state == "DELETING":
         return _given_up(recovery, seen.at, _not_by_us(recovery, "is being deleted")), None
@@ -99,14 +99,14 @@ def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     return recovery, None
 
 
-def _disappeared(recovery: Recovery, seen: Seen) -> Step:
+def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     if not recovery.was_ready:
         message = f"{_id(recovery)} is gone and was not READY when last seen; it is not recreated."
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     # whoever deleted the queued resource as well did so on purpose
-    was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_husk)
+    was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
     if not seen.is_witnessed:
         message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
         return _given_up(recovery, seen.at, message), None
@@ -118,7 +118,7 @@ def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     return _next_attempt(recovery, seen, f"{_id(recovery)} was pre-empted and is gone.")
 
 
-def _clearing(recovery: Recovery, seen: Seen) -> Step:
+def _clearing(recovery: Recovery, seen: Observation) -> Step:
     node = seen.node
     if node is None and recovery.is_queued and seen.queued is not None:
         return _unqueue(recovery, seen)
@@ -133,10 +133,10 @@ def _clearing(recovery: Recovery, seen: Seen) -> Step:
     return _clear(recovery, seen.at, recovery.message)
 
 
-def _unqueue(recovery: Recovery, seen: Seen) -> Step:
+def _unqueue(recovery: Recovery, seen: Observation) -> Step:
     """Delete a queued resource without a node: it counts towards the quota, and its name must be free first."""
     queued = seen.queued
-    if queued is None or not queued.is_husk or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
+    if queued is None or not queued.is_leftover or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None
     return replace(recovery, asked_at=seen.at), DeleteQueued(queued.name)
 
@@ -146,7 +146,7 @@ def _is_being_suspended(queued: QueuedResource | None) -> bool:
     return queued is not None and queued.state == "SUSPENDING"
 
 
-def _waiting(recovery: Recovery, seen: Seen) -> Step:
+def _waiting(recovery: Recovery, seen: Observation) -> Step:
     if seen.node is not None:
         return _watch(recovery, seen.node, seen.at), None
     if seen.at < recovery.retry_at:
@@ -157,7 +157,7 @@ def _waiting(recovery: Recovery, seen: Seen) -> Step:
     return _moved(begun, "making", _being_made(begun), seen.at, retry_at=seen.at), _create(begun)
 
 
-def _making(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+def _making(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     intent = seen.making
     if intent is None:
         return _not_begun(recovery, seen)
@@ -175,18 +175,18 @@ def _making(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     return _next_attempt(recovery, seen, why)
 
 
-def _not_begun(recovery: Recovery, seen: Seen) -> Step:
+def _not_begun(recovery: Recovery, seen: Observation) -> Step:
     if seen.node is not None:
         return _watch(recovery, seen.node, seen.at), None
     return (recovery, None) if seen.at < recovery.retry_at else (recovery, _create(recovery))
 
 
-def _made(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     if seen.node is None:
         gone = replace(recovery, was_ready=True)
         return _disappeared(gone, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
     made = replace(recovery, uid=seen.node.uid, was_ready=True)
-    return _moved(made, "watching", f"{_id(recovery)} was recreated, {recovery.counted}.", seen.at), None
+    return _moved(made, "watching", f"{_id(recovery)} was recreated, {recovery.attempt_text}.", seen.at), None
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
@@ -195,7 +195,7 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
     return _clear(leftover, at, f"{why} Deleting what is left of {_id(recovery)}.")
 
 
-def _next_attempt(recovery: Recovery, seen: Seen, why: str) -> Step:
+def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     """Try again now or later, or give up; the name is free."""
     if recovery.attempts >= recovery.max_attempts:
         message = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
@@ -228,12 +228,12 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
 # -- the end of a recovery, and its messages
 
 
-def _is_over_cap(recovery: Recovery, seen: Seen) -> bool:
+def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
     """Whether the cap is reached; an unknown cost counts as too much."""
     return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
 
 
-def _too_dear(recovery: Recovery, seen: Seen) -> Recovery:
+def _too_dear(recovery: Recovery, seen: Observation) -> Recovery:
     spent = "an unknown amount" if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
     message = f"{_id(recovery)} is not recreated: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
     return _given_up(recovery, seen.at, message)
@@ -257,7 +257,7 @@ def _id(recovery: Recovery) -> str:
 
 
 def _being_made(recovery: Recovery) -> str:
-    return f"{_id(recovery)} is being recreated, {recovery.counted}."
+    return f"{_id(recovery)} is being recreated, {recovery.attempt_text}."
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:

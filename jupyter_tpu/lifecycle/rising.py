@@ -10,10 +10,20 @@ from dataclasses import replace
 
 from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, OutOfCapacity, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.lifecycle import words
-from jupyter_tpu.lifecycle.events import KeysSeen, NodeMissing, NodeSeen, OperationSeen, Resumed, Silent
+from jupyter_tpu.lifecycle.events import KeysSeen, NoAnswer, NodeMissing, NodeSeen, OperationSeen, Resumed
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.outcomes import Outcome, Table, done, failed, go_on, missing_for, moved, seen, unchanged
+from jupyter_tpu.lifecycle.outcomes import (
+    Outcome,
+    Table,
+    continue_polling,
+    done,
+    failed,
+    missing_for,
+    moved,
+    seen,
+    unchanged,
+)
 from jupyter_tpu.models import Node
 
 ROLLING_BACK = "rolling_back"
@@ -108,7 +118,7 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
 
 
-def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
+def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     """Keep polling: without an answer nothing may be concluded."""
     return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
@@ -140,10 +150,10 @@ def table(coming: str) -> Table:
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)
         for event, act in (
-            (Resumed, go_on),
+            (Resumed, continue_polling),
             (NodeSeen, node_seen),
             (NodeMissing, node_missing),
-            (Silent, silent),
+            (NoAnswer, silent),
         )
     }
     return {**common, (coming, OperationSeen): operation_seen, (BOOTING, KeysSeen): keys_seen}

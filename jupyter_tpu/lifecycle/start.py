@@ -6,24 +6,24 @@ from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, TpuError, WrongSt
 from jupyter_tpu.lifecycle import rising, words
 from jupyter_tpu.lifecycle.actions import StartNode
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Refused,
     Resumed,
-    Silent,
-    Taken,
+    Started,
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.outcomes import Outcome, Table, failed, go_on, missing_for, moved, seen, unchanged
+from jupyter_tpu.lifecycle.outcomes import Outcome, Table, continue_polling, failed, missing_for, moved, seen, unchanged
 
 STARTING = "starting"
 
 
-def send_request(intent: Intent, event: Taken, limits: Limits) -> Outcome:
+def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the start."""
     asking = moved(intent, event.at, "asking", "Asking the cloud to start the node.", asked_at=event.at)
     return asking, (StartNode(intent.node_name),)
@@ -35,7 +35,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
 
 
-def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
+def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has begun."""
     begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
     return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
@@ -75,15 +75,15 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 TABLE: Table = {
-    ("requested", Taken): send_request,
+    ("requested", Started): send_request,
     ("requested", Resumed): close_unasked,
-    ("asking", Asked): accepted,
+    ("asking", Accepted): accepted,
     ("asking", Refused): unsure,
     ("asking", Unanswered): unsure,
     ("asking", Resumed): recheck,
-    ("checking", Resumed): go_on,
+    ("checking", Resumed): continue_polling,
     ("checking", NodeSeen): found,
     ("checking", NodeMissing): not_found,
-    ("checking", Silent): rising.silent,
+    ("checking", NoAnswer): rising.silent,
     **rising.table(STARTING),
 }

@@ -29,11 +29,11 @@ class Dialogue:
         self._received_at = 0.0
         self._is_open = True
 
-    def say_hello(self, hello: Mapping[str, Any]) -> None:
+    def send_hello(self, hello: Mapping[str, Any]) -> None:
         """Send the hello, the first frame; until the agent's hello only frames that every version knows may follow."""
         self.send(encode_json(Kind.HELLO, hello))
 
-    async def hear_hello(self) -> Mapping[str, Any]:
+    async def receive_hello(self) -> Mapping[str, Any]:
         """Wait for the agent's hello and return its description of itself.
 
         Raises:

@@ -25,10 +25,17 @@ from jupyter_tpu.link.attempts import Attempts
 from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
-from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent, open_dialogue, prepare_behind
+from jupyter_tpu.link.opening import (
+    SILENCE_S,
+    Greeting,
+    LinkSettings,
+    broken_agent,
+    open_dialogue,
+    prepare_in_background,
+)
 from jupyter_tpu.link.streams import KernelStream
 from jupyter_tpu.link.wake import boot_seconds, watch_for_wake
-from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress
+from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, PreparationCache
 from jupyter_tpu.wire.entries import Room
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import client_hello
@@ -69,7 +76,7 @@ class Link:
         self,
         connect: Callable[[], Awaitable[Connection]],
         *,
-        memory: Memory | None = None,
+        memory: PreparationCache | None = None,
         on_progress: OnProgress = _ignore_progress,
         on_state: Callable[[LinkState, TpuError | None, float], None] = _ignore_state,
         python: str = "",
@@ -79,8 +86,8 @@ class Link:
     ) -> None:
         self._connect = connect
         self._on_state = on_state
-        self._demands = Demands(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
-        self._memory = memory or Memory()
+        self._demands = LinkSettings(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
+        self._memory = memory or PreparationCache()
         self._attempts = Attempts(silence_s / 3)
         # Its requests are numbered from 1, so each link needs an id of its own, even in the same process.
         self._client_id = uuid.uuid4().hex
@@ -184,7 +191,7 @@ class Link:
         - ``forget_kernel`` {kernel_id}: ends it and removes its record
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
         - ``activity``: activity on the node and the next auto-stop; the call itself is no activity
-        - ``set_brakes`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
+        - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
         - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, no longer
         - ``metrics`` {history_s?, points?}: samples of the chips, ``who``: the processes that use them
         - ``free`` {pid?, force?, by?}: ends the processes that use the chips; a kernel's record stays
@@ -315,7 +322,9 @@ class Link:
         self._agent = opened.agent
         # Behind the greeting, so that the user does not wait for it.
         if not opened.is_prepared:
-            self._preparing = self._run_in_background(prepare_behind(self._connection, self._demands, self._memory))
+            self._preparing = self._run_in_background(
+                prepare_in_background(self._connection, self._demands, self._memory)
+            )
         # The first connection has missed nothing, and goes straight to "live".
         if self._state == "down":
             self._set_state("resuming", None)

@@ -11,7 +11,15 @@ from typing import Any
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import ByteStream, Connection
-from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress, Ready, open_channel, prepare_worker, wish_for
+from jupyter_tpu.link.worker import (
+    PATIENCE_S,
+    OnProgress,
+    PreparationCache,
+    Ready,
+    open_channel,
+    preparation_key,
+    prepare_worker,
+)
 from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -26,7 +34,7 @@ A dead link has to be noticed within 15 s. 12 s leave room for three pings, and 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demands:
+class LinkSettings:
     """A link's settings for preparing its worker and talking to the agent.
 
     Attributes:
@@ -59,7 +67,9 @@ class Greeting:
     follow_up: Callable[[Dialogue], None]
 
 
-async def open_dialogue(connection: Connection, greeting: Greeting, demands: Demands, memory: Memory) -> Opened:
+async def open_dialogue(
+    connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
+) -> Opened:
     """Greet the agent where it was last; if it is not there, prepare the worker first.
 
     An agent that crashes at its start gets a few attempts.
@@ -80,7 +90,7 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
             patience_s=demands.patience_s,
         )
         if opened := await _greet(await _channel(connection, ready), greeting, demands):
-            memory.keep(replace(ready, log=""))  # saved on disk, where old log lines have no place
+            memory.store(replace(ready, log=""))  # saved on disk, where old log lines have no place
             return opened
     raise AgentBroken(
         "The agent on the worker does not start.",
@@ -92,7 +102,7 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
 
 
 async def _greet_where_it_was(
-    connection: Connection, greeting: Greeting, demands: Demands, memory: Memory
+    connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened | None:
     """Greet the agent at the socket of the last preparation; None if it is not there.
 
@@ -101,7 +111,7 @@ async def _greet_where_it_was(
     """
     ready = memory.ready
     # Other code of ours, or another Python for kernels, needs a preparation first.
-    if ready is None or ready.wish != wish_for(demands.python):
+    if ready is None or ready.wish != preparation_key(demands.python):
         return None
     try:
         channel = await connection.open_unix(ready.socket)
@@ -111,7 +121,7 @@ async def _greet_where_it_was(
     return await _greet(channel, greeting, demands, is_eager=True)
 
 
-async def prepare_behind(connection: Connection, demands: Demands, memory: Memory) -> None:
+async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
     """Prepare a worker whose agent was greeted without it, so that what broke since is repaired for the next kernel.
 
     If that fails, the next connection prepares first and reports the reason.
@@ -120,12 +130,12 @@ async def prepare_behind(connection: Connection, demands: Demands, memory: Memor
         ready = await prepare_worker(
             connection, python=demands.python, on_progress=demands.on_progress, patience_s=demands.patience_s
         )
-        memory.keep(ready)
+        memory.store(ready)
     except (WorkerUnreachable, OSError) as error:
         log.info("the worker was not checked: %s", error)
     except TpuError as error:
         log.warning("the worker could not be prepared again: %s", error)
-        memory.keep(None)
+        memory.store(None)
 
 
 async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
@@ -137,17 +147,17 @@ async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
 
 
 async def _greet(
-    channel: ByteStream | None, greeting: Greeting, demands: Demands, *, is_eager: bool = False
+    channel: ByteStream | None, greeting: Greeting, demands: LinkSettings, *, is_eager: bool = False
 ) -> Opened | None:
     if channel is None:
         return None
     dialogue = Dialogue(channel, demands.silence_s)
     try:
         # Eager: everything open goes out with the hello, and the answers come back in one round trip.
-        dialogue.say_hello(greeting.hello)
+        dialogue.send_hello(greeting.hello)
         if is_eager:
             greeting.follow_up(dialogue)
-        agent = await dialogue.hear_hello()
+        agent = await dialogue.receive_hello()
         if not is_eager:
             greeting.follow_up(dialogue)
         return Opened(dialogue, agent, is_prepared=not is_eager)

@@ -119,7 +119,7 @@ class KernelStream:
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 
-    def take_back(self) -> int | None:
+    def abort_pending(self) -> int | None:
         """Withdraw the requests that have not reached the agent: the process they were for is being replaced.
 
         Returns the number of the last request, for the call that replaces the process: the agent answers those that
@@ -130,7 +130,7 @@ class KernelStream:
         self._outbox.drop(self.number)
         return None
 
-    def take_back_cells(self) -> list[list[bytes]]:
+    def withdraw_unsent_cells(self) -> list[list[bytes]]:
         """Drop the execute requests that were never sent, for lack of a connection; return their parts."""
         withdrawn = []
         for request in self._outbox.pending():

@@ -42,7 +42,7 @@ class Ready:
         socket: path of the agent's Unix socket on the worker.
         python: the Python of kernels, a path on the worker.
         log: the end of the agent's log, if it was requested.
-        wish: what the worker was prepared for; see `wish_for`.
+        wish: what the worker was prepared for; see `preparation_key`.
     """
 
     socket: str
@@ -51,12 +51,12 @@ class Ready:
     wish: str = ""
 
 
-def wish_for(python: str) -> str:
+def preparation_key(python: str) -> str:
     """Return what a worker is prepared for, the digest of the agent's code and the Python, as one text to compare."""
     return f"{sources_digest()} {python}"
 
 
-class Memory:
+class PreparationCache:
     """The result of the last preparation, so that the next connection can go straight to the agent.
 
     Args:
@@ -70,7 +70,7 @@ class Memory:
         self.ready: Ready | None = None
         self._on_change = on_change
 
-    def keep(self, ready: Ready | None) -> None:
+    def store(self, ready: Ready | None) -> None:
         """Store a result; None forgets the last one, which has turned out wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
@@ -105,7 +105,7 @@ async def prepare_worker(
         # In one write: the program, and the request that it reads next from the same input.
         await _write(process, _program(bootstrap_source()) + json.dumps(request).encode() + b"\n")
         ready = await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
-        return replace(ready, wish=wish_for(python))
+        return replace(ready, wish=preparation_key(python))
     finally:
         process.close()
 

@@ -63,7 +63,7 @@ class AttachedNodes:
             self.current = self.current or spec.name
         return kernel
 
-    def forget(self, spec: InstalledSpec) -> bool:
+    def detach(self, spec: InstalledSpec) -> bool:
         """Shut the kernel down, and return whether there was one."""
         kernel = self._kernels.pop(spec.name, None)
         if kernel is not None:

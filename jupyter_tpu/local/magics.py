@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.command import run_command
 from jupyter_tpu.local.remote import RemoteKernel
-from jupyter_tpu.local.showing import CellFailed, Screen
+from jupyter_tpu.local.showing import CellFailed, OutputDisplay
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magics.completion import register_completion
 
@@ -87,7 +87,7 @@ class LocalMagics:
                 "%tpu detach takes one node at a time.", hint="%tpu detach NODE, or %tpu detach NODE FRAMEWORK."
             )
         spec = self._nodes.find(*words or [""])
-        ended = self._nodes.forget(spec)
+        ended = self._nodes.detach(spec)
         self._say(f"The kernel on {spec.display_name} {'has ended' if ended else 'is not in use here'}.")
 
     def _run_cell(self, words: list[str], cell: str) -> None:
@@ -103,26 +103,28 @@ class LocalMagics:
                 self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
             # A dead kernel is dropped, so that the next cell starts another one.
-            self._nodes.forget(spec)
+            self._nodes.detach(spec)
             raise
 
     def _started(self, spec: InstalledSpec) -> RemoteKernel:
         try:
             return self._nodes.kernel_of(spec)
         except KeyboardInterrupt:
-            raise Left(f"No kernel was started on {spec.display_name}.") from None
+            raise StoppedWaiting(f"No kernel was started on {spec.display_name}.") from None
 
     def _reply(self, kernel: RemoteKernel, spec: InstalledSpec, cell: str) -> Mapping[str, Any]:
         try:
-            return kernel.run(cell, Screen(self._shell, kernel.answer).show)
+            return kernel.run(cell, OutputDisplay(self._shell, kernel.answer).show)
         except KeyboardInterrupt:
-            raise Left(f"The cell was left running on {spec.display_name}; the next one there waits for it.") from None
+            raise StoppedWaiting(
+                f"The cell was left running on {spec.display_name}; the next one there waits for it."
+            ) from None
 
     def _say(self, text: str) -> None:
         self._shell.display_pub.publish(data={"text/plain": text})
 
 
-class Left(Exception):
+class StoppedWaiting(Exception):
     """An interrupt by the user ended the waiting; shown as a sentence without a traceback."""
 
     def _render_traceback_(self) -> list[str]:

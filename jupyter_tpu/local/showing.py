@@ -22,7 +22,7 @@ class CellFailed(Exception):
         return self._traceback or [str(self)]
 
 
-class Screen:
+class OutputDisplay:
     """Displays messages of a remote kernel as outputs of the cell that runs in this shell.
 
     Args:

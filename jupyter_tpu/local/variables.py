@@ -37,12 +37,12 @@ def fetch(kernel: Kernel, name: str) -> Any:
         raise BadInput(str(answer.get("evalue") or f"{name} could not be copied from the node.")[:2000])
     try:
         # The value is the text/plain form of a string: its repr, which contains JSON.
-        return unpacked(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
+        return unpack(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
         raise AgentBroken(f"The node's answer for {name} cannot be read.", raw=str(error)[:500]) from error
 
 
-def unpacked(value: Any) -> Any:
+def unpack(value: Any) -> Any:
     """Convert a packed value back, see `notebook.carrying`; raises KeyError, TypeError or ValueError for others."""
     if not isinstance(value, dict):
         return value
@@ -63,7 +63,7 @@ def _array(content: Mapping[str, Any]) -> Any:
 
 
 def _items(content: list[Any]) -> list[Any]:
-    return [unpacked(item) for item in content]
+    return [unpack(item) for item in content]
 
 
 _UNPACK: dict[str, Callable[[Any], Any]] = {
@@ -72,7 +72,7 @@ _UNPACK: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda content: tuple(_items(content)),
     "set": lambda content: set(_items(content)),
     "frozenset": lambda content: frozenset(_items(content)),
-    "dict": lambda content: {unpacked(key): unpacked(item) for key, item in content},
+    "dict": lambda content: {unpack(key): unpack(item) for key, item in content},
     "array": _array,
     "scalar": lambda content: _array(content)[()],
     "int": lambda content: int(content, 16),

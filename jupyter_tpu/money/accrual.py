@@ -21,7 +21,7 @@ Entries less far ahead stay: another process may have written them a moment ago,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ObservedNode:
     """A node that was observed READY.
 
     Attributes:
@@ -42,11 +42,11 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class NodesObservation:
     """An observation of the nodes of a project.
 
     Attributes:
-        as_of: when the list was requested (Unix seconds); 0 if only the nodes in `looked_at` were observed.
+        as_of: when the list was requested (Unix seconds); 0 if only the nodes in `read_at` were observed.
         ready: the nodes that were READY.
         unreachable: zones that did not answer; nodes that were READY there count as READY still.
         looked_at: nodes that were read one by one afterwards, and when, whether or not they were found.
@@ -56,9 +56,9 @@ class Look:
     """
 
     as_of: float
-    ready: tuple[Sight, ...] = ()
+    ready: tuple[ObservedNode, ...] = ()
     unreachable: tuple[str, ...] = ()
-    looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+    read_at: Mapping[NodeName, float] = field(default_factory=dict)
     ended: Mapping[NodeName, float] = field(default_factory=dict)
     now: float = float("inf")
 
@@ -68,7 +68,7 @@ class Look:
 
     def seen_at(self, name: NodeName) -> float:
         """When a node, or its absence, was observed (Unix seconds)."""
-        return self.looked_at.get(name, self.as_of)
+        return self.read_at.get(name, self.as_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class Accrual:
     opened: tuple[Span, ...] = ()
 
 
-def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], observation: Look) -> Accrual:
+def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], observation: NodesObservation) -> Accrual:
     """Compute the changes that an observation makes to the open `spans`.
 
     Args:
@@ -99,7 +99,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
             continue  # an older observation than the ledger has
-        if node is None and name.zone in observation.unreachable and name not in observation.looked_at:
+        if node is None and name.zone in observation.unreachable and name not in observation.read_at:
             # silence of a zone is no proof that the node is gone, and it is billed if it is not
             extended.append(replace(span, ended_at=at))
         elif node is None or node.uid != span.uid:
@@ -122,7 +122,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 
-def _ended_at_latest(span: Span, successor: Sight | None, observation: Look) -> float:
+def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: NodesObservation) -> float:
     """Return the earliest time by which the node had certainly stopped being READY.
 
     That is when it was observed not READY, or earlier if the cloud's operations say so or if a new node of the same
@@ -139,7 +139,7 @@ def _closed(span: Span, at: float) -> Span:
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 
-def _opened(node: Sight, at: float) -> Span:
+def _opened(node: ObservedNode, at: float) -> Span:
     return Span(
         name=node.name,
         uid=node.uid,

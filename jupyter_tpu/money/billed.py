@@ -15,10 +15,10 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable
 
 JSON = dict[str, Any]
-Answer = Sequence[Mapping[str, str | None]]
+Rows = Sequence[Mapping[str, str | None]]
 """Rows of a BigQuery result: each value as text, by the name of its column."""
 
-LATE = "The export lags: usage of the last 24 hours or more may be missing."
+EXPORT_LAG_NOTE = "The export lags: usage of the last 24 hours or more may be missing."
 """Cloud Billing guarantees no maximum delay; its documentation speaks of hours to a day."""
 
 # Only what can be put between back-ticks in a query: a table name cannot be a query parameter.
@@ -82,7 +82,7 @@ class ExportTable:
     def __str__(self) -> str:
         return f"{self.project}.{self.dataset}.{self.table}"
 
-    def asked(self, query: str) -> str:
+    def sql(self, query: str) -> str:
         """Return `COSTS` or `CREDITS` for this table; everything else that varies is a query parameter."""
         return query.replace("{table}", str(self))
 
@@ -100,7 +100,7 @@ class Periods:
         return min(self.month, self.last_30_days)
 
 
-def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: str, periods: Periods) -> JSON:
+def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str, periods: Periods) -> JSON:
     """Return costs by day, service and SKU, the credits applied to them, and the totals of both.
 
     Args:
@@ -138,7 +138,7 @@ def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: 
         "project": project,
         "currency": currencies[0],
         "exported_until": exported,
-        "note": LATE,
+        "note": EXPORT_LAG_NOTE,
         "month": _period(days, applied, periods.month),
         "last_30_days": _period(days, applied, periods.last_30_days),
         "days": days,

@@ -251,7 +251,7 @@ def usage_text(budget: Budget, usage: Usage) -> str:
     return f"{up_to}{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
 
 
-def unwatched_text(budget: Budget, usage: Usage) -> str:
+def unmonitored_text(budget: Budget, usage: Usage) -> str:
     """Return a sentence about unmonitored time; empty if there is none."""
     if not usage.unwatched:
         return ""

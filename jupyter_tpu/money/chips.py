@@ -11,7 +11,7 @@ from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import Grant, GrantRow
 from jupyter_tpu.provisioning import is_grantable
 
-Place = tuple[str, int]
+RowKey = tuple[str, int]
 """A row of a grant: the grant's name and the row's index in it."""
 
 
@@ -24,8 +24,8 @@ class Allotment:
         unknown: rows whose use is unknown, with the reason.
     """
 
-    used: Mapping[Place, int] = field(default_factory=dict)
-    unknown: Mapping[Place, str] = field(default_factory=dict)
+    used: Mapping[RowKey, int] = field(default_factory=dict)
+    unknown: Mapping[RowKey, str] = field(default_factory=dict)
 
     def used_of(self, grant: Grant, number: int) -> int | None:
         """Return the chips in use of row `number` of a grant; None if unknown."""
@@ -55,10 +55,10 @@ def allot(
         return Allotment(unknown={(grant.name, number): "the nodes are not listed yet" for grant, number in places})
     # oldest first, so that a new node never takes away the coverage of one that runs
     listed, missing = sorted(nodes, key=_age), set(unreachable)
-    used: Counter[Place] = Counter()
+    used: Counter[RowKey] = Counter()
     for node in listed:
         if is_grantable(node.provisioning):
-            give(places, used, node.accelerator_type, node.name.zone, node.spot or node.preemptible)
+            assign(places, used, node.accelerator_type, node.name.zone, node.spot or node.preemptible)
     unknown = {(grant.name, number): _why_unknown(grant.rows[number], listed, missing) for grant, number in places}
     return Allotment(used=dict(used), unknown={place: why for place, why in unknown.items() if why})
 
@@ -70,8 +70,8 @@ def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
     return same and row.device in ("", accelerator_type)
 
 
-def give(
-    places: Iterable[tuple[Grant, int]], used: Counter[Place], accelerator_type: str, zone: str, spot: bool
+def assign(
+    places: Iterable[tuple[Grant, int]], used: Counter[RowKey], accelerator_type: str, zone: str, spot: bool
 ) -> bool:
     """Assign a node to the first row that fits it and has room for the whole node, and count it in `used`.
 

@@ -18,7 +18,7 @@ STEPS = 96
 """Points of a burn-down: more could not be told apart at the width of the panel."""
 
 
-def course_view(budget: Budget, account: Account) -> JSON:
+def burn_down_view(budget: Budget, account: Account) -> JSON:
     """Return a budget as it is used now and its burn-down: used and observed amounts at `STEPS` + 1 times."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)

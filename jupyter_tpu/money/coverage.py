@@ -11,7 +11,7 @@ from jupyter_tpu.models import Price
 from jupyter_tpu.money.chips import Allotment, is_for
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
-from jupyter_tpu.provisioning import Provisioning, is_grantable, is_taken_back
+from jupyter_tpu.provisioning import Provisioning, can_be_preempted, is_grantable
 
 NEVER_COVERED = (
     "the boot disk of each TPU VM and other disks, also while the node is stopped",
@@ -26,7 +26,7 @@ _MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class NodeRequest:
     """The node to be created: what decides who pays."""
 
     accelerator_type: str
@@ -36,7 +36,7 @@ class Request:
     @property
     def spot(self) -> bool:
         """Whether it is spot or preemptible: the mails of the TPU Research Cloud use both names for either."""
-        return is_taken_back(self.provisioning)
+        return can_be_preempted(self.provisioning)
 
     @property
     def is_reserved(self) -> bool:
@@ -75,7 +75,7 @@ class Coverage:
 
 
 def coverage(
-    request: Request, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
+    request: NodeRequest, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
 ) -> Coverage:
     """Return whether a grant covers the whole node now; of several, the one that ends last.
 
@@ -103,7 +103,7 @@ def _free(grant: Grant, price: Price | None) -> str:
     return f"free under your TRC grant {grant.name} until {grant.ends_on}, then billed: {_price(price)}"
 
 
-def _billed(request: Request, price: Price | None, reasons: list[str], credit: str) -> str:
+def _billed(request: NodeRequest, price: Price | None, reasons: list[str], credit: str) -> str:
     more = f"; {len(reasons) - _MOST_REASONS} more do not cover it" if len(reasons) > _MOST_REASONS else ""
     why = f" ({'; '.join(reasons[:_MOST_REASONS])}{more})" if reasons else ""
     cost = "by your reservation, used or not; it has no list price" if request.is_reserved else _price(price)
@@ -125,7 +125,7 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
     return ""
 
 
-def _why_not(request: Request, grant: Grant, allotment: Allotment, today: int) -> str:
+def _why_not(request: NodeRequest, grant: Grant, allotment: Allotment, today: int) -> str:
     """Return why a grant does not cover the node; empty if it does."""
     if grant.is_over(today):
         return f"your TRC grant {grant.name} ended on {grant.ends_on}"
@@ -156,7 +156,7 @@ def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting:
     return f"your TRC grant {grant.name} has {most} chips free there, the node needs {kind.chips}"
 
 
-def _why_no_row(request: Request, kind: Accelerator, grant: Grant) -> str:
+def _why_no_row(request: NodeRequest, kind: Accelerator, grant: Grant) -> str:
     # name the first thing that differs, from the coarsest to the finest: generation, zone, model, accelerator type
     covers = f"your TRC grant {grant.name} covers"
     same = [row for row in grant.rows if row.generation == kind.generation]

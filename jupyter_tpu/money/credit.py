@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from jupyter_tpu.money.chips import Place, give
+from jupyter_tpu.money.chips import RowKey, assign
 from jupyter_tpu.money.days import began_at, day_of
 from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.money.spans import HOUR_S, Span
@@ -25,13 +25,13 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
         return {}
     used: dict[str, float | None] = dict.fromkeys((credit.name for credit in credits), 0.0)
     since = min(credit.starts_at for credit in credits)
-    for start, end, running in slices(known, spans, since, now):
+    for start, end, running in steady_periods(known, spans, since, now):
         holding = [credit for credit in credits if credit.holds(day_of(start))]
         _charge(holding, used, billed(known, running, day_of(start)), (end - start) / HOUR_S)
     return used
 
 
-def slices(
+def steady_periods(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
     """Yield (start, end, spans) for each part of `since` to `now` in which the same nodes ran under the same grants.
@@ -58,12 +58,12 @@ def _end(span: Span, now: float) -> float:
 def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
     """Return the spans that no TRC grant pays for on that day, with older ones served first."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
-    used: Counter[Place] = Counter()
+    used: Counter[RowKey] = Counter()
     return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]
 
 
-def _give(places: Iterable[tuple[Grant, int]], used: Counter[Place], span: Span) -> bool:
-    return give(places, used, span.accelerator_type, span.name.zone, span.spot)
+def _give(places: Iterable[tuple[Grant, int]], used: Counter[RowKey], span: Span) -> bool:
+    return assign(places, used, span.accelerator_type, span.name.zone, span.spot)
 
 
 def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.credit import billed, slices
+from jupyter_tpu.money.credit import billed, steady_periods
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.money.spans import Span
@@ -21,7 +21,7 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
     if not trc or not spans:
         return tuple(spans)
     parts: dict[int, list[Span]] = {}  # by id(span): equal spans are still different entries of the ledger
-    for start, end, running in slices(trc, spans, min(span.began_at for span in spans), now):
+    for start, end, running in steady_periods(trc, spans, min(span.began_at for span in spans), now):
         paid = {id(span) for span in billed(trc, running, day_of(start))}
         for span in running:
             price = span.usd_per_hour if id(span) in paid else 0.0

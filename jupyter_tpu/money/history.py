@@ -19,10 +19,10 @@ from jupyter_tpu.money.spending import CURRENCY, Account
 JSON = dict[str, Any]
 By = Literal["hour", "day"]
 
-LAST = {"hour": 24, "day": 30}
+DEFAULT_SLOTS = {"hour": 24, "day": 30}
 """How many hours or days are shown by default."""
 
-MOST = {"hour": 168, "day": 92}
+MAX_SLOTS = {"hour": 168, "day": 92}
 """How many can be shown: a week of hours, or three months of days."""
 
 _DAY_S = 86_400.0
@@ -68,8 +68,8 @@ def edges(by: By, last: int, now: float, offset_at: OffsetAt) -> list[float]:
     Raises:
         BadInput: `last` is out of range.
     """
-    if not 1 <= last <= MOST[by]:
-        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Use a number from 1 to {MOST[by]}.")
+    if not 1 <= last <= MAX_SLOTS[by]:
+        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Use a number from 1 to {MAX_SLOTS[by]}.")
     return _day_edges(last, now, offset_at) if by == "day" else _hour_edges(last, now, offset_at)
 
 

@@ -30,18 +30,18 @@ _FIELDS = {"generation": str, "region": str, "mode": str, "as_of": str, "source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class SkuPrices:
     """Prices that were read, and why other SKUs of TPUs were skipped."""
 
     rows: tuple[Row, ...]
-    passed_over: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 class _Unusable(Exception):
     """A SKU of TPUs has no usable price; the message says why."""
 
 
-def prices_of(skus: Iterable[object], as_of: str) -> Reading:
+def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
     """Return the prices in SKUs of the day `as_of`; of two for the same thing, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
@@ -53,7 +53,7 @@ def prices_of(skus: Iterable[object], as_of: str) -> Reading:
                     found[key] = row
         except _Unusable as error:
             passed_over.append(str(error))
-    return Reading(rows=tuple(found[key] for key in sorted(found)), passed_over=tuple(passed_over))
+    return SkuPrices(rows=tuple(found[key] for key in sorted(found)), skipped=tuple(passed_over))
 
 
 def _rows_of(sku: object, as_of: str) -> list[Row]:

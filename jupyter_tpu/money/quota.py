@@ -21,9 +21,9 @@ Kind = Literal["node", "queued_resource"]
 Key = tuple[Quota, str]
 """A quota and the zone or region that it is counted in."""
 
-NODE_HUSKS = frozenset({"STOPPED", "PREEMPTED", "TERMINATED"})
+LEFTOVER_NODE_STATES = frozenset({"STOPPED", "PREEMPTED", "TERMINATED"})
 """States of nodes that compute nothing but still use quota."""
-QUEUED_HUSKS = frozenset({"FAILED", "SUSPENDED"})
+LEFTOVER_QUEUED_STATES = frozenset({"FAILED", "SUSPENDED"})
 """States of queued resources that have ended but still use quota."""
 
 
@@ -43,7 +43,7 @@ class QuotaLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class QuotaHolder:
     """Something that uses quota: a node, or a queued resource that has no node (yet, or any longer).
 
     Attributes:
@@ -62,9 +62,9 @@ class Held:
     count: int = 1
 
     @property
-    def is_husk(self) -> bool:
+    def is_leftover(self) -> bool:
         """Whether it is a leftover: it computes nothing, but uses quota until it is deleted."""
-        return self.state in (NODE_HUSKS if self.kind == "node" else QUEUED_HUSKS)
+        return self.state in (LEFTOVER_NODE_STATES if self.kind == "node" else LEFTOVER_QUEUED_STATES)
 
     @property
     def is_counted(self) -> bool:
@@ -73,10 +73,10 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class QuotaUser:
     """How much of one quota a node or queued resource uses, in the quota's unit."""
 
-    held: Held
+    holder: QuotaHolder
     amount: int
 
 
@@ -92,7 +92,7 @@ class QuotaUse:
     quota: Quota
     place: str
     limit: int | None
-    users: tuple[User, ...] = field(default=())
+    users: tuple[QuotaUser, ...] = field(default=())
 
     @property
     def used(self) -> int:
@@ -110,9 +110,9 @@ class QuotaUse:
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
-def held_by_node(node: Node) -> Held:
+def node_holder(node: Node) -> QuotaHolder:
     """Return what a node uses of quota."""
-    return Held(
+    return QuotaHolder(
         name=str(node.name),
         kind="node",
         state=node.state,
@@ -123,9 +123,9 @@ def held_by_node(node: Node) -> Held:
     )
 
 
-def held_by_queued(queued: QueuedResource) -> Held:
+def queued_holder(queued: QueuedResource) -> QuotaHolder:
     """Return what a queued resource without nodes uses of quota."""
-    return Held(
+    return QuotaHolder(
         name=str(queued.name),
         kind="queued_resource",
         state=queued.state,
@@ -143,17 +143,17 @@ def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tu
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
 
-def holding_of(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[Held, ...]:
+def quota_holders(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[QuotaHolder, ...]:
     """Return everything that uses quota, each once.
 
     A queued resource counts until its node exists, and again after the node is gone.
     """
     listed = tuple(nodes)
     waiting = without_nodes(queued, listed)
-    return (*map(held_by_node, listed), *map(held_by_queued, waiting))
+    return (*map(node_holder, listed), *map(queued_holder, waiting))
 
 
-def keys_of(held: Held) -> tuple[Key, ...]:
+def keys_of(held: QuotaHolder) -> tuple[Key, ...]:
     """Return the quotas that something counts against; none on reserved capacity or for an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     if kind is None or held.is_reserved:
@@ -161,30 +161,30 @@ def keys_of(held: Held) -> tuple[Key, ...]:
     return tuple((quota, quota.place(held.zone)) for quota in quotas_of(kind, is_preemptible=held.is_preemptible))
 
 
-def amount_held(held: Held) -> int:
+def amount_used(held: QuotaHolder) -> int:
     """Return how much something uses of each of its quotas, in their unit; 0 for an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     return amount_of(kind) * held.count if kind else 0
 
 
-def uses(limits: QuotaLimits | None, holding: Iterable[Held]) -> tuple[QuotaUse, ...]:
+def uses(limits: QuotaLimits | None, holding: Iterable[QuotaHolder]) -> tuple[QuotaUse, ...]:
     """Return every quota with a known limit or some use: those in use first, then those with a limit above zero.
 
     Args:
         limits: None if the cloud has not reported any.
     """
-    users: defaultdict[Key, list[User]] = defaultdict(list)
+    users: defaultdict[Key, list[QuotaUser]] = defaultdict(list)
     for held in holding:
         for key in keys_of(held):
-            users[key].append(User(held=held, amount=amount_held(held)))
+            users[key].append(QuotaUser(holder=held, amount=amount_used(held)))
     values = limits.values if limits else {}
     found = (_use(key, values, users.get(key, [])) for key in {*values, *users})
     return tuple(sorted(found, key=_rank))
 
 
-def _use(key: Key, values: Mapping[Key, int], users: list[User]) -> QuotaUse:
+def _use(key: Key, values: Mapping[Key, int], users: list[QuotaUser]) -> QuotaUse:
     quota, place = key
-    ordered = sorted(users, key=lambda user: (-user.amount, user.held.name))
+    ordered = sorted(users, key=lambda user: (-user.amount, user.holder.name))
     return QuotaUse(quota=quota, place=place, limit=values.get(key), users=tuple(ordered))
 
 
@@ -199,7 +199,7 @@ def is_worth_showing(use: QuotaUse) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class After:
+class QuotaAfter:
     """What a request would leave of one quota.
 
     Attributes:
@@ -208,13 +208,13 @@ class After:
     """
 
     use: QuotaUse
-    asked: int
+    requested: int
     is_certain: bool = True
 
     @property
     def left(self) -> int | None:
         """The rest after the request; negative if it does not fit; None if unlimited or unknown."""
-        return None if self.use.free is None else self.use.free - self.asked
+        return None if self.use.free is None else self.use.free - self.requested
 
     @property
     def fits(self) -> bool | None:
@@ -228,9 +228,9 @@ class After:
         return True if self.is_certain else None
 
 
-def after(
-    request: Held, limits: QuotaLimits | None, holding: Iterable[Held], *, is_complete: bool
-) -> tuple[After, ...]:
+def quota_after(
+    request: QuotaHolder, limits: QuotaLimits | None, holding: Iterable[QuotaHolder], *, is_complete: bool
+) -> tuple[QuotaAfter, ...]:
     """Return what a request would leave of each quota that it counts against.
 
     Args:
@@ -240,9 +240,9 @@ def after(
     keys = keys_of(request)
     known = {(use.quota, use.place): use for use in uses(limits, holding)}
     return tuple(
-        After(
+        QuotaAfter(
             use=known.get((quota, place)) or QuotaUse(quota=quota, place=place, limit=None),
-            asked=amount_held(request),
+            requested=amount_used(request),
             is_certain=is_complete,
         )
         for quota, place in keys

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import plain as plain
 
 UNKNOWN = "unknown"
@@ -25,7 +25,7 @@ def as_html(text: str) -> str:
 
 def age_text(at: float, now: float) -> str:
     """Return ``as of 40 s ago``; both arguments in Unix seconds."""
-    return f"as of {span_text(now - at)} ago"
+    return f"as of {duration_text(now - at)} ago"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class MagicOutput:
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 
-def said(*lines: str) -> MagicOutput:
+def text_output(*lines: str) -> MagicOutput:
     """Return an output of a few lines of text."""
     return MagicOutput(sections=[Section(lines=lines)])
 

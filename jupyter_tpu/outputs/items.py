@@ -26,7 +26,7 @@ class Bundle:
     metadata: dict[str, Any]
     size: int
 
-    def become(self, other: Bundle) -> None:
+    def replace_with(self, other: Bundle) -> None:
         """Take over the data of another bundle."""
         self.data, self.metadata, self.size = other.data, other.metadata, other.size
 
@@ -93,7 +93,7 @@ def bundle_of(message: Message) -> Bundle:
     return Bundle(data, metadata, message.size)
 
 
-def page_of(message: Message) -> Display | None:
+def pager_display(message: Message) -> Display | None:
     """Return the pager text in a reply (``print?``), which front ends show as a display; None if it has none."""
     payload = message.content.get("payload")
     pages = [each for each in payload if _is_page(each)] if isinstance(payload, list) else []

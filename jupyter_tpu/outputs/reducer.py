@@ -72,8 +72,8 @@ class Reducer:
         message = parse(seq, parts)
         if message.kind == "execute_request":
             request = self._request(message.header)
-            request.ask(message, json_object(message.metadata))
-            request.saw(seq)
+            request.record_request(message, json_object(message.metadata))
+            request.record_seq(seq)
         elif message.kind == "input_reply":
             self._answer_input(message)
 
@@ -81,15 +81,15 @@ class Reducer:
         message = parse(seq, parts)
         request = self._request_of(message)
         if request and message.kind == "execute_reply":
-            request.saw(seq)
-            request.learn_reply(message)
+            request.record_seq(seq)
+            request.record_reply(message)
 
     def _handle_stdin(self, seq: int, parts: Sequence[bytes]) -> None:
         message = parse(seq, parts)
         request = self._request_of(message)
         if request and message.kind == "input_request":
-            request.saw(seq)
-            request.begin(message)
+            request.record_seq(seq)
+            request.mark_busy(message)
             request.input = message
             self._waiting_for_input = request
 
@@ -99,7 +99,7 @@ class Reducer:
             kept = event.get("kept")  # cells that wait for the next process
             for msg_id, request in self.requests.items():
                 if not isinstance(kept, list) or msg_id not in kept:
-                    request.lose()
+                    request.mark_lost()
         elif event.get("event") == "gap":
             self._note_gap(event)
 
@@ -112,8 +112,8 @@ class Reducer:
         request = self._request_of(message)
         handle = _OUTPUTS.get(message.kind)
         if request:
-            request.saw(seq)
-            request.begin(message)
+            request.record_seq(seq)
+            request.mark_busy(message)
             if handle and not (self._is_captured(message, request) and seq <= self._arrived(request.session)):
                 handle(self, message, request)
 
@@ -123,7 +123,7 @@ class Reducer:
         """Update all displays with the message's display_id; a second display of that id changes the first one too."""
         known = self._bundles.get(display_id_of(message))
         if known is not None:
-            known.become(bundle_of(message))
+            known.replace_with(bundle_of(message))
 
     def _display(self, message: Message, request: Request) -> None:
         display_id, bundle = display_id_of(message), bundle_of(message)
@@ -131,7 +131,7 @@ class Reducer:
         if display_id:
             bundle = self._bundles.setdefault(display_id, bundle)
         request.add(Display(bundle, message, display_id, is_result, count_of(message) if is_result else None))
-        request.learn_count(message)
+        request.record_count(message)
 
     def _clear(self, message: Message, request: Request) -> None:
         request.clear(wait=bool(message.content.get("wait")))
@@ -142,7 +142,7 @@ class Reducer:
             # some clients send no parent; then the reply can only be for the input that the kernel waits for
             answered = message.parent.get("msg_id")
             if answered is None or answered == waiting.input.header.get("msg_id"):
-                waiting.answer(message)
+                waiting.record_input_reply(message)
 
     def _note_gap(self, event: dict[str, Any]) -> None:
         """Put a notice about lost messages into the running cells: no message says to which cell they belonged."""
@@ -150,7 +150,7 @@ class Reducer:
         what = f"{count} messages" if isinstance(count, int) else "Messages"
         for request in self.requests.values():
             if request.state == "running":
-                request.say(f"[{what} of this kernel were lost: {event.get('reason') or 'the agent stopped'}]\n")
+                request.add_notice(f"[{what} of this kernel were lost: {event.get('reason') or 'the agent stopped'}]\n")
 
     # -- comms ---------------------------------------------------------------------------------------------------------
 
@@ -212,11 +212,11 @@ _OF_THE_CELL = frozenset({"status", "execute_input"})  # no widget captures thes
 _DISPLAYING = frozenset({"display_data", "update_display_data", "execute_result"})
 
 _OUTPUTS: dict[str, Callable[[Reducer, Message, Request], None]] = {
-    "stream": lambda _reducer, message, request: request.print(message),
+    "stream": lambda _reducer, message, request: request.add_stream(message),
     "display_data": Reducer._display,
     "execute_result": Reducer._display,
-    "error": lambda _reducer, message, request: request.fail(message),
+    "error": lambda _reducer, message, request: request.add_error(message),
     "clear_output": Reducer._clear,
-    "status": lambda _reducer, message, request: request.learn_status(message),
-    "execute_input": lambda _reducer, message, request: request.learn_input(message),
+    "status": lambda _reducer, message, request: request.record_status(message),
+    "execute_input": lambda _reducer, message, request: request.record_execute_input(message),
 }

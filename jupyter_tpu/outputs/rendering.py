@@ -80,7 +80,7 @@ def render(request: Request, limits: Limits | None = None) -> Rendered:
     return Rendered(page.parts, page.text_size, page.bundle_size, page.omitted)
 
 
-def size_in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Format a number of bytes with a decimal unit, such as ``1.2 MB``."""
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= factor:
@@ -133,7 +133,7 @@ class _Page:
             return {"data": bundle.data, "metadata": bundle.metadata}
         self.omitted += bundle.size
         kinds = ", ".join(str(kind)[:80] for kind in list(bundle.data)[:5])
-        notice = f"[{size_in_words(bundle.size)} of {kinds} not restored; rerun the cell to see it]"
+        notice = f"[{format_bytes(bundle.size)} of {kinds} not restored; rerun the cell to see it]"
         return {"data": {"text/plain": notice}, "metadata": {}}
 
     def _failure(self, item: Failure) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _stream_text(text: StreamText) -> tuple[str, str, int]:
     shown = excerpt.tail
     if excerpt.omitted_bytes:
         line_end = "" if not excerpt.head or excerpt.head.endswith("\n") else "\n"
-        notice = f"… {size_in_words(excerpt.omitted_bytes)} more on the node"
+        notice = f"… {format_bytes(excerpt.omitted_bytes)} more on the node"
         shown = f"{excerpt.head}{line_end}{notice}\n{excerpt.tail}"
     if excerpt.cursor is None:
         return shown, "", excerpt.omitted_bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from jupyter_tpu.outputs.items import Failure, Item, Stream, count_of, failure_of, page_of, stream_text
+from jupyter_tpu.outputs.items import Failure, Item, Stream, count_of, failure_of, pager_display, stream_text
 from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.text import StreamText
 
@@ -91,51 +91,51 @@ class Request:
 
     # -- what happens to it --------------------------------------------------------------------------------------------
 
-    def saw(self, seq: int) -> None:
+    def record_seq(self, seq: int) -> None:
         """Note that a message of this request has this seq."""
         self.first_seq = self.first_seq or seq
         self.last_seq = seq
 
-    def ask(self, message: Message, metadata: dict[str, Any]) -> None:
+    def record_request(self, message: Message, metadata: dict[str, Any]) -> None:
         """Process the execute_request itself."""
         self.header, self.metadata, self.content = message.header, metadata, message.content
         self._is_whole = True
 
-    def begin(self, message: Message) -> None:
+    def mark_busy(self, message: Message) -> None:
         """Note that the kernel works on the request, since it has sent a message about it."""
         self.busy = self.busy or message
 
-    def learn_status(self, message: Message) -> None:
+    def record_status(self, message: Message) -> None:
         """Process a status message: "idle" ends the request."""
         if message.content.get("execution_state") == "idle":
             self.idle = message
             self.input = None
 
-    def learn_input(self, message: Message) -> None:
+    def record_execute_input(self, message: Message) -> None:
         """Process the execute_input, with which the kernel announces code and execution count."""
         self.execute_input = message
-        self.learn_count(message)
+        self.record_count(message)
 
-    def learn_count(self, message: Message) -> None:
+    def record_count(self, message: Message) -> None:
         """Store the execution count of a message, if it has one."""
         count = count_of(message)
         self.execution_count = self.execution_count if count is None else count
 
-    def learn_reply(self, message: Message) -> None:
+    def record_reply(self, message: Message) -> None:
         """Process the execute_reply; a pager text in it becomes an output, as in front ends."""
         status = message.content.get("status")
         self._reply_status = "aborted" if status == "abort" else _text(status)  # older kernels write "abort"
-        self.learn_count(message)
-        page = page_of(message)
+        self.record_count(message)
+        page = pager_display(message)
         if page and self._reply_status == "ok":
             self.add(page)
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """Mark the request as lost: the kernel process that would answer it is gone."""
         self._is_lost = True
         self.input = None
 
-    def answer(self, message: Message) -> None:
+    def record_input_reply(self, message: Message) -> None:
         """Process an input_reply: add prompt and answer as a line, as front ends do, with a password hidden."""
         question, self.input = self.input, None
         if question is None:
@@ -148,7 +148,7 @@ class Request:
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 
-    def print(self, message: Message) -> None:
+    def add_stream(self, message: Message) -> None:
         """Add the text of a stream message, to the last output if that is of the same stream."""
         name, text = stream_text(message)
         stream = self._stream(name)
@@ -160,7 +160,7 @@ class Request:
         self._clear_if_waiting()
         self.outputs.append(item)
 
-    def fail(self, message: Message) -> None:
+    def add_error(self, message: Message) -> None:
         """Append the exception in an error message."""
         self.add(failure_of(message))
 
@@ -171,7 +171,7 @@ class Request:
         else:
             self.outputs.clear()
 
-    def say(self, text: str) -> None:
+    def add_notice(self, text: str) -> None:
         """Add a notice of ours to the cell, on its standard error."""
         self._stream("stderr").text.write(text)
 

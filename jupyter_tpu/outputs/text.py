@@ -54,7 +54,7 @@ class StreamText:
 
     def omit(self, size: int) -> None:
         """Note that `size` bytes are missing here; the text before fills the head while it has room."""
-        self._commit(self._line.take())
+        self._commit(self._line.pop_all())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()
         self._tail_size = self._head_room = 0
@@ -83,7 +83,7 @@ class StreamText:
 
     def _write_token(self, token: str) -> None:
         if token == "\n":
-            self._commit(self._line.take() + token)
+            self._commit(self._line.pop_all() + token)
         elif token == "\r":
             self._line.carriage_return()
         elif token == "\b":
@@ -95,7 +95,7 @@ class StreamText:
         """Add text whose control characters do not matter; only allowed while the cursor is at the end."""
         cut = text.rfind("\n") + 1
         if cut:
-            self._commit(self._line.take() + text[:cut])
+            self._commit(self._line.pop_all() + text[:cut])
         self._line.write(text[cut:])
 
     def _commit(self, text: str) -> None:
@@ -173,7 +173,7 @@ class Line:
                 self._keep_all_but_last(last)
             self._drop(1)
 
-    def take(self) -> str:
+    def pop_all(self) -> str:
         """Return the whole line and empty it."""
         line, _ = self.content()
         self._left.clear()

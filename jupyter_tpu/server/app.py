@@ -26,21 +26,21 @@ from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.assembly import OpenFleet, open_fleet
 from jupyter_tpu.fleet.reconciler.views import error_view
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
-from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
+from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
 from jupyter_tpu.kernels.connections.prewarm import ReadyLinks, workers_to_hold
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
-from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
+from jupyter_tpu.server.kernelspecs import KernelspecSync, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 from jupyter_tpu.server.restore.adoption import Adoption
 from jupyter_tpu.server.routes.emulator_client import EmulatorClient
 from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES, SIMULATOR_ROUTES
 from jupyter_tpu.server.routes.widget_scripts import widget_script_routes
-from jupyter_tpu.server.websocket.kernel_socket import offer_kernel_socket, open_pages
+from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket, open_pages
 from jupyter_tpu.server.websocket.serial import SerialExecutor
-from jupyter_tpu.server.websocket.untracked import leave_control_out_of_activity
+from jupyter_tpu.server.websocket.untracked import exclude_control_requests
 from jupyter_tpu.ssh import import_ahead
 
 
@@ -121,16 +121,16 @@ class TPUApp(ExtensionApp):
             os.environ[TRUST_VARIABLE] = self.trust_endpoint
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
-        offer_kernel_socket(self.serverapp, self.settings)
-        leave_control_out_of_activity(self.settings["kernel_manager"])
+        install_kernel_socket(self.serverapp, self.settings)
+        exclude_control_requests(self.settings["kernel_manager"])
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         self.fleet = LazyFleet(self._open_fleet)
-        self.kernelspecs = KernelspecKeeper(
+        self.kernelspecs = KernelspecSync(
             enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
         )
         import_ahead()  # asyncssh takes most of a second to import, which the first kernel would have to wait for
         self.links = ReadyLinks()
-        self.looks = WorkerLooks()
+        self.metrics_pool = MetricsPool()
         self.emulator: EmulatorClient | None = None
         self._changes = SerialExecutor(self._handle_change, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,7 +162,7 @@ class TPUApp(ExtensionApp):
         self._in_background(self._changes.run())
         self._in_background(self._warm_up())
 
-    def look_again(self) -> None:
+    def refresh_nodes(self) -> None:
         """List the nodes now, in the background, because they have just changed."""
         self._in_background(self._refresh())
 
@@ -180,7 +180,7 @@ class TPUApp(ExtensionApp):
             return
         snapshot = await opened.fleet.refresh()
         # no change is reported for nodes that were deleted while no server ran, so remove their kernelspecs now
-        await self.kernelspecs.follow(snapshot, opened.settings)
+        await self.kernelspecs.update(snapshot, opened.settings)
         for notice in snapshot.notices:
             self.log.warning("%s", notice)
 
@@ -238,7 +238,7 @@ class TPUApp(ExtensionApp):
             self.log.warning("%s: %r", change.node_name, change.message)
         try:
             opened = await self.fleet.get()
-            await self.kernelspecs.follow(opened.fleet.snapshot(), opened.settings)
+            await self.kernelspecs.update(opened.fleet.snapshot(), opened.settings)
             if self.connect_ahead:
                 await self._connect_ahead(opened)
         except (TpuError, OSError) as error:
@@ -272,7 +272,7 @@ class TPUApp(ExtensionApp):
             async with AsyncExitStack() as each:
                 each.push_async_callback(self.fleet.close)
                 each.push_async_callback(self.links.close)
-                each.push_async_callback(self.looks.close)
+                each.push_async_callback(self.metrics_pool.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
         except Exception:

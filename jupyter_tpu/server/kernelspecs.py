@@ -23,7 +23,7 @@ def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     return tuple(node for node in snapshot.nodes if node.name not in coming)
 
 
-class KernelspecKeeper:
+class KernelspecSync:
     """Updates the folder of kernelspecs from snapshots of the fleet.
 
     Args:
@@ -43,7 +43,7 @@ class KernelspecKeeper:
         """Return the kernelspec names by the full name of their node, as of the last update."""
         return self._names
 
-    async def follow(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
+    async def update(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
         """Update the folder to match the nodes; it is read each time, since other programs change kernelspecs too."""
         async with self._lock:
             self._names = await asyncio.to_thread(self._apply, snapshot, settings)

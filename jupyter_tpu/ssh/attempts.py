@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
-Heard = Callable[[], None]
+OnActivity = Callable[[], None]
 """Called by an attempt whenever it has received something."""
 
 
 async def first_outcome(
-    attempt: Callable[[Heard], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
+    attempt: Callable[[OnActivity], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
 ) -> T:
     """Start another `attempt` after each silence until one has an outcome, which is returned or raised.
 

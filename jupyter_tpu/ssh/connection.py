@@ -14,9 +14,9 @@ import asyncssh
 
 from jupyter_tpu.errors import LoginRefused, TpuError, WorkerUnreachable
 from jupyter_tpu.ssh.address import WorkerAddress
-from jupyter_tpu.ssh.attempts import Heard, first_outcome
+from jupyter_tpu.ssh.attempts import OnActivity, first_outcome
 from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, resolved_route
-from jupyter_tpu.ssh.direct import DirectWay
+from jupyter_tpu.ssh.direct import DirectTunnel
 from jupyter_tpu.ssh.hostkeys import host_key_changed
 from jupyter_tpu.ssh.keys import UserKey
 from jupyter_tpu.ssh.proxy import ProxyCommand
@@ -89,12 +89,16 @@ async def connect(
 
 
 async def _open(
-    address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None, on_activity: Heard | None = None
+    address: WorkerAddress,
+    key: UserKey,
+    route: Route,
+    proxy: ProxyCommand | None,
+    on_activity: OnActivity | None = None,
 ) -> asyncssh.SSHClientConnection:
     client = _Client()
     # Only a direct connection can be watched for bytes, and only then there may be several attempts.
     direct = (
-        DirectWay(on_activity, family=route.family, local_addr=route.local_addr)
+        DirectTunnel(on_activity, family=route.family, local_addr=route.local_addr)
         if on_activity and not route.jumps
         else None
     )
@@ -130,10 +134,10 @@ async def _open(
             request_pty=False,
         )
         if direct:  # from here on each byte would cost a call for nothing
-            direct.stop_listening()
+            direct.stop_watching()
         return connection
     except (OSError, asyncssh.Error, *_GARBLED) as error:
-        raise _translated(error, address, route, client.refused_key, proxy.words if proxy else "") from error
+        raise _translated(error, address, route, client.refused_key, proxy.stderr_tail if proxy else "") from error
 
 
 class SshConnection:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 
-class DirectWay:
+class DirectTunnel:
     """A `tunnel` for `asyncssh.connect`, which opens the same socket that asyncssh would open itself.
 
     asyncssh documents only its own connections as tunnels, but calls no more than `create_connection`, `close` and
     `wait_closed`.
 
     Args:
-        on_activity: called when TCP has connected, and for each piece that arrives until `stop_listening`.
+        on_activity: called when TCP has connected, and for each piece that arrives until `stop_watching`.
         family, local_addr: as in `loop.create_connection`.
     """
 
@@ -39,7 +39,7 @@ class DirectWay:
         )
         return transport, listener.connection
 
-    def stop_listening(self) -> None:
+    def stop_watching(self) -> None:
         """Remove the listener, so that bytes go straight to asyncssh."""
         # asyncio can exchange a transport's protocol at any time; the transport itself stays.
         if self._listener and self._listener.transport:

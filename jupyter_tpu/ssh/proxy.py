@@ -57,7 +57,7 @@ class ProxyCommand:
         return cls(process, ours)
 
     @property
-    def words(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of its standard error."""
         return self._stderr.decode(errors="replace").strip()
 

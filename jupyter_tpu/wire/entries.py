@@ -1,7 +1,7 @@
 """Entries: the format of one message in a kernel's record, the same on disk and on the wire.
 
 ``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of everything else; then the body,
-the parts as in `messages`. The record travels in slices of its own bytes, so live and replayed output take the same
+the parts as in `multipart`. The record travels in slices of its own bytes, so live and replayed output take the same
 path, and the checksum finds both a torn tail on disk and corruption on the way.
 """
 
@@ -96,15 +96,15 @@ class Room:
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self._left = size
 
-    def take(self, size: int) -> bool:
+    def reserve(self, size: int) -> bool:
         """Reserve `size` bytes; return False, and reserve nothing, if they are not available."""
         if size > self._left:
             return False
         self._left -= size
         return True
 
-    def give_back(self, size: int) -> None:
-        """Release bytes that were reserved by `take`."""
+    def release(self, size: int) -> None:
+        """Release bytes that were reserved by `reserve`."""
         self._left += size
 
 
@@ -145,7 +145,7 @@ class EntryDecoder:
 
     def _release(self) -> None:
         if self._room:
-            self._room.give_back(self._reserved)
+            self._room.release(self._reserved)
         self._reserved = 0
 
     def _next(self) -> Entry | None:
@@ -162,7 +162,7 @@ class EntryDecoder:
 
     def _has_room(self, room: Room) -> bool:
         # Reserve once: `_next` comes here again with each piece until the entry is complete.
-        if not self._reserved and self._wanted <= LARGEST_BYTES and room.take(self._wanted):
+        if not self._reserved and self._wanted <= LARGEST_BYTES and room.reserve(self._wanted):
             self._reserved = self._wanted
         return self._reserved > 0
 

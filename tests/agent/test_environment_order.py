@@ -10,8 +10,8 @@ import pytest
 from jupyter_tpu.agent.environments.build import merged
 from jupyter_tpu.agent.environments.files import EnvironmentFiles, name_and_version, names
 from jupyter_tpu.agent.environments.python import accepted_pythons, no_python, preferred_python
-from jupyter_tpu.agent.environments.request import Order
-from jupyter_tpu.agent.environments.uv import NO_INDEX, failed, how_it_ended
+from jupyter_tpu.agent.environments.request import EnvironmentRequest
+from jupyter_tpu.agent.environments.uv import NO_INDEX, exit_reason, failed
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
@@ -41,17 +41,17 @@ def known(framework: str, version: str) -> Release:
 )
 def test_an_order_that_makes_no_sense_is_refused(order: dict[str, Any], words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        Order.from_params(order)
+        EnvironmentRequest.from_params(order)
 
 
 def test_an_order_is_the_same_after_it_lay_on_the_disk(tmp_path: Path) -> None:
-    order = Order("jax", "0.9", ("numpy>=2",), ("jax==0.9.2",), ("a @ https://example.org/a.whl",))
+    order = EnvironmentRequest("jax", "0.9", ("numpy>=2",), ("jax==0.9.2",), ("a @ https://example.org/a.whl",))
     files = EnvironmentFiles(Home(tmp_path), "jax")
     files.home.environments.mkdir()
-    files.set_order(order)
-    assert files.order() == order
+    files.set_pending_request(order)
+    assert files.pending_request() == order
     (files.home.environments / "jax.order.json").write_text('{"framework": "jax", "pins": 7}')
-    assert files.order() is None
+    assert files.pending_request() is None
 
 
 def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     in_the_way = files.home.environments / "jax.order.json"
     in_the_way.mkdir(parents=True)
     with pytest.raises(OSError, match=in_the_way.name):
-        files.set_order(Order("jax"))
+        files.set_pending_request(EnvironmentRequest("jax"))
     assert list(files.home.environments.iterdir()) == [in_the_way]
 
 
@@ -86,8 +86,8 @@ def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
             "on the worker: Because b was not found in the cache and you require b, no.",
             NO_INDEX,
         ),
-        (how_it_ended(-9), "on the worker: it was ended by SIGKILL.", "short of memory"),
-        (how_it_ended(1), "Could not install a on the worker.", NO_INDEX),
+        (exit_reason(-9), "on the worker: it was ended by SIGKILL.", "short of memory"),
+        (exit_reason(1), "Could not install a on the worker.", NO_INDEX),
     ],
 )
 def test_what_a_step_of_uv_has_said_gives_the_reason_and_the_way_out(said: str, message: str, hint: str) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.autostop.history import KEPT_S, ActivityHistory
-from jupyter_tpu.brakes import NO_KEEP, Activity, Rules, Source, judge
+from jupyter_tpu.brakes import NO_KEEP_RUNNING, Activity, Rules, Source, judge
 
 RULES = Rules(idle_after_s=3600.0, session_s=None, deadline_at=None, action="stop")
 
@@ -24,7 +24,7 @@ def activity(now: float, state: str = "quiet", last_at: float | None = None, det
 
 
 def see(past: ActivityHistory, now: float, seen: Activity) -> None:
-    past.see(seen, judge(RULES, seen, NO_KEEP, 0.0, now), now)
+    past.add(seen, judge(RULES, seen, NO_KEEP_RUNNING, 0.0, now), now)
 
 
 def told(past: ActivityHistory, now: float) -> list[tuple[Any, ...]]:

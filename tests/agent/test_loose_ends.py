@@ -66,7 +66,7 @@ class NotedKernel:
         self.agent = agent
         self.pipes.append(deque())
         if self.has_line:
-            agent.intake.hear([[ATTACH]])
+            agent.intake.record_numbered([[ATTACH]])
             unsaid, self._unsaid = self._unsaid, []
             for channel, parts in unsaid:
                 self._say(channel, parts)
@@ -91,7 +91,7 @@ class NotedKernel:
 
     def _say(self, channel: Channel, parts: list[bytes]) -> None:
         if self.agent is not None:
-            self.agent.intake.take(channel, [parts])
+            self.agent.intake.record(channel, [parts])
         elif self.has_line:
             self._unsaid.append((channel, parts))
 
@@ -115,7 +115,7 @@ class NotedAgent:
 
     def request(self, msg_id: str) -> None:
         asked = [b"page", *message("execute_request", b"{}", {"code": ""}, msg_id)]
-        self.intake.take(Channel.REQUEST, [asked])
+        self.intake.record(Channel.REQUEST, [asked])
         if not self._loose_ends.hold(Channel.SHELL, asked):
             self.unsent.append(asked)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch, read_answer
+from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch, parse_response
 
 QUESTION = re.compile(r"GET /computeMetadata/v1/instance/([a-z-]+)\?wait_for_change=true&last_etag=(\w+)")
 
@@ -80,7 +80,7 @@ async def test_each_notice_is_announced_once() -> None:
 
 def test_an_answer_is_a_value_and_the_mark_it_is_known_by() -> None:
     answer = b"HTTP/1.0 200 OK\r\nETag: 1f\r\nContent-Type: application/text\r\n\r\nTRUE\n"
-    assert read_answer(answer) == ("TRUE", "1f")
+    assert parse_response(answer) == ("TRUE", "1f")
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_an_answer_is_a_value_and_the_mark_it_is_known_by() -> None:
 )
 def test_any_other_answer_tells_nothing(answer: bytes) -> None:
     with pytest.raises(ValueError, match="it answers"):
-        read_answer(answer)
+        parse_response(answer)

@@ -25,8 +25,8 @@ class OwnedKernel:
 
 def is_ended(kernel: OwnedKernel, *, has_client: bool = False, seconds: float = LIMIT_S) -> bool:
     orphans = Orphans(lambda: [kernel], lambda _: has_client)
-    orphans.look(1.0)
-    orphans.look(1.0 + seconds)
+    orphans.end_expired(1.0)
+    orphans.end_expired(1.0 + seconds)
     return bool(kernel.ended)
 
 
@@ -52,7 +52,7 @@ def test_a_cell_that_ran_meanwhile_begins_the_time_anew() -> None:
     kernel = OwnedKernel()
     orphans = Orphans(lambda: [kernel], lambda _: False)
     for now, kernel.is_executing in ((0.0, False), (90.0, True), (110.0, False), (209.0, False)):
-        orphans.look(now)
+        orphans.end_expired(now)
     assert not kernel.ended
-    orphans.look(210.0)
+    orphans.end_expired(210.0)
     assert kernel.ended

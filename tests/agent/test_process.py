@@ -157,10 +157,10 @@ def test_the_key_is_in_a_file_that_only_we_can_read(home: Home) -> None:
 
 def test_last_words_are_the_end_of_what_was_written(home: Home) -> None:
     folder = KernelDirectory(home, "kernel-1")
-    assert folder.last_words() == ""
+    assert folder.output_tail() == ""
     folder.output.write_bytes(b"\xff\n" + b"".join(b"line %d\n" % i for i in range(5000)))
-    assert folder.last_words().splitlines()[-1] == "line 4999"
-    assert len(folder.last_words().splitlines()) == 30
+    assert folder.output_tail().splitlines()[-1] == "line 4999"
+    assert len(folder.output_tail().splitlines()) == 30
     folder.close()
 
 

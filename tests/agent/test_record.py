@@ -32,7 +32,7 @@ def read_from(record: Record, seq: int, slice_bytes: int = 1000) -> list[int | C
         try:
             data = record.read(offset, slice_bytes)
         except LookupError:
-            offset, found = record.go_on(offset)
+            offset, found = record.resume_at(offset)
             items += filter(None, [replay.position(offset, found)])
             continue
         if not data:
@@ -258,11 +258,11 @@ def test_what_a_full_disk_does_not_take_is_read_all_the_same_and_written_later(
     limited_files(5000)
     fill(record, 1, size=10_000)
     fill(record, 2)
-    assert record.is_held
+    assert record.has_overflow
     assert [read_from(record, seq, slice_bytes=7) for seq in (1, 5, 6, 7)] == [[1, 2, 3, 4, 5, 6], [5, 6], [6], []]
     limited_files(-1)
     fill(record, 2)
-    assert not record.is_held
+    assert not record.has_overflow
     record.close()
     record = Record(tmp_path)
     assert read_from(record, 1) == list(range(1, 9))

@@ -93,12 +93,12 @@ def test_an_answer_may_be_seen_only_when_it_is_surely_no_password(
 
     asked, header = {"msg_type": "execute_request", "msg_id": "r"}, json.dumps({"msg_id": question}).encode()
     observe(1, Channel.REQUEST, "execute_request", "r", {}, {"code": ""})
-    assert not index.may_be_seen(header)
+    assert not index.may_be_recorded(header)
     observe(2, Channel.STDIN, "input_request", "q", asked, content)
-    assert index.may_be_seen(header) is may_be_seen
+    assert index.may_be_recorded(header) is may_be_seen
     answer = observe(3, Channel.REQUEST, "input_reply", "a", {}, {})
 
     (request,) = index.all()
-    assert not index.may_be_seen(header)
+    assert not index.may_be_recorded(header)
     assert index.is_part(answer, request)
     assert (request.last_seq, request.bytes, request.messages) == (3, 300, 3)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import pytest
 
 from jupyter_tpu.brakes import (
-    NO_KEEP,
+    NO_KEEP_RUNNING,
     Activity,
-    Keep,
+    KeepRunning,
     Moment,
     Rules,
     Source,
+    duration_text,
     earliest_end,
     judge,
     never_connected,
     reminder,
-    span_text,
     unknown,
 )
 from jupyter_tpu.errors import BadInput
@@ -47,7 +47,7 @@ class Situation:
     ends_in_h: float | None
     why: str | None = None
     rules: Rules = AN_HOUR
-    keep: Keep = NO_KEEP
+    keep: KeepRunning = NO_KEEP_RUNNING
     ready_since: float | None = READY
 
 
@@ -104,7 +104,7 @@ SITUATIONS = (
     Situation(
         name="the same, and the user has said to keep the node while it runs",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=ago(3)),
-        keep=Keep(while_busy=True),
+        keep=KeepRunning(while_busy=True),
         verdict="busy",
         reason="a cell of train.ipynb runs",
         ends_in_h=None,
@@ -252,7 +252,7 @@ SITUATIONS = (
     Situation(
         name="idle, and kept for another hour",
         activity=Activity(execution=ago(2), accelerator=QUIET, human=ago(2)),
-        keep=Keep(until=NOW + HOUR),
+        keep=KeepRunning(until=NOW + HOUR),
         verdict="idle",
         reason="for 2 h",
         ends_in_h=1,
@@ -262,7 +262,7 @@ SITUATIONS = (
         name="kept for longer than the session: what was said counts",
         activity=Activity(execution=CELL, accelerator=QUIET, human=ago(1)),
         rules=Rules(session_s=6 * HOUR),
-        keep=Keep(until=NOW + 2 * HOUR),
+        keep=KeepRunning(until=NOW + 2 * HOUR),
         verdict="busy",
         reason="a cell of train.ipynb runs",
         ends_in_h=2,
@@ -272,7 +272,7 @@ SITUATIONS = (
         name="kept while this cell runs, and the session is over",
         activity=Activity(execution=CELL, accelerator=QUIET, human=ago(1)),
         rules=Rules(session_s=5 * HOUR),
-        keep=Keep(while_busy=True),
+        keep=KeepRunning(while_busy=True),
         verdict="busy",
         reason="a cell of train.ipynb runs",
         ends_in_h=None,
@@ -281,7 +281,7 @@ SITUATIONS = (
         name="that cell has ended",
         activity=Activity(execution=ago(0), accelerator=QUIET, human=ago(1)),
         rules=Rules(session_s=5 * HOUR),
-        keep=Keep(while_busy=True),
+        keep=KeepRunning(while_busy=True),
         verdict="idle",
         reason="for 0 s",
         ends_in_h=-1,
@@ -291,7 +291,7 @@ SITUATIONS = (
         name="no keep moves a deadline",
         activity=Activity(execution=CELL, accelerator=QUIET, human=QUIET),
         rules=Rules(idle_after_s=HOUR, deadline_at=NOW + HOUR),
-        keep=Keep(until=NOW + 9 * HOUR, while_busy=True),
+        keep=KeepRunning(until=NOW + 9 * HOUR, while_busy=True),
         verdict="busy",
         reason="a cell of train.ipynb runs",
         ends_in_h=1,
@@ -371,7 +371,7 @@ def test_only_chip_use_output_or_a_human_keep_a_node_for_longer_than_it_may_be_i
     is_cpu_known = chips != "unknown" or cpu != "unknown"
     can_lapse = is_cpu_known and not is_old_agent and not is_connected and rules is AN_HOUR
 
-    verdict = judge(rules, activity, NO_KEEP, READY, NOW)
+    verdict = judge(rules, activity, NO_KEEP_RUNNING, READY, NOW)
 
     if is_used or (may_hide_work and not can_lapse):
         assert (verdict.ends_at, verdict.is_due) == (None, False)
@@ -389,7 +389,7 @@ def test_only_chip_use_output_or_a_human_keep_a_node_for_longer_than_it_may_be_i
 def test_the_end_of_a_silent_cell_is_announced(silent_for_h: float, is_warning: bool) -> None:
     silent = ago(silent_for_h)
     activity = Activity(execution=CELL, accelerator=silent, human=silent, output=silent, connection=silent)
-    verdict = judge(AN_HOUR, activity, NO_KEEP, READY, NOW)
+    verdict = judge(AN_HOUR, activity, NO_KEEP_RUNNING, READY, NOW)
     assert (verdict.verdict, verdict.is_warning, verdict.is_due) == ("busy", is_warning, False)
 
 
@@ -408,7 +408,7 @@ def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_once_a_day(
 
 def test_each_source_has_its_age() -> None:
     activity = Activity(execution=CELL, accelerator=ago(2), human=QUIET)
-    verdict = judge(Rules(), activity, NO_KEEP, READY, NOW)
+    verdict = judge(Rules(), activity, NO_KEEP_RUNNING, READY, NOW)
     assert verdict.ages_s == {"execution": 0.0, "accelerator": 2 * HOUR, "human": None}
 
 
@@ -417,7 +417,7 @@ def test_each_source_has_its_age() -> None:
 )
 def test_a_warning_comes_ten_minutes_before_the_end(idle_for_h: float, idle_after_s: float, is_warning: bool) -> None:
     activity = Activity(execution=ago(idle_for_h), accelerator=QUIET, human=QUIET)
-    assert judge(Rules(idle_after_s=idle_after_s), activity, NO_KEEP, READY, NOW).is_warning is is_warning
+    assert judge(Rules(idle_after_s=idle_after_s), activity, NO_KEEP_RUNNING, READY, NOW).is_warning is is_warning
 
 
 @pytest.mark.parametrize("jump_s", [-86400.0, 0.0, 86400.0])
@@ -462,4 +462,4 @@ def test_rules_come_back_from_json_as_they_were() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (130, "2 min"), (7200, "2 h"), (7260, "2 h 1 min")])
 def test_spans_are_told_as_people_tell_them(seconds: float, text: str) -> None:
-    assert span_text(seconds) == text
+    assert duration_text(seconds) == text

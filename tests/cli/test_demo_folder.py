@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput
 
 def prepared(root: Path) -> DemoFolder:
     folder = DemoFolder(root)
-    with folder.held():
+    with folder.locked():
         folder.prepare()
     return folder
 
@@ -57,7 +57,7 @@ def test_a_reset_leaves_nothing_of_earlier_demos(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "demo")
     (folder.notebooks / NOTEBOOK).write_text("mine")
 
-    with folder.held():
+    with folder.locked():
         folder.reset()
         folder.prepare()
 
@@ -66,13 +66,13 @@ def test_a_reset_leaves_nothing_of_earlier_demos(tmp_path: Path) -> None:
 
 def test_kernels_of_an_earlier_cloud_are_forgotten(tmp_path: Path) -> None:
     folder = DemoFolder(tmp_path / "demo")
-    with folder.held():
+    with folder.locked():
         folder.prepare()
     note = folder.root / "jupyter" / "tpu" / "kernels" / "some-kernel.json"
     note.parent.mkdir(parents=True)
     note.write_text("{}")
 
-    with folder.held():
+    with folder.locked():
         folder.prepare()
 
     assert not note.exists()
@@ -81,7 +81,7 @@ def test_kernels_of_an_earlier_cloud_are_forgotten(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(BadInput, match="is not a demo's folder"), DemoFolder(tmp_path).held():
+    with pytest.raises(BadInput, match="is not a demo's folder"), DemoFolder(tmp_path).locked():
         pass
 
     assert (tmp_path / "thesis.tex").exists()
@@ -89,9 +89,9 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_two_demos_cannot_share_a_folder(tmp_path: Path) -> None:
     with (
-        DemoFolder(tmp_path / "demo").held(),
+        DemoFolder(tmp_path / "demo").locked(),
         pytest.raises(BadInput, match="already running"),
-        DemoFolder(tmp_path / "demo").held(),
+        DemoFolder(tmp_path / "demo").locked(),
     ):
         pass
 

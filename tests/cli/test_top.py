@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_processes import agent_stopped
 
-from jupyter_tpu.cli.on_node.chips import holder_text, tell_if_slow
-from jupyter_tpu.cli.on_node.processes import is_as_wished
+from jupyter_tpu.cli.on_node.chips import holder_text, notify_if_slow
+from jupyter_tpu.cli.on_node.processes import is_released
 from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
 
@@ -50,7 +50,7 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
     nobody = terminal.tpu("release", "busy", "--yes", "--pid", "999999")
     assert (nobody.returncode, nobody.stdout) == (1, "Process 999999 does not use the chips.\n")
 
-    terminal.cloud.lay_down_metrics("busy", duty_percent=[12.5], memory_percent=[25])
+    terminal.cloud.set_metrics("busy", duty_percent=[12.5], memory_percent=[25])
     with program_with_the_chips(terminal, "busy"):
         shown = until(lambda: terminal.tpu("top", "busy").stdout, lambda shown: "CORE" in shown)
         assert "12.5 %" in shown
@@ -93,7 +93,7 @@ def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_comm
 async def test_who_waits_long_is_told_so() -> None:
     told = asyncio.Event()
 
-    assert await tell_if_slow(told.wait(), told.set, after_s=0.0) is True
+    assert await notify_if_slow(told.wait(), told.set, after_s=0.0) is True
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_free_succeeds_only_if_what_was_wished_has_come_about(
 ) -> None:
     view = {"freed": [{"pid": each} for each in freed], "left": [{"pid": each} for each in left]}
 
-    assert is_as_wished(view, pid) is expected
+    assert is_released(view, pid) is expected
 
 
 def test_another_users_process_is_ended_only_by_its_number(terminal: Terminal) -> None:

@@ -87,7 +87,7 @@ async def seen(kind: str, node: tpu_v2.Node, folder: Path, cloud: Cloud, server:
 
 def lay_down(cloud: Cloud, node_id: str, turn: int, workers: int) -> None:
     for worker_id in range(workers):
-        cloud.control.lay_down_metrics(node_id, worker_id, **numbers(turn, worker_id))
+        cloud.control.set_metrics(node_id, worker_id, **numbers(turn, worker_id))
 
 
 class Seen(Protocol):

@@ -669,7 +669,7 @@ def test_the_questions_to_the_billing_export_and_their_answers_fit_googles_docum
     jobs = discovered("bigquery", "v2").jobs()
     create(discovered("tpu", "v2"), emulator)
     for query in (COSTS, CREDITS):
-        body = query_body(table.asked(query), {"project": emulator.project, "since": "2026-01-01"})
+        body = query_body(table.sql(query), {"project": emulator.project, "since": "2026-01-01"})
         assert complaints("bigquery.v2", "QueryRequest", body) == []
         answer = checked("bigquery.v2", "QueryResponse", jobs.query(projectId=emulator.project, body=body).execute())
         assert answer["jobComplete"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator.access.access_tokens import kept_key
+from jupyter_tpu.emulator.access.access_tokens import read_or_create_key
 from jupyter_tpu.emulator.control.client import ControlRefused, EmulatorControl
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.schema import DiskFull
@@ -88,17 +88,17 @@ def test_a_key_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
         with pytest.raises(OSError, match="large"):
-            kept_key(path)
+            read_or_create_key(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(path.parent.iterdir()) == []
-    key = kept_key(path)
+    key = read_or_create_key(path)
     assert len(key) == 32
-    assert kept_key(path) == key
+    assert read_or_create_key(path) == key
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_empty_key_of_an_earlier_crash_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "token_key"
     path.touch()
-    assert len(kept_key(path)) == 32
+    assert len(read_or_create_key(path)) == 32

@@ -22,8 +22,8 @@ from tpu_info.proto import tpu_telemetry_pb2 as telemetry
 
 from jupyter_tpu.emulator.runtime_metrics import readings
 from jupyter_tpu.emulator.runtime_metrics.readings import Reading
-from jupyter_tpu.emulator.runtime_metrics.script import Script, laid_down, lay_down
-from jupyter_tpu.emulator.workers.chips import GIB, KeptPort, chips_of, is_held, keep_port, lay_out
+from jupyter_tpu.emulator.runtime_metrics.script import Script, read_script, write_script
+from jupyter_tpu.emulator.workers.chips import GIB, ReservedPort, chips_of, is_in_use, reserve_port, write_chips
 
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
@@ -94,25 +94,25 @@ def test_chips_lie_when_they_are_told_to() -> None:
 def test_what_was_laid_down_holds_until_it_is_taken_back(tmp_path: Path) -> None:
     script = Script(duty_percent=(1.5,), lie="hang")
 
-    lay_down(tmp_path, script)
-    assert laid_down(tmp_path) == script
-    lay_down(tmp_path, None)
-    assert laid_down(tmp_path) is None
+    write_script(tmp_path, script)
+    assert read_script(tmp_path) == script
+    write_script(tmp_path, None)
+    assert read_script(tmp_path) is None
 
 
 # -- the port that waits for a holder
 
 
 def test_a_kept_port_refuses_whoever_connects_and_is_given_to_nobody_else() -> None:
-    with contextmanager_of(KeptPort(0)) as port:
+    with contextmanager_of(ReservedPort(0)) as port:
         with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port.number), timeout=5):
             pass
         with pytest.raises(OSError, match="in use"):
-            KeptPort(port.number)
+            ReservedPort(port.number)
 
 
 @contextmanager
-def contextmanager_of(port: KeptPort) -> Iterator[KeptPort]:
+def contextmanager_of(port: ReservedPort) -> Iterator[ReservedPort]:
     try:
         yield port
     finally:
@@ -120,20 +120,20 @@ def contextmanager_of(port: KeptPort) -> Iterator[KeptPort]:
 
 
 def test_the_first_choice_of_a_port_is_taken_while_it_is_free(tmp_path: Path) -> None:
-    with contextmanager_of(KeptPort(0)) as taken:
+    with contextmanager_of(ReservedPort(0)) as taken:
         first = taken.number
-        with contextmanager_of(keep_port(tmp_path / "a", first)) as port:
+        with contextmanager_of(reserve_port(tmp_path / "a", first)) as port:
             assert port.number != first
-    with contextmanager_of(keep_port(tmp_path / "b", first)) as port:
+    with contextmanager_of(reserve_port(tmp_path / "b", first)) as port:
         assert port.number == first
-    with contextmanager_of(keep_port(tmp_path / "b")) as again:
+    with contextmanager_of(reserve_port(tmp_path / "b")) as again:
         assert again.number == first
 
 
 def test_chips_that_nobody_took_are_not_held(tmp_path: Path) -> None:
-    lay_out(tmp_path, chips_of("v4-8", 0, "host"), 1)
+    write_chips(tmp_path, chips_of("v4-8", 0, "host"), 1)
 
-    assert not is_held(tmp_path)
+    assert not is_in_use(tmp_path)
 
 
 # -- on a worker
@@ -268,7 +268,7 @@ async def test_holder_and_metrics_go_down_with_their_worker(make_worker: Any, cl
     await cloud.stop()
 
     assert is_refused(worker.port)
-    with contextmanager_of(KeptPort(worker.port)):
+    with contextmanager_of(ReservedPort(worker.port)):
         pass
 
 

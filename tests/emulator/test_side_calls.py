@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.emulator.resources.errors import Refusal
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 
 SHAPE = {
     "name": shapes.text,
@@ -23,9 +23,9 @@ SHAPE = {
 }
 
 
-def service(*paths: str, **fields: Any) -> SideService:
+def service(*paths: str, **fields: Any) -> GoogleService:
     methods = tuple(Method(verb="GET", path=path, answer=lambda call: {}) for path in paths)
-    return SideService(name="api", owns="v1/.*", methods=methods, **fields)
+    return GoogleService(name="api", owns="v1/.*", methods=methods, **fields)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_pages_hold_every_item_once_and_in_order(size: int) -> None:
     query = {"pageSize": str(size)}
 
     while True:
-        answer = page(SideCall(parts={}, query=query), "items", items)
+        answer = page(ServiceCall(parts={}, query=query), "items", items)
         found += answer.get("items", [])
         if "nextPageToken" not in answer:
             break

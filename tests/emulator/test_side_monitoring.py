@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.emulator.resources.errors import Refusal
 from jupyter_tpu.emulator.services.monitoring.aggregation import Series, aggregated, aggregation_of
 from jupyter_tpu.emulator.services.monitoring.filter import parse_filter
-from jupyter_tpu.emulator.services.requests.calls import SideCall
+from jupyter_tpu.emulator.services.requests.calls import ServiceCall
 
 DUTY = {
     "metric": {"type": "tpu.googleapis.com/accelerator/duty_cycle", "labels": {"accelerator_id": "0"}},
@@ -112,7 +112,7 @@ def series(location: str, *points: tuple[float, float]) -> Series:
 def asked(**query: str) -> Any:
     words = {name.replace("_", ".", 1): value for name, value in query.items()}
     lists = {"aggregation.groupByFields": [words["aggregation.groupByFields"]]} if len(words) > 3 else {}
-    return aggregation_of(SideCall(parts={}, query=words, lists=lists))
+    return aggregation_of(ServiceCall(parts={}, query=words, lists=lists))
 
 
 @pytest.mark.parametrize(

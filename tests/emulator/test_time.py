@@ -10,7 +10,7 @@ import pytest
 from google.cloud import tpu_v2
 
 from jupyter_tpu.emulator.engine.timeline import Timeline
-from jupyter_tpu.emulator.engine.virtual_time import LAST_MOMENT, VirtualTime, kept_clock
+from jupyter_tpu.emulator.engine.virtual_time import LAST_MOMENT, VirtualTime, restored_clock
 from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import billed_seconds
@@ -162,11 +162,11 @@ def test_a_pause_outlives_the_process(emulator: Any) -> None:
 
 async def test_a_scale_outlives_the_process_unless_another_is_asked_for(tmp_path: Path) -> None:
     store = Store(tmp_path / "cloud.db")
-    clock = kept_clock(store, start=0.0, scale=5.0)
+    clock = restored_clock(store, start=0.0, scale=5.0)
     VirtualTime(store, clock, Timeline(clock, [])).run(scale=7.0)
 
-    assert kept_clock(store, start=0.0, scale=None).scale == 7.0
-    assert kept_clock(store, start=0.0, scale=9.0).scale == 9.0
+    assert restored_clock(store, start=0.0, scale=None).scale == 7.0
+    assert restored_clock(store, start=0.0, scale=9.0).scale == 9.0
     store.close()
 
 
@@ -184,7 +184,7 @@ async def test_what_falls_due_in_a_jump_happens_at_its_own_moment(cloud: Any) ->
 
 async def test_time_ends_before_the_api_can_no_longer_tell_it(tmp_path: Path) -> None:
     store = Store(tmp_path / "cloud.db")
-    clock = kept_clock(store, start=LAST_MOMENT - 10, scale=0.001)
+    clock = restored_clock(store, start=LAST_MOMENT - 10, scale=0.001)
     time = VirtualTime(store, clock, Timeline(clock, []))
 
     await time.jump(5)

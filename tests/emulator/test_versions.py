@@ -64,7 +64,7 @@ def test_a_queued_resource_of_v2alpha1_survives_the_way_through_the_core(data: s
     asked_for = canonical({"queuedResource": data.draw(bodies(kind))}, "v2alpha1", "CreateQueuedResource")
     sent = {name: dict(value) for name, value in asked_for.items()}
 
-    asked = versions.asked_in_json("v2alpha1", "CreateQueuedResource", deep_copy(asked_for))
+    asked = versions.request_from_json("v2alpha1", "CreateQueuedResource", deep_copy(asked_for))
     shown = view("v2alpha1", asked.extras).shown(asked.request.queued_resource)
 
     assert asked.request.DESCRIPTOR.full_name == "google.cloud.tpu.v2.CreateQueuedResourceRequest"
@@ -77,7 +77,7 @@ def test_a_node_of_v2alpha1_survives_the_way_through_the_core(data: st.DataObjec
     kind = messages.rest_types("v2alpha1").descriptor("Node")
     sent = canonical({"node": data.draw(bodies(kind))}, "v2alpha1", "CreateNode")
 
-    asked = versions.asked_in_json("v2alpha1", "CreateNode", deep_copy(sent))
+    asked = versions.request_from_json("v2alpha1", "CreateNode", deep_copy(sent))
     shown = view("v2alpha1", asked.extras).shown(asked.request.node)
 
     assert json_format.MessageToDict(shown) == sent.get("node", {})
@@ -106,11 +106,13 @@ def test_a_node_id_beside_multi_node_params_is_refused() -> None:
     spec = {"nodeId": "n", "multiNodeParams": {"nodeCount": 2}}
 
     with pytest.raises(Refusal, match="node_id"):
-        versions.asked_in_json("v2alpha1", "CreateQueuedResource", {"queuedResource": {"tpu": {"nodeSpec": [spec]}}})
+        versions.request_from_json(
+            "v2alpha1", "CreateQueuedResource", {"queuedResource": {"tpu": {"nodeSpec": [spec]}}}
+        )
 
 
 def test_a_request_id_of_v2alpha1_goes_beside_the_request() -> None:
-    asked = versions.asked_in_json("v2alpha1", "CreateNode", {"parent": "p", "requestId": "r", "node": {}})
+    asked = versions.request_from_json("v2alpha1", "CreateNode", {"parent": "p", "requestId": "r", "node": {}})
 
     assert (asked.request_id, asked.extras) == ("r", {})
 

@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
 from jupyter_tpu.emulator.resources.request import V2
 from jupyter_tpu.emulator.transport.grpc_requests import message_in
 from jupyter_tpu.emulator.transport.grpc_server import packaged, services
-from jupyter_tpu.emulator.transport.versions import View, asked_in_protobuf, request_class
+from jupyter_tpu.emulator.transport.versions import View, request_class, request_from_protobuf
 
 ONE_WAY_S = 0.05
 _VERSIONS = {service: version for service, (version, _) in services().items()}
@@ -85,7 +85,7 @@ class CloudLine(grpc.aio.Channel):
         view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
         try:
             request = message_in(sent, request_class(version, name))
-            answer = view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
+            answer = view.shown(await self._cloud.call(request_from_protobuf(version, name, request)))
         except Refusal as refusal:
             status = rpc_status.to_status(refusal.status)
             raise _failure(status.code, status.details, status.trailing_metadata) from None

@@ -13,19 +13,19 @@ from pathlib import Path
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 
 
 def main(folder: str, node: str, uid: str, as_of: str, point: str) -> None:
     name = NodeName.parse(node)
     journal = Journal.open(Path(folder))
     ledger = Ledger(journal, endpoint="", project=name.project)
-    sight = Sight(name=name, uid=uid, accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
+    sight = ObservedNode(name=name, uid=uid, accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
     if point == "within":
         with journal.writing() as database:
             database.execute("UPDATE spans SET ended_at = ?", (float(as_of),))
             os.kill(os.getpid(), signal.SIGKILL)
-    ledger.take_in(Look(as_of=float(as_of), ready=(sight,)))
+    ledger.record(NodesObservation(as_of=float(as_of), ready=(sight,)))
     os.kill(os.getpid(), signal.SIGKILL)
 
 

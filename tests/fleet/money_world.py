@@ -118,7 +118,7 @@ class Process:
             public_key=_KEY,
             polling=POLLING,
             controllers=(accounting, self.braking, *others),
-            guards=(accounting,),
+            admission_checks=(accounting,),
             clock=clock,
         )
         self.books = SpendLedger(self.journal, self.cloud.settings)
@@ -246,7 +246,7 @@ class World:
         settings = process.cloud.settings
         place = {"endpoint": settings.endpoint, "project": settings.project}
         is_open = any(not each.settled for each in process.journal.listed(self.now, **place))
-        is_made = any(each.is_being_made for each in Recoveries(process.journal, **place).all())
+        is_made = any(each.is_being_recreated for each in Recoveries(process.journal, **place).all())
         is_sought = any(not search.has_ended for search in self.run(process.desk.all()))
         return not (is_open or is_made or is_sought)
 

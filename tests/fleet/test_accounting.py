@@ -20,7 +20,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import Node
-from jupyter_tpu.money.accrual import Look
+from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 
@@ -78,7 +78,7 @@ async def opened(bench: Any, stack: AsyncExitStack) -> Desk:
     settings = bench.cloud.settings
     return Desk(
         bench=bench,
-        fleet=await bench.fleet(guards=[accounting]),
+        fleet=await bench.fleet(admission_checks=[accounting]),
         accounting=accounting,
         books=SpendLedger(journal, settings),
         audit=Audit(journal, endpoint=settings.endpoint, project=settings.project),
@@ -254,7 +254,9 @@ async def test_a_used_up_budget_spares_what_a_grant_pays_for_though_the_ledger_h
     await desk.ready("paid", spot=True)
     await desk.tick(1.0)
     await desk.tick(1.0)
-    desk.books.take_in(Look(as_of=0.0, looked_at={free.name: desk.now + 300.0}))  # by a clock that is 5 min ahead
+    desk.books.record(
+        NodesObservation(as_of=0.0, read_at={free.name: desk.now + 300.0})
+    )  # by a clock that is 5 min ahead
     desk.budget(NO_AMOUNT)
     await desk.tick(1.0)
     assert [span.name.node_id for span in desk.books.account(desk.now).spans if span.is_open] == ["paid"]

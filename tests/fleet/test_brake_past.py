@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet.autostop.history_view import OLDER, past_view
+from jupyter_tpu.fleet.autostop.history_view import OLDER, activity_history_view
 
 STRETCH = {"verdict": "idle", "sources": [], "detail": "", "began_s": 60.0, "ended_s": 0, "quiet_s": 90.0}
 
 
 def test_lengths_of_time_become_moments() -> None:
-    view = past_view({"past": [STRETCH, {**STRETCH, "quiet_s": None}]}, idle_after_s=3600.0, now=1000.0)
+    view = activity_history_view({"past": [STRETCH, {**STRETCH, "quiet_s": None}]}, idle_after_s=3600.0, now=1000.0)
     first, second = view["stretches"]
     assert (first["starts_at"], first["ends_at"], first["quiet_since"]) == (940.0, 1000.0, 910.0)
     assert second["quiet_since"] is None
@@ -20,11 +20,11 @@ def test_lengths_of_time_become_moments() -> None:
 
 
 def test_an_agent_that_was_never_taught_the_question_is_called_older() -> None:
-    assert past_view({"sources": {}}, idle_after_s=None, now=0.0)["why_unknown"] == OLDER
+    assert activity_history_view({"sources": {}}, idle_after_s=None, now=0.0)["why_unknown"] == OLDER
 
 
 def test_why_nothing_is_known_is_said() -> None:
-    view = past_view("the node cannot be asked now", idle_after_s=None, now=0.0)
+    view = activity_history_view("the node cannot be asked now", idle_after_s=None, now=0.0)
     assert (view["why_unknown"], view["stretches"]) == ("the node cannot be asked now", [])
 
 
@@ -47,5 +47,5 @@ def test_why_nothing_is_known_is_said() -> None:
     ],
 )
 def test_nonsense_is_called_so_and_hurts_nothing(past: Any) -> None:
-    view = past_view({"past": past}, idle_after_s=None, now=0.0)
+    view = activity_history_view({"past": past}, idle_after_s=None, now=0.0)
     assert (view["why_unknown"], view["stretches"]) == ("the answer of the agent on the node is invalid", [])

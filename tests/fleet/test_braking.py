@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.brakes import DEFAULT_RULES, Keep, Moment, Rules
+from jupyter_tpu.brakes import DEFAULT_RULES, KeepRunning, Moment, Rules
 from jupyter_tpu.errors import BadInput, LinkDown
-from jupyter_tpu.fleet.autostop.controller import AutostopController, Brake
+from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
 from jupyter_tpu.fleet.autostop.settings import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
-from jupyter_tpu.fleet.autostop.views import brake_view
+from jupyter_tpu.fleet.autostop.views import autostop_status_view
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
@@ -86,8 +86,8 @@ class Ready:
         settings = bench.cloud.settings
         self.audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
-    async def brake(self) -> Brake:
-        (found,) = await self.braking.look([self.node])
+    async def brake(self) -> AutostopStatus:
+        (found,) = await self.braking.evaluate([self.node])
         return found
 
     async def is_ended(self) -> None:
@@ -181,11 +181,11 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_
 async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make_ready: Any) -> None:
     holds = {"state": "active", "age_s": 0.0, "detail": "train.ipynb uses the chips and works"}
     ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": holds, "human": QUIET}))
-    assert "train.ipynb" in str(brake_view(await ready.brake()))
+    assert "train.ipynb" in str(autostop_status_view(await ready.brake()))
     intent = await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
     assert intent.error is None
     (stopped,) = await ready.braking.look([(await ready.fleet.refresh()).node(ready.node.name)])
-    assert "train.ipynb" not in str(brake_view(stopped))
+    assert "train.ipynb" not in str(autostop_status_view(stopped))
     assert stopped.activity.accelerator.detail == "the node is STOPPED"
 
 
@@ -195,11 +195,11 @@ async def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_with_
     assert (await ready.brake()).reminder is None
     clocks.wall_s = clocks.steady_s = 26 * HOUR
     async with asyncio.timeout(20):  # what it costs is written down in the background
-        while (view := brake_view(await ready.brake())["reminder"])["usd"] is None:  # noqa: ASYNC110
+        while (view := autostop_status_view(await ready.brake())["reminder"])["usd"] is None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert (view["days"], view["usd"] > 0) == (1, True)
     assert "has been billed for 26 h without any known action of yours. It has cost $" in view["text"]
-    await ready.braking.keep(ready.node, Keep(until=clocks().wall + HOUR))
+    await ready.braking.keep(ready.node, KeepRunning(until=clocks().wall + HOUR))
     for hours, days in ((26, None), (49, None), (51, 1)):
         clocks.wall_s = clocks.steady_s = hours * HOUR
         found = (await ready.brake()).reminder
@@ -210,7 +210,7 @@ async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any)
     agents = Saying()
     ready = await make_ready(agents)
     await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    await ready.braking.keep(ready.node, Keep(until=time.time() + HOUR))
+    await ready.braking.keep(ready.node, KeepRunning(until=time.time() + HOUR))
     told: dict[str, Any] = {}
     for params in agents.told:
         told |= params
@@ -264,7 +264,7 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
     ids=["older agent", "no answer", "nonsense", "nonsense in numbers"],
 )
 async def test_agents_that_do_not_answer_well_are_told_of(make_ready: Any, agents: Any, detail: str) -> None:
-    view = brake_view(await (await make_ready(agents)).brake())
+    view = autostop_status_view(await (await make_ready(agents)).brake())
     assert next(source["detail"] for source in view["sources"]) == detail
 
 
@@ -318,8 +318,8 @@ async def test_a_node_that_the_journal_has_lost_is_known_by_its_label_and_our_ke
     our_key = ready.node.metadata["ssh-keys"].partition(":")[2]
     known = AutostopController(bench.cloud, with_another, login_key=our_key, **settings)
     unknown = AutostopController(bench.cloud, with_another, login_key="ssh-ed25519 AAAA somebody", **settings)
-    assert [brake.rules for brake in await known.look([ready.node])] == [DEFAULT_RULES]
-    assert [brake.rules for brake in await unknown.look([ready.node])] == [Rules()]
+    assert [brake.rules for brake in await known.evaluate([ready.node])] == [DEFAULT_RULES]
+    assert [brake.rules for brake in await unknown.evaluate([ready.node])] == [Rules()]
     with_another.close()
 
 
@@ -363,7 +363,7 @@ async def test_brakes_that_cannot_be_read_are_said_to_be_and_the_default_ones_ho
     assert (brake.rules, brake.keep.is_none) == (DEFAULT_RULES, True)
     assert brake.verdict.reason.startswith(f"{words}; ")
     anew = await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    anew = await ready.braking.keep(anew.node, Keep(while_busy=True))
+    anew = await ready.braking.keep(anew.node, KeepRunning(while_busy=True))
     assert (anew.rules.session_s, anew.keep.while_busy) == (7200.0, True)
     assert "damaged" not in anew.verdict.reason
 

@@ -17,7 +17,7 @@ import pytest
 from tiers import mostly_nightly
 
 from jupyter_tpu.fleet import Fleet, Polling
-from jupyter_tpu.fleet.capacity.recreate import RecreateController, choose
+from jupyter_tpu.fleet.capacity.recreate import RecreateController, set_recovery
 from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
@@ -116,7 +116,7 @@ def state_of(fleet: Fleet, case: Case) -> str:
 
 async def lose(bench: Any, case: Case) -> None:
     journal = Journal.open(case.folder)
-    await choose(bench.cloud, journal, case.name, is_on=True, now=time.time())
+    await set_recovery(bench.cloud, journal, case.name, is_on=True, now=time.time())
     journal.close()
     await asyncio.to_thread(bench.emulator.control.preempt, str(case.name))
 

@@ -114,8 +114,8 @@ async def test_what_was_asked_for_here_and_refused_is_not_taken_for_its_end(benc
     settings = bench.cloud.settings
     audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
     failed = {"error": refused.error.to_json()}
-    audit.note(Entry(at=time.time(), action="delete", subject=str(node.name), reason="The user asked for it."))
-    audit.note(Entry(at=time.time(), action="stop", subject=str(node.name), reason="A budget.", detail=failed))
+    audit.record(Entry(at=time.time(), action="delete", subject=str(node.name), reason="The user asked for it."))
+    audit.record(Entry(at=time.time(), action="stop", subject=str(node.name), reason="A budget.", detail=failed))
     await bench.cloud.delete_node(node.name)
     assert "this computer did not request that" in (await ended(bench, journal)).reason
 

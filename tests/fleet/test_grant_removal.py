@@ -14,13 +14,13 @@ from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 from jupyter_tpu.money.days import began_at, day_number
 from jupyter_tpu.money.grants import grant_from_json
 
 PLACE = CloudSettings(project="demo-project")
 NOON = began_at(day_number("2026-11-10")) + 12 * 3600.0
-NODE = Sight(
+NODE = ObservedNode(
     name=NodeName(project="demo-project", zone="us-central1-a", node_id="my-node"),
     uid="1",
     accelerator_type="v5litepod-8",
@@ -44,7 +44,7 @@ def books(journal: Journal) -> SpendLedger:
     Grants(journal, endpoint=PLACE.endpoint, project=PLACE.project).put(grant, now=1.0)
     kept = SpendLedger(journal, PLACE)
     for hour in range(11):
-        kept.take_in(Look(as_of=NOON - 36_000.0 + hour * 3600.0, ready=(NODE,)))
+        kept.record(NodesObservation(as_of=NOON - 36_000.0 + hour * 3600.0, ready=(NODE,)))
     return kept
 
 

@@ -12,23 +12,23 @@ import pytest
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet.reconciler.new_intents import wish_for_node
+from jupyter_tpu.fleet.reconciler.new_intents import new_create_intent
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
-from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
+from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node, NodeName, NodeSpec
-from jupyter_tpu.money.accrual import Look, Sight
-from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
+from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 
 SETTINGS = CloudSettings(project="my-project", endpoint="127.0.0.1:1")
 PLACE = {"endpoint": SETTINGS.endpoint, "project": SETTINGS.project}
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="mine")
-REQUEST = Request(accelerator_type="v5litepod-8", zone="us-central1-a")
+REQUEST = NodeRequest(accelerator_type="v5litepod-8", zone="us-central1-a")
 DAY_S = 86_400
 ROW = {"chips": 8, "generation": "v5e", "spot": False, "zone": "us-central1-a"}
 
@@ -54,16 +54,20 @@ def node(name: NodeName = NAME) -> Node:
     return Node(name=name, state="READY", accelerator_type="v5litepod-8")
 
 
-async def book_of(journal: Journal, snapshot: FleetSnapshot) -> GrantBook:
-    return await read_grant_book(journal, SETTINGS, snapshot)
+async def book_of(journal: Journal, snapshot: FleetSnapshot) -> GrantUsage:
+    return await read_grant_usage(journal, SETTINGS, snapshot)
 
 
 async def test_the_credit_is_used_by_what_the_ledger_knows(journal: Journal) -> None:
     enter(journal, "welcome", kind="credit", usd=300)
-    sight = Sight(name=NAME, uid="1", accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
+    sight = ObservedNode(name=NAME, uid="1", accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
     ledger, began = Ledger(journal, **PLACE), time.time() - 7200
-    for look in (Look(as_of=began, ready=(sight,)), Look(as_of=began + 3600, ready=(sight,)), Look(as_of=began + 3601)):
-        ledger.take_in(look)
+    for look in (
+        NodesObservation(as_of=began, ready=(sight,)),
+        NodesObservation(as_of=began + 3600, ready=(sight,)),
+        NodesObservation(as_of=began + 3601),
+    ):
+        ledger.record(look)
     book = await book_of(journal, seen())
     (view,) = book.to_json()["grants"]
     assert view["usd_used"] == pytest.approx(9.6, abs=0.1)
@@ -74,7 +78,7 @@ async def test_the_credit_is_used_by_what_the_ledger_knows(journal: Journal) -> 
 async def test_a_node_that_is_only_wished_for_uses_its_chips(journal: Journal) -> None:
     enter(journal, "trc", kind="trc", rows=[ROW])
     spec = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
-    wish = wish_for_node(spec, ssh_key="me:key", endpoint=SETTINGS.endpoint, now=time.time())
+    wish = new_create_intent(spec, ssh_key="me:key", endpoint=SETTINGS.endpoint, now=time.time())
     assert (await book_of(journal, seen())).coverage(REQUEST).is_covered
     for snapshot in (seen(intents=(wish,)), seen(node()), seen(node(), intents=(wish,))):
         book = await book_of(journal, snapshot)

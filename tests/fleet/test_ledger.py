@@ -16,11 +16,11 @@ import pytest
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import JournalUnwritable, NodeNotFound
 from jupyter_tpu.fleet.autostop.settings import AutostopSettings
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
-from jupyter_tpu.fleet.spend.unobserved import write_down
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.unobserved import record_observation
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import Node, NodeList, NodeName
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 from jupyter_tpu.money.spans import EVER, cost
 
 DYING_ACCOUNTANT = Path(__file__).with_name("dying_accountant.py")
@@ -40,9 +40,9 @@ def journals(tmp_path: Path) -> Iterator[tuple[Journal, Journal]]:
         journal.close()
 
 
-def look(as_of: float, *uids: str) -> Look:
+def look(as_of: float, *uids: str) -> NodesObservation:
     price = {"accelerator_type": "v5litepod-8", "spot": False, "usd_per_hour": 9.6}
-    return Look(as_of=as_of, ready=tuple(Sight(name=NAME, uid=uid, **price) for uid in uids))  # type: ignore[arg-type]
+    return NodesObservation(as_of=as_of, ready=tuple(ObservedNode(name=NAME, uid=uid, **price) for uid in uids))  # type: ignore[arg-type]
 
 
 def spans(books: SpendLedger) -> list[tuple[str, float, float, bool]]:
@@ -59,7 +59,7 @@ async def test_it_agrees_with_the_clouds_own_to_a_look(bench: Any, journals: tup
             control.advance(STEP_S)
             now, listed = control.now(), await bench.cloud.list_nodes()
             for books in (first, second):
-                await asyncio.to_thread(books.take_in, look_of(listed, as_of=now))
+                await asyncio.to_thread(books.record, observation_of(listed, as_of=now))
             if is_it(next(iter(listed.nodes), None)):
                 return
 
@@ -97,13 +97,13 @@ async def test_it_agrees_with_the_clouds_own_to_a_look(bench: Any, journals: tup
 
 def test_two_that_look_count_nothing_twice(journals: tuple[Journal, Journal]) -> None:
     first, second = (SpendLedger(journal, PLACE) for journal in journals)
-    first.take_in(look(100.0, "1"))
-    second.take_in(look(90.0, "1"))
-    second.take_in(look(110.0, "1"))
-    first.take_in(look(105.0))  # asked for before the other's
+    first.record(look(100.0, "1"))
+    second.record(look(90.0, "1"))
+    second.record(look(110.0, "1"))
+    first.record(look(105.0))  # asked for before the other's
     assert spans(first) == spans(second) == [("1", 100.0, 110.0, True)]
-    first.take_in(look(130.0))
-    second.take_in(look(120.0, "1"))  # the node went after that
+    first.record(look(130.0))
+    second.record(look(120.0, "1"))  # the node went after that
     assert spans(first) == spans(second) == [("1", 100.0, 110.0, False)]
 
 
@@ -112,20 +112,20 @@ async def test_a_process_that_dies_leaves_a_whole_ledger(
     journals: tuple[Journal, Journal], tmp_path: Path, point: str, kept: float
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
-    books.take_in(look(100.0, "1"))
+    books.record(look(100.0, "1"))
     arguments = [str(tmp_path), str(NAME), "1", "500.0", point]
     environment = {**os.environ, "PYTHONPATH": str(DYING_ACCOUNTANT.parents[2])}
     process = await asyncio.create_subprocess_exec(sys.executable, str(DYING_ACCOUNTANT), *arguments, env=environment)
     assert await process.wait() == -signal.SIGKILL
     assert spans(books) == [("1", 100.0, kept, True)]
-    books.take_in(look(9000.0, "1"))
+    books.record(look(9000.0, "1"))
     assert spans(books) == [("1", 100.0, 9000.0, True)]
-    books.take_in(look(9999.0, "2"))
+    books.record(look(9999.0, "2"))
     assert spans(books) == [("1", 100.0, 9000.0, False), ("2", 9999.0, 9999.0, True)]
 
 
 def test_projects_and_clouds_have_ledgers_of_their_own(journals: tuple[Journal, Journal]) -> None:
-    SpendLedger(journals[0], PLACE).take_in(look(100.0, "1"))
+    SpendLedger(journals[0], PLACE).record(look(100.0, "1"))
     assert spans(SpendLedger(journals[0], CloudSettings(project="demo-project-2"))) == []
     assert spans(SpendLedger(journals[0], CloudSettings(project="demo-project", endpoint="127.0.0.1:1"))) == []
 
@@ -135,7 +135,7 @@ def test_a_node_that_was_ready_before_anyone_looked_is_not_charged_but_said(
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
     node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", create_time="1970-01-01T00:10:00Z")
-    books.take_in(look_of(NodeList(nodes=(node,)), as_of=1000.0))
+    books.record(observation_of(NodeList(nodes=(node,)), as_of=1000.0))
     (only,) = books.account(0.0).spans
     assert (only.began_at, only.unwatched_s) == (1000.0, 400.0)
 
@@ -144,7 +144,7 @@ def test_an_entry_that_cannot_be_read_is_an_error_and_never_left_out(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
-    books.take_in(look(100.0, "1"))
+    books.record(look(100.0, "1"))
     with sqlite3.connect(tmp_path / "journal.db") as database:
         database.execute("UPDATE spans SET body = '{'")
     with pytest.raises(JournalUnwritable, match="cannot be read"):
@@ -156,9 +156,9 @@ def test_an_entry_that_cannot_be_read_leaves_the_rules_of_the_other_nodes_alone(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
-    books.take_in(look(100.0, "1"))
+    books.record(look(100.0, "1"))
     other = Node(name=NodeName.parse(str(NAME) + "-b"), state="READY", accelerator_type="v5litepod-8", uid="2")
-    books.take_in(look_of(NodeList(nodes=(other,)), as_of=200.0))
+    books.record(observation_of(NodeList(nodes=(other,)), as_of=200.0))
     with sqlite3.connect(tmp_path / "journal.db") as database:
         database.execute("UPDATE spans SET body = '{' WHERE node_name = ?", (str(NAME),))
     laid = AutostopSettings(journals[0], PLACE).read([other])
@@ -169,8 +169,8 @@ async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Jou
     books = SpendLedger(journals[0], PLACE)
     with pytest.raises(NodeNotFound):
         await bench.cloud.get_node(bench.name())
-    books.take_in(look(100.0, "1"))
-    books.take_in(look_of(await bench.cloud.list_nodes(), as_of=200.0))
+    books.record(look(100.0, "1"))
+    books.record(observation_of(await bench.cloud.list_nodes(), as_of=200.0))
     assert spans(books) == [("1", 100.0, 100.0, False)]
 
 
@@ -179,9 +179,9 @@ async def test_a_look_that_is_written_down_an_hour_late_changes_nothing(
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
     listed, now = await bench.cloud.list_nodes(), bench.cloud.clock.now()
-    books.take_in(look(now - 9000.0, "1"))
-    books.take_in(look(now - 10.0, "1"))  # by another process, while this one slept
-    await write_down(bench.cloud, books, look_of(listed, as_of=now - 3600.0))
+    books.record(look(now - 9000.0, "1"))
+    books.record(look(now - 10.0, "1"))  # by another process, while this one slept
+    await record_observation(bench.cloud, books, observation_of(listed, as_of=now - 3600.0))
     assert spans(books) == [("1", now - 9000.0, now - 10.0, True)]
 
 
@@ -192,9 +192,9 @@ async def test_a_span_that_began_a_day_ahead_is_kept_as_of_the_next_look(
     node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", uid="1")
     await bench.cloud.list_nodes()
     now = bench.cloud.clock.now()
-    books.take_in(look_of(NodeList(nodes=(node,)), as_of=now + 86_400.0))
+    books.record(observation_of(NodeList(nodes=(node,)), as_of=now + 86_400.0))
     for as_of in (now - 60.0, now):
-        await write_down(bench.cloud, books, look_of(NodeList(nodes=(node,)), as_of=as_of))
+        await record_observation(bench.cloud, books, observation_of(NodeList(nodes=(node,)), as_of=as_of))
     assert spans(books) == [("1", now - 60.0, now, True)]
 
 
@@ -202,8 +202,8 @@ def test_what_nobody_watched_is_read_from_ledgers_of_versions_that_wrote_one_num
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
     books = SpendLedger(journals[0], PLACE)
-    books.take_in(look(1000.0, "1"))
-    books.take_in(look(6000.0, "2"))
+    books.record(look(1000.0, "1"))
+    books.record(look(6000.0, "2"))
     with sqlite3.connect(tmp_path / "journal.db") as database:
         database.execute(
             "UPDATE spans SET body = json_remove(json_set(body, '$.unwatched_s', 5600.0), '$.unwatched_after_s')"

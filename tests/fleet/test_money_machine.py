@@ -30,10 +30,10 @@ from hypothesis.stateful import (
 from money_judge import FAULT_S, End, Judge
 from money_world import PROJECT, Process, World, folder_of_a_story
 
-from jupyter_tpu.brakes import Keep
+from jupyter_tpu.brakes import KeepRunning
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.errors import BudgetNotFound, TpuError
-from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec
@@ -165,7 +165,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def keep(self, index: int, for_s: float) -> None:
         node = self.some_node(index)
         until = self.world.now + for_s
-        kept = self.on_node(node, lambda process, seen: process.braking.keep(seen, Keep(until=until)))
+        kept = self.on_node(node, lambda process, seen: process.braking.extend(seen, KeepRunning(until=until)))
         if not isinstance(kept, TpuError):
             self.judge.keep(node, until)
 
@@ -175,7 +175,7 @@ class MoneyMachine(RuleBasedStateMachine):
         name = NodeName.parse(self.some_node(index).name)
         self.act(
             0,
-            lambda process: choose(
+            lambda process: set_recovery(
                 process.cloud, process.journal, name, is_on=is_on, max_attempts=max_attempts, now=self.world.now
             ),
         )

@@ -17,7 +17,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.emulator.store.ledger import NANOS, nanos_per_hour
 from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.fleet.assembly import open_fleet
-from jupyter_tpu.fleet.spend.prices import FRESH_S, USABLE_S, Pricing
+from jupyter_tpu.fleet.spend.prices import FRESH_S, USABLE_S, PriceUpdater
 
 MODES = ("on-demand", "spot", "flex-start")
 NOWHERE = {ADDRESS_VARIABLE: "http://127.0.0.1:9"}
@@ -27,19 +27,19 @@ V6E = ("v6e-8", "us-east5-b", "on-demand")
 @pytest.fixture(autouse=True)
 def _table_again() -> Iterator[None]:
     yield
-    accelerators.take_prices(())
+    accelerators.set_live_prices(())
 
 
 @pytest.fixture
-def pricing(emulator: Any, tmp_path: Path) -> Pricing:
-    return Pricing(emulator.settings, {ADDRESS_VARIABLE: emulator.rest}, tmp_path)
+def pricing(emulator: Any, tmp_path: Path) -> PriceUpdater:
+    return PriceUpdater(emulator.settings, {ADDRESS_VARIABLE: emulator.rest}, tmp_path)
 
 
-def unreachable(folder: Path) -> Pricing:
-    return Pricing(CloudSettings(endpoint="127.0.0.1:1"), NOWHERE, folder)
+def unreachable(folder: Path) -> PriceUpdater:
+    return PriceUpdater(CloudSettings(endpoint="127.0.0.1:1"), NOWHERE, folder)
 
 
-def silenced(folder: Path) -> Pricing:
+def silenced(folder: Path) -> PriceUpdater:
     """What is kept there, of a catalogue that does not answer any more."""
     kept = json.loads((folder / "prices.json").read_text())
     (folder / "prices.json").write_text(json.dumps({**kept, "address": NOWHERE[ADDRESS_VARIABLE]}))
@@ -51,7 +51,7 @@ def origin() -> str:
     return price.origin if price else ""
 
 
-def test_prices_of_the_catalogue_are_what_the_cloud_charges(pricing: Pricing) -> None:
+def test_prices_of_the_catalogue_are_what_the_cloud_charges(pricing: PriceUpdater) -> None:
     kept = pricing.read(time.time())
 
     assert origin() == f"catalog {kept.rows[0]['as_of']}"
@@ -65,20 +65,20 @@ def test_prices_of_the_catalogue_are_what_the_cloud_charges(pricing: Pricing) ->
 
 
 def test_what_was_read_holds_for_the_next_process_and_is_read_again_after_a_day(
-    pricing: Pricing, tmp_path: Path
+    pricing: PriceUpdater, tmp_path: Path
 ) -> None:
     now = time.time()
     pricing.refresh(now)
-    accelerators.take_prices(())
+    accelerators.set_live_prices(())
     silent = silenced(tmp_path)
 
     silent.refresh(now + FRESH_S - 1)
     assert origin().startswith("catalog ")
-    assert silent.kept().failure == ""  # nobody was asked
+    assert silent.stored().failure == ""  # nobody was asked
 
     silent.refresh(now + FRESH_S + 1)  # in vain, so it holds longer, by its date
     assert origin().startswith("catalog ")
-    assert "does not answer" in silent.kept().failure
+    assert "does not answer" in silent.stored().failure
     silent.refresh(now + USABLE_S + 1)
     assert origin().startswith("list ")
     assert [path.name for path in tmp_path.iterdir()] == ["prices.json"]
@@ -98,36 +98,36 @@ def test_a_catalogue_that_does_not_answer_is_told_once_and_the_table_holds(
         pricing.read(now)
 
 
-def test_prices_of_another_cloud_do_not_hold(pricing: Pricing, tmp_path: Path) -> None:
+def test_prices_of_another_cloud_do_not_hold(pricing: PriceUpdater, tmp_path: Path) -> None:
     pricing.read(time.time())
 
-    assert unreachable(tmp_path).take_kept(time.time()).rows == ()
+    assert unreachable(tmp_path).apply_stored(time.time()).rows == ()
     assert origin().startswith("list ")
 
 
 @pytest.mark.parametrize("damage", ["", "[", "[]", "{}", '{"rows": [{"usd_per_chip_hour": -1}]}', "\0\0"])
-def test_a_damaged_file_is_as_none(pricing: Pricing, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_as_none(pricing: PriceUpdater, tmp_path: Path, damage: str) -> None:
     pricing.read(time.time())
     (tmp_path / "prices.json").write_text(damage)
 
-    assert pricing.take_kept(time.time()).is_due(time.time())
+    assert pricing.apply_stored(time.time()).is_due(time.time())
     assert origin().startswith("list ")
 
 
-def test_prices_read_in_the_future_do_not_hold_for_ever(pricing: Pricing, tmp_path: Path) -> None:
+def test_prices_read_in_the_future_do_not_hold_for_ever(pricing: PriceUpdater, tmp_path: Path) -> None:
     now = time.time()
     pricing.read(now)
     kept = json.loads((tmp_path / "prices.json").read_text())
     (tmp_path / "prices.json").write_text(json.dumps({**kept, "read_at": now + 10 * FRESH_S}))
 
-    assert pricing.take_kept(now).is_due(now)
+    assert pricing.apply_stored(now).is_due(now)
     assert origin().startswith("list ")
 
 
-def test_they_come_in_the_background(pricing: Pricing, tmp_path: Path) -> None:
+def test_they_come_in_the_background(pricing: PriceUpdater, tmp_path: Path) -> None:
     pricing.start(first_after_s=0.0)
     deadline = time.monotonic() + 60
-    while not pricing.kept().rows:
+    while not pricing.stored().rows:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     pricing.close()
@@ -141,8 +141,8 @@ def test_they_come_in_the_background(pricing: Pricing, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("data_dir")
 async def test_a_fleet_is_opened_with_the_prices_that_are_kept(emulator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ADDRESS_VARIABLE, emulator.rest)
-    Pricing.of_user(emulator.settings).read(time.time())
-    accelerators.take_prices(())
+    PriceUpdater.of_user(emulator.settings).read(time.time())
+    accelerators.set_live_prices(())
 
     async with open_fleet(emulator.settings):
         assert origin().startswith("catalog ")

@@ -8,10 +8,10 @@ import pytest
 
 from jupyter_tpu.errors import BadInput, NodeExists, OutOfCapacity, TpuError
 from jupyter_tpu.fleet.capacity.queued_resources import Queue
-from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.quotas import read_quota
 from jupyter_tpu.lifecycle.recoveries import spec_of
 from jupyter_tpu.lifecycle.words import NOTHING_CREATED
@@ -133,7 +133,7 @@ async def test_a_flex_start_node_is_not_made_again(bench: Any, queue: Queue) -> 
     await queue.add(bench.spec(name=name, **FLEX), run_for_s=DAY_S)
     bench.emulator.control.advance(LONG_ENOUGH_S)
     with pytest.raises(BadInput, match="flex-start"):
-        await choose(bench.cloud, bench.journal(), name, is_on=True, now=1.0)
+        await set_recovery(bench.cloud, bench.journal(), name, is_on=True, now=1.0)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> No
     assert await created(bench, preemptible=True) is None
     books = SpendLedger(bench.journal(), bench.cloud.settings)
     listed = await bench.cloud.list_nodes()
-    books.take_in(look_of(listed, as_of=1000.0))
-    books.take_in(look_of(listed, as_of=4600.0))
+    books.record(observation_of(listed, as_of=1000.0))
+    books.record(observation_of(listed, as_of=4600.0))
     (span,) = books.account(4600.0).spans
     assert (span.terms, span.spot, span.usd_per_hour) == ("preemptible", True, 4.8)
     assert books.node_costs(4600.0) == {(str(bench.name()), span.uid): pytest.approx(4.8)}

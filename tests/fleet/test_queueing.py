@@ -44,7 +44,7 @@ async def test_a_queued_node_waits_for_room_and_becomes_ready(bench: Any, queue:
     control.advance(UNTIL_ACTIVE_S)
     snapshot = await queue.list()
     (active,) = snapshot.items
-    assert (active.state, active.holds_quota, active.is_husk) == ("ACTIVE", False, False)
+    assert (active.state, active.holds_quota, active.is_leftover) == ("ACTIVE", False, False)
     assert snapshot.since[active.name] == pytest.approx(snapshot.as_of)
     node = await bench.cloud.get_node(bench.name())
     assert (node.state, node.intent_id) == ("READY", active.intent_id)
@@ -65,7 +65,7 @@ async def test_what_found_no_room_in_time_is_a_husk_that_holds_quota_until_it_is
     queued = await queue.add(bench.spec(), valid_for_s=3600)
     control.advance(4000)
     (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_husk, husk.holds_quota) == ("FAILED", True, True)
+    assert (husk.state, husk.is_leftover, husk.holds_quota) == ("FAILED", True, True)
     assert husk.error is not None
     assert "no capacity for my-node in us-central1-a in time" in husk.error.message
     assert "could not be provisioned within its interval" in husk.error.raw
@@ -93,7 +93,7 @@ async def test_a_taken_away_node_leaves_a_husk(bench: Any, queue: Queue) -> None
     bench.emulator.control.preempt(str(bench.name()))
     bench.emulator.control.advance(600)
     (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_husk, husk.holds_quota) == ("SUSPENDED", True, True)
+    assert (husk.state, husk.is_leftover, husk.holds_quota) == ("SUSPENDED", True, True)
     await queue.remove(queued.name)
     bench.emulator.control.advance(60)
     assert await states(queue) == []
@@ -132,7 +132,7 @@ async def test_a_flex_start_node_is_ended_by_the_cloud_itself(bench: Any, queue:
     control.advance(3700)
     assert control.billing() == []
     (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_husk) == ("SUSPENDED", True)
+    assert (husk.state, husk.is_leftover) == ("SUSPENDED", True)
     (bill,) = control.ledger()["nodes"]
     assert 3500 < bill["ready_seconds"] <= 3600
 

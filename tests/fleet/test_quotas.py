@@ -69,7 +69,7 @@ async def test_use_is_what_the_cloud_counts_of_nodes_spot_queued_resources_and_h
     report = await read_quota(cloud)
 
     assert rows(report) == rows_of_the_cloud(bench)
-    states = {held.name.rpartition("/")[2]: (held.state, held.is_husk) for held in report.holdings.held}
+    states = {held.name.rpartition("/")[2]: (held.state, held.is_leftover) for held in report.holdings.held}
     assert states == {
         "small": ("READY", False),
         "large": ("READY", False),

@@ -12,8 +12,8 @@ import pytest
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.capacity.queued_resources import Queue
-from jupyter_tpu.fleet.capacity.recreate import RecreateController, choose, recovery_view
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
+from jupyter_tpu.fleet.capacity.recreate import RecreateController, recovery_view, set_recovery
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.grants import Grants
@@ -41,7 +41,7 @@ class Choices:
 
     async def choose(self, node_id: str = "my-node", *, is_on: bool = True, **caps: Any) -> Recovery:
         name = self._bench.name(node_id)
-        return await choose(self._bench.cloud, self.journal, name, is_on=is_on, now=time.time(), **caps)
+        return await set_recovery(self._bench.cloud, self.journal, name, is_on=is_on, now=time.time(), **caps)
 
     def of(self, node_id: str = "my-node") -> Recovery:
         found = Recoveries(self.journal, **self._place).get(self._bench.name(node_id))
@@ -236,10 +236,10 @@ async def test_a_cap_counts_only_what_no_grant_has_paid_for(bench: Any, choices:
     assert (await fleet.wait((await fleet.create(unpriced)).intent_id)).succeeded
 
     node = await bench.cloud.get_node(name)
-    recovery = await choose(bench.cloud, choices.journal, name, is_on=True, max_usd=50.0, now=time.time())
+    recovery = await set_recovery(bench.cloud, choices.journal, name, is_on=True, max_usd=50.0, now=time.time())
     books = SpendLedger(choices.journal, bench.cloud.settings)
     for hour in (0.0, 1.0):
-        books.take_in(look_of(NodeList(nodes=(node,)), as_of=recovery.chosen_at + hour * 3600.0))
+        books.record(observation_of(NodeList(nodes=(node,)), as_of=recovery.chosen_at + hour * 3600.0))
     recoveries = Recoveries(choices.journal, **place)
     assert recoveries.spent_usd(name, recovery.chosen_at) == 0.0
     Grants(choices.journal, **place).remove("trc", now=2.0)

@@ -95,7 +95,7 @@ async def test_a_brake_waits_for_the_hooks_and_notes_them_once(bench: Any) -> No
 async def test_a_budget_waits_for_the_hooks(bench: Any) -> None:
     journal, agents, settings = bench.journal(), Hooked(bench.emulator.control.billing), bench.cloud.settings
     saving = CheckpointHooks(agents, journal, settings)
-    fleet = await bench.fleet(lambda *_: BudgetEnforcer(bench.cloud, journal, saving=saving), journal=journal)
+    fleet = await bench.fleet(lambda *_: BudgetEnforcer(bench.cloud, journal, checkpoint_hooks=saving), journal=journal)
     assert (await fleet.wait((await fleet.create(bench.spec())).intent_id)).succeeded
     budget = Budget(name="all", amount=1e-6, unit="hours", period="total")
     documents = Documents(journal, endpoint=settings.endpoint, project=settings.project)

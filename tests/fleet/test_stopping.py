@@ -12,7 +12,7 @@ from money_world import PROJECT, Process, World
 from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
 from jupyter_tpu.fleet.termination.executor import Result, TerminationExecutor
-from jupyter_tpu.fleet.termination.stop_refusals import is_for_good, may_pass
+from jupyter_tpu.fleet.termination.stop_refusals import is_permanent, is_temporary
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -143,7 +143,7 @@ def test_panic_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
         process = await ready(world)
         world.fault("StopNode", kind, times=times, **options)
         broom = TerminationExecutor(process, reason="Panic.", wait=True)
-        result = await process.does(broom.stopped(str(NAME)))
+        result = await process.does(broom.stop(str(NAME)))
         assert result == Result(name=str(NAME), action=action)
         assert states(world) == ([State.STOPPED] if action == "stop" else [])
         assert all(span.ended is not None for span in world.spans())
@@ -165,4 +165,4 @@ def test_panic_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
     ],
 )
 def test_only_the_refusal_that_says_so_is_for_good(error: Any, for_good: bool, passing: bool) -> None:
-    assert (is_for_good(error), may_pass(error)) == (for_good, passing)
+    assert (is_permanent(error), is_temporary(error)) == (for_good, passing)

@@ -15,11 +15,11 @@ import pytest
 from jupyter_tpu.cloud import CloudApi
 from jupyter_tpu.errors import BadInput, CloudUnavailable
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.capacity.search_service import SearchService
-from jupyter_tpu.fleet.cleanup.stop_all import panic, steps
-from jupyter_tpu.fleet.cleanup.sweep import all_dead, delete_items, items_of, marked, sweep_view
-from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.fleet.cleanup.stop_all import steps, stop_all
+from jupyter_tpu.fleet.cleanup.sweep import all_dead, billable_view, delete_items, items_of, marked
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
@@ -83,7 +83,7 @@ async def queue(bench: Any, queued_id: str) -> str:
 
 
 async def names(bench: Any) -> list[str]:
-    return [item.short_id for item in items_of(await look_at_all(bench.cloud))]
+    return [item.short_id for item in items_of(await list_holdings(bench.cloud))]
 
 
 def audit(opened: Hands) -> list[tuple[str, str]]:
@@ -104,7 +104,7 @@ async def test_everything_is_listed_whoever_made_it_and_in_whatever_zone(bench: 
     control.preempt(str(bench.name("lost-node")))
     control.advance(3600)
 
-    view = sweep_view(await look_at_all(bench.cloud))
+    view = billable_view(await list_holdings(bench.cloud))
 
     assert view["is_complete"] is True
     found = {item["node_id"]: item for item in view["items"]}
@@ -125,7 +125,7 @@ async def test_what_is_marked_is_deleted_and_nothing_else(bench: Any, opened: Ha
     their_node(bench, "kept")
     their_node(bench, "marked")
     waiting = await queue(bench, "waiting")
-    chosen = marked(await look_at_all(bench.cloud), ["marked", waiting])
+    chosen = marked(await list_holdings(bench.cloud), ["marked", waiting])
 
     results = await delete_items(opened, chosen, reason="Swept by the user.", wait=True)
 
@@ -142,7 +142,7 @@ async def test_only_husks_that_are_dead_are_swept_as_such(bench: Any, opened: Ha
     await bench.cloud.stop_node(bench.name("resting"))
     bench.emulator.control.advance(3600)
 
-    results = await delete_items(opened, all_dead(await look_at_all(bench.cloud)), reason="Swept.", wait=True)
+    results = await delete_items(opened, all_dead(await list_holdings(bench.cloud)), reason="Swept.", wait=True)
 
     assert [result.error for result in results] == [None]
     assert sorted(await names(bench)) == ["alive", "resting"]
@@ -152,7 +152,7 @@ async def test_one_failure_does_not_keep_the_others(bench: Any, opened: Hands) -
     their_node(bench, "first")
     their_node(bench, "second")
     bench.emulator.control.add_fault("DeleteNode", "permission_denied", target=str(bench.name("first")))
-    chosen = marked(await look_at_all(bench.cloud), ["first", "second"])
+    chosen = marked(await list_holdings(bench.cloud), ["first", "second"])
 
     first, second = await delete_items(opened, chosen, reason="Swept.", wait=True)
 
@@ -166,7 +166,7 @@ async def test_one_failure_does_not_keep_the_others(bench: Any, opened: Hands) -
 async def test_a_deletion_whose_answer_got_lost_is_looked_after(bench: Any, opened: Hands) -> None:
     await queue(bench, "lost-answer")
     await queue(bench, "never-asked")
-    holdings = await look_at_all(bench.cloud)
+    holdings = await list_holdings(bench.cloud)
     bench.emulator.control.add_fault("DeleteQueuedResource", "applied_then_drop")
     (first,) = await delete_items(opened, marked(holdings, ["lost-answer"]), reason="Swept.", wait=True)
     bench.emulator.control.add_fault("DeleteQueuedResource", "drop")
@@ -241,13 +241,13 @@ async def test_panic_stops_what_can_be_stopped_and_deletes_the_rest(bench: Any, 
     control.preempt(their_node(bench, "husk", schedulingConfig={"spot": True}))
     await queue(bench, "waiting")
 
-    results = await panic(opened)
+    results = await stop_all(opened)
 
     assert [(result.name.rpartition("/")[2], result.error) for result in results if result.error] == []
     assert control.billing() == []
     control.advance(24 * 3600)
     assert control.billing() == []
-    left = {item.short_id: item.state for item in items_of(await look_at_all(bench.cloud))}
+    left = {item.short_id: item.state for item in items_of(await list_holdings(bench.cloud))}
     assert left == {"single": "STOPPED", "husk": "PREEMPTED"}
     assert audit(opened) == [("delete", "slice"), ("delete", "spot"), ("delete", "waiting"), ("stop", "single")]
 
@@ -257,7 +257,7 @@ async def test_panic_leaves_no_suspended_queued_resource(bench: Any, opened: Han
     bench.emulator.control.advance(3600)
     assert len(bench.emulator.control.billing()) == 1
 
-    results = await panic(opened)
+    results = await stop_all(opened)
 
     assert [result.error for result in results] == [None]
     bench.emulator.control.advance(24 * 3600)
@@ -282,7 +282,7 @@ async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, open
     refusal = {"code": "INVALID_ARGUMENT", "message": "stop is not supported for this node"}
     control.add_fault("StopNode", "error", target=str(bench.name("stubborn")), **refusal)
 
-    results = {result.name.rpartition("/")[2]: result.error for result in await panic(opened)}
+    results = {result.name.rpartition("/")[2]: result.error for result in await stop_all(opened)}
 
     assert results["held"] is not None
     assert results["held"].code == "permission_denied"
@@ -302,7 +302,7 @@ async def test_panic_does_not_wait_long_for_a_cloud_that_does_not_answer(bench: 
         control.add_fault(method, "unavailable", target=str(bench.name("silent")), times=1000)
     told: list[str] = []
 
-    results = await panic(opened, lambda result: told.append(result.name.rpartition("/")[2]), accepted_s=1.0)
+    results = await stop_all(opened, lambda result: told.append(result.name.rpartition("/")[2]), accepted_s=1.0)
 
     codes = {result.name.rpartition("/")[2]: result.error and result.error.code for result in results}
     assert codes == {"silent": "cloud_unavailable", "single": None}
@@ -316,7 +316,7 @@ async def test_panic_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> 
     await bench.change("node", state="CREATING")
     bench.emulator.control.resume()
 
-    results = await panic(opened)
+    results = await stop_all(opened)
 
     assert [result.error for result in results] == [None]
     bench.emulator.control.advance(3600)
@@ -329,7 +329,7 @@ async def test_panic_deletes_a_node_that_another_process_is_asking_for(bench: An
     here: Fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
     created = await elsewhere.create(bench.spec("coming"))
 
-    results = await panic(Hands(here, bench.cloud, bench.journal()), accepted_s=0.5)
+    results = await stop_all(Hands(here, bench.cloud, bench.journal()), accepted_s=0.5)
 
     assert [(result.name, result.error) for result in results] == [(str(bench.name("coming")), None)]
     await elsewhere.wait(created.intent_id)
@@ -344,7 +344,7 @@ async def test_panic_needs_no_journal(bench: Any) -> None:
     fleet = Fleet(bench.cloud, journal, ssh_user="me", public_key="")
     journal.close()
 
-    results = await panic(Hands(fleet, bench.cloud, journal))
+    results = await stop_all(Hands(fleet, bench.cloud, journal))
 
     assert [result.error.code if result.error else None for result in results] == ["journal_unwritable", None, None]
     assert bench.emulator.control.billing() == []
@@ -355,9 +355,9 @@ async def test_panic_ends_what_would_make_nodes_by_itself(bench: Any, opened: Ha
     desk = SearchService(opened.cloud, opened.journal)
     search = await desk.begin("wanted", [full])
     their_node(bench, "again", schedulingConfig={"spot": True})
-    await choose(opened.cloud, opened.journal, bench.name("again"), is_on=True, now=time.time())
+    await set_recovery(opened.cloud, opened.journal, bench.name("again"), is_on=True, now=time.time())
 
-    results = await panic(opened)
+    results = await stop_all(opened)
 
     assert [result.error for result in results] == [None, None, None]
     assert (await desk.get(search.search_id)).is_cancelled
@@ -372,7 +372,7 @@ async def test_panic_says_what_it_did_not_see(bench: Any, opened: Hands) -> None
     await opened.fleet.refresh()
     bench.emulator.control.add_fault("ListQueuedResources", "error", code=13, message="broken", times=10)
 
-    results = await panic(opened)
+    results = await stop_all(opened)
 
     assert [(result.error.code if result.error else None) for result in results] == [None, "cloud_unavailable"]
     assert bench.emulator.control.billing() == []

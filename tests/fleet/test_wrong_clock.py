@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.money.spans import EVER, cost
@@ -130,7 +130,7 @@ def test_a_cap_of_what_a_node_costs_counts_from_the_choice_though_the_clock_was_
         await asyncio.sleep(600.0 if phase == "given_up" else 2 * HOUR_S)
         world.clock_ahead_s = ahead_s
         now = world.now + ahead_s
-        await process.does(choose(process.cloud, process.journal, SPOT.name, is_on=True, max_usd=5.0, now=now))
+        await process.does(set_recovery(process.cloud, process.journal, SPOT.name, is_on=True, max_usd=5.0, now=now))
         await asyncio.sleep(2 * HOUR_S if phase == "given_up" else 60.0)
         world.clock_ahead_s = then_s
         await world.preempt(str(SPOT.name))

@@ -99,7 +99,7 @@ def live(case: dict[str, Any], ready: int) -> None:
     if case["verb"] == "mend":
         SpendLedger(journal, Place()).set_budget("daily", {**WEEKLY, "period": "day"}, now=2.0)
     else:
-        Audit(journal, **HERE).note(Entry(at=2.0, action="keep", subject="n", reason=""))
+        Audit(journal, **HERE).record(Entry(at=2.0, action="keep", subject="n", reason=""))
     os.write(ready, b"!")
     signal.pause()
 

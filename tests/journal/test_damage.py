@@ -22,7 +22,7 @@ from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, NodeSpec
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
@@ -48,11 +48,11 @@ def fill(folder: Path) -> None:
     books(journal).set_budget("weekly", WEEKLY, now=1.0)
     Documents(journal, **HERE).put("grant", "credit", GRANT, now=1.0)
     journal.begin(Intent(intent_id="a", verb="create", node_name=NAME, spec=SPEC, created_at=1.0, updated_at=1.0))
-    sight = Sight(name=NAME, uid="7", accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
+    sight = ObservedNode(name=NAME, uid="7", accelerator_type="v5litepod-8", spot=False, usd_per_hour=9.6)
     for at in (100.0, 1900.0):
-        Ledger(journal, **HERE).take_in(Look(as_of=at, ready=(sight,)))
+        Ledger(journal, **HERE).record(NodesObservation(as_of=at, ready=(sight,)))
     for number in range(6):
-        Audit(journal, **HERE).note(Entry(at=number, action="keep", subject="n", reason="a long story " * 150))
+        Audit(journal, **HERE).record(Entry(at=number, action="keep", subject="n", reason="a long story " * 150))
     journal.close()
 
 

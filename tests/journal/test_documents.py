@@ -70,7 +70,7 @@ def test_a_damaged_document_is_an_error_and_never_left_out(journal: Journal, tmp
 def test_the_audit_log_shows_the_newest_first_and_only_grows(journal: Journal, tmp_path: Path) -> None:
     audit = Audit(journal, endpoint="", project="p")
     for number in range(3):
-        audit.note(Entry(at=number, action="keep", subject="n", reason="asked for", detail={"number": number}))
+        audit.record(Entry(at=number, action="keep", subject="n", reason="asked for", detail={"number": number}))
     assert [entry.detail["number"] for entry in audit.newest(2)] == [2, 1]
     assert Audit(journal, endpoint="", project="other").newest() == ()
     with sqlite3.connect(tmp_path / "journal.db") as database:

@@ -182,7 +182,7 @@ def test_a_damaged_intent_keeps_nobody_from_the_others(journal: Journal, tmp_pat
     with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
         database.execute("UPDATE intents SET body = ? WHERE intent_id = 'a'", (body,))
     assert journal.listed(0.0, **HERE) == (other,)
-    assert journal.meant(NAME, endpoint=HERE["endpoint"], since=0.0) == ()
+    assert journal.intents_about(NAME, endpoint=HERE["endpoint"], since=0.0) == ()
     assert journal.begin(wish("c", "delete", spec=None)).intent_id == "c"
 
 

@@ -178,7 +178,7 @@ async def open_link(cloud: Cloud) -> AsyncIterator[Callable[[Node], Awaitable[Li
 
     async def open_one(node: Node) -> Link:
         worker = Worker(WorkerKey(node=node.name, endpoint=cloud.settings.endpoint), lambda _progress: None)
-        links.append(Link(worker.connect, memory=worker.memory))
+        links.append(Link(worker.connect, memory=worker.preparation))
         await links[-1].open()
         return links[-1]
 

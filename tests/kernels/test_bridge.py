@@ -200,9 +200,9 @@ async def test_what_is_said_of_the_link_stands_in_the_cell_that_spoke_last(
     end = await welcomed(client)
     request = session.msg("execute_request")
     bridge.deliver(1, "iopub", session.serialize(session.msg("status", {"execution_state": "busy"}, parent=request)))
-    bridge.say("the disk is full")
+    bridge.print_notice("the disk is full")
     bridge.deliver(1, "iopub", [b"<IDS|MSG>", b"", b"{}", garbled, b"{}", b"{}"])
-    bridge.say("the disk is still full")
+    bridge.print_notice("the disk is still full")
     said = [await next_stream(end), await next_stream(end)]
     assert [parent.get("msg_id") for parent in said] == [request["header"]["msg_id"], None]
 

@@ -28,7 +28,7 @@ async def test_a_known_worker_far_away_is_reached_in_the_round_trips_of_one_hand
 
     async def open_in_a_new_process() -> None:
         worker = Worker(WorkerKey(node=node.name, endpoint=cloud.settings.endpoint), listen)
-        link = Link(worker.connect, memory=worker.memory, on_progress=listen)
+        link = Link(worker.connect, memory=worker.preparation, on_progress=listen)
         await link.open()
         counts.append(count())
         await link.close()

@@ -13,10 +13,10 @@ from jupyter_client.manager import AsyncKernelManager
 from tiny_wheels import JAX, write_index
 
 from jupyter_tpu.errors import EnvironmentFailed
-from jupyter_tpu.kernels.agents.requests import ask_agent, open_agent
+from jupyter_tpu.kernels.agents.requests import call_agent, open_agent_link
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import make_environment
-from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.kernels.kernelspecs import kernelspec_names, list_kernelspecs, sync_kernelspecs
 from jupyter_tpu.models import Node, NodeName
 
@@ -44,11 +44,11 @@ def key_of(cloud: Cloud, node: Node) -> WorkerKey:
     return WorkerKey(node=node.name, endpoint=cloud.settings.endpoint)
 
 
-def memory_of(cloud: Cloud, node: Node) -> EnvironmentMemory:
-    return EnvironmentMemory(node.name, cloud.settings.endpoint)
+def memory_of(cloud: Cloud, node: Node) -> SavedEnvironments:
+    return SavedEnvironments(node.name, cloud.settings.endpoint)
 
 
-def remembered(cloud: Cloud, node: Node) -> Remembered:
+def remembered(cloud: Cloud, node: Node) -> SavedEnvironment:
     found = memory_of(cloud, node).find("jax")
     assert found
     return found
@@ -62,14 +62,14 @@ def kernel_name(cloud: Cloud, node: Node) -> str:
 
 
 async def make_jax(cloud: Cloud, node: Node) -> None:
-    async with open_agent(key_of(cloud, node)) as link:
-        memory_of(cloud, node).keep(await make_environment(link.call, {"framework": "jax"}, lambda _step: None))
+    async with open_agent_link(key_of(cloud, node)) as link:
+        memory_of(cloud, node).save(await make_environment(link.call, {"framework": "jax"}, lambda _step: None))
 
 
 @pytest.fixture
 async def jax_node(cloud: Cloud, node: Node) -> Node:
     """A node with an environment for JAX, whatever has become of it in another test."""
-    memory_of(cloud, node).forget("jax")
+    memory_of(cloud, node).remove("jax")
     await make_jax(cloud, node)
     return node
 
@@ -129,8 +129,8 @@ async def test_the_folder_of_a_notebook_says_what_else_is_installed(
     with pytest.raises(EnvironmentFailed, match=r"cannot be installed with JAX 0\.10"):
         async with kernel(kernel_name(cloud, node), tmp_path):
             pass
-    (found,) = (await ask_agent(key_of(cloud, node), "environments", {}))["environments"]
-    assert Remembered.of(found) == before
+    (found,) = (await call_agent(key_of(cloud, node), "environments", {}))["environments"]
+    assert SavedEnvironment.from_json(found) == before
 
 
 async def test_a_node_made_again_gets_back_the_environment_and_what_was_installed_in_it(
@@ -156,13 +156,13 @@ async def test_what_cannot_be_restored_is_told_and_the_kernel_starts(
 ) -> None:
     node = jax_node
     name, folder = kernel_name(cloud, node), memory_of(cloud, node)
-    told = (await ask_agent(key_of(cloud, node), "environments", {}))["environments"][0]
-    await ask_agent(key_of(cloud, node), "remove_environment", {"framework": "jax"})
-    folder.keep({**told, "added": ["never_published==7", "tiny_plots==3.1"]})
+    told = (await call_agent(key_of(cloud, node), "environments", {}))["environments"][0]
+    await call_agent(key_of(cloud, node), "remove_environment", {"framework": "jax"})
+    folder.save({**told, "added": ["never_published==7", "tiny_plots==3.1"]})
     async with kernel(name, tmp_path) as manager:
         assert await printed(manager, "import tiny_plots; print(tiny_plots.VERSION)") == "3.1"
-    await ask_agent(key_of(cloud, node), "remove_environment", {"framework": "jax"})
-    folder.keep({**told, "version": "0.9.2", "pins": []})
+    await call_agent(key_of(cloud, node), "remove_environment", {"framework": "jax"})
+    folder.save({**told, "version": "0.9.2", "pins": []})
     async with kernel(name, tmp_path) as manager:
         assert await printed(manager, "import sys; print('env/jax' in sys.prefix)") == "False"
 
@@ -170,15 +170,15 @@ async def test_what_cannot_be_restored_is_told_and_the_kernel_starts(
 def test_a_memory_that_cannot_be_read_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path))
     told = {"framework": "jax", "version": "0.10.2", "requirements": [], "pins": [], "added": []}
-    memory = EnvironmentMemory(NodeName(project="demo-project", zone="us-central1-a", node_id="a"), "")
-    memory.keep({**told, "is_ready": False})
+    memory = SavedEnvironments(NodeName(project="demo-project", zone="us-central1-a", node_id="a"), "")
+    memory.save({**told, "is_ready": False})
     assert memory.all() == ()
-    memory.keep({**told, "is_ready": True, "version": 7})
+    memory.save({**told, "is_ready": True, "version": 7})
     assert memory.all() == ()
-    memory.keep({**told, "is_ready": True})
+    memory.save({**told, "is_ready": True})
     assert [each.title for each in memory.all()] == ["JAX 0.10"]
     (path,) = tmp_path.rglob("jax.json")
     path.write_text("{}")
     assert memory.all() == ()
-    memory.forget("jax")
-    memory.forget("jax")
+    memory.remove("jax")
+    memory.remove("jax")

@@ -126,7 +126,7 @@ async def test_a_message_that_the_consumer_cannot_take_is_named_and_takes_no_oth
     is_over = asyncio.Event()
     follower = LoopBridge(take)
     follower.begin(following := RecordFanout(), "end", lambda _channel, _parts: None)
-    following.begin_anew()
+    following.reset()
     for seq, part in enumerate([b"one", b"bad", b"two"], start=1):
         follower._take(seq, "iopub", [part])
     async with asyncio.timeout(60):

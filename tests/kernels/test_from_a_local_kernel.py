@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from jupyter_tpu.kernels.environments.memory import Remembered
+from jupyter_tpu.kernels.environments.memory import SavedEnvironment
 from jupyter_tpu.kernels.kernelspecs import remove_kernelspec, write_kernelspec
 from jupyter_tpu.models import Node
 
@@ -165,7 +165,7 @@ def test_a_kernel_that_dies_with_its_variable_is_told(local: LocalKernel) -> Non
 
 
 def test_the_environments_of_a_node_are_no_other_nodes(local: LocalKernel, cloud: Cloud, node: Node) -> None:
-    write_kernelspec(node, cloud.settings, environment=Remembered(framework="jax", version="0.10.2"))
+    write_kernelspec(node, cloud.settings, environment=SavedEnvironment(framework="jax", version="0.10.2"))
     assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]
     assert local.run("%tpu attach my-node").status == "ok"
     unknown = local.run("%%tpu my-node tf\n1")

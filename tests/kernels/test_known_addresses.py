@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.kernels.connections.known_addresses import Known, KnownAddresses
+from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses, SavedWorker
 from jupyter_tpu.link import Ready
 from jupyter_tpu.ssh import WorkerAddress
 
@@ -16,11 +16,11 @@ ADDRESS = WorkerAddress(
 )
 
 
-KNOWN = Known(ADDRESS, Ready("/home/ada/.jupyter-tpu/agent.sock", "/usr/bin/python3", wish="abc "))
+KNOWN = SavedWorker(ADDRESS, Ready("/home/ada/.jupyter-tpu/agent.sock", "/usr/bin/python3", wish="abc "))
 
 
-@pytest.mark.parametrize("known", [KNOWN, Known(ADDRESS)])
-def test_an_address_is_found_again_by_the_workers_name_alone(tmp_path: Path, known: Known) -> None:
+@pytest.mark.parametrize("known", [KNOWN, SavedWorker(ADDRESS)])
+def test_an_address_is_found_again_by_the_workers_name_alone(tmp_path: Path, known: SavedWorker) -> None:
     KnownAddresses(tmp_path / "workers").save("my-node 0", known)
     again = KnownAddresses(tmp_path / "workers")
     assert again.load("my-node 0") == known
@@ -34,7 +34,7 @@ def test_a_file_of_an_older_version_still_has_the_address(tmp_path: Path) -> Non
     content = json.loads(file.read_text())
     del content["ready"]
     file.write_text(json.dumps(content))
-    assert known.load("my-node 0") == Known(ADDRESS)
+    assert known.load("my-node 0") == SavedWorker(ADDRESS)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.kernels.connections.metrics_pool import Answer, WorkerLooks
+from jupyter_tpu.kernels.connections.metrics_pool import Answer, MetricsPool
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.metrics_views import worker_view
 from jupyter_tpu.metrics import Host, Sample
@@ -25,20 +25,20 @@ HOST = Host(
 
 
 @pytest.fixture
-async def looks() -> AsyncIterator[WorkerLooks]:
-    looks = WorkerLooks()
+async def looks() -> AsyncIterator[MetricsPool]:
+    looks = MetricsPool()
     yield looks
     await looks.close()
 
 
 async def test_a_node_that_was_started_again_is_not_called_stopped(
-    cloud: Any, make_node: Any, looks: WorkerLooks
+    cloud: Any, make_node: Any, looks: MetricsPool
 ) -> None:
     node = await make_node("again")
     key = WorkerKey(node=node.name, endpoint=cloud.settings.endpoint)
 
     async def look() -> Answer:
-        (answer,) = await looks.look([key], "metrics", {}, uid=node.uid)
+        (answer,) = await looks.call([key], "metrics", {}, uid=node.uid)
         return answer
 
     async with asyncio.timeout(90):
@@ -63,9 +63,9 @@ def test_samples_are_fresh_and_the_clock_is_called_wrong_of_a_worker_whose_clock
     history = {"at": [now + ahead_s - 2, now + ahead_s - 1], "duty_percent": {}, "hbm_used_bytes": {}}
     history |= {"tensorcore_percent": {}, "cpu_percent": [1, 1], "memory_used_bytes": [1, 1]}
     said = {"worker": {"hostname": "w"}, "now": now + ahead_s, "sample": sample, "history": history}
-    view = worker_view(Answer(worker_id=0, said=said, at=now))
+    view = worker_view(Answer(worker_id=0, content=said, at=now))
     assert (view["error"], view["clock_ahead_s"]) == (None, pytest.approx(ahead_s))
     assert view["sample"]["at"] == pytest.approx(now - 1)
     assert view["history"]["at"] == pytest.approx([now - 2, now - 1])
-    older = worker_view(Answer(worker_id=0, said={**said, "now": None}, at=now))
+    older = worker_view(Answer(worker_id=0, content={**said, "now": None}, at=now))
     assert (older["error"], older["clock_ahead_s"]) == (None, 0.0)

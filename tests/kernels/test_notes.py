@@ -14,7 +14,13 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_tpu.kernels.registry.notes import VERSION, KernelRegistry, NotedSession, RegisteredKernel, this_process
+from jupyter_tpu.kernels.registry.notes import (
+    VERSION,
+    KernelRegistry,
+    RegisteredKernel,
+    RegisteredSession,
+    this_process,
+)
 
 NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
 NOTE = RegisteredKernel(
@@ -25,7 +31,7 @@ NOTE = RegisteredKernel(
     extra_arguments=("--debug",),
     root_dir="/work",
     owner="",
-    sessions=(NotedSession(session_id="s", path="ü.ipynb", name="ü.ipynb", type="notebook"),),
+    sessions=(RegisteredSession(session_id="s", path="ü.ipynb", name="ü.ipynb", type="notebook"),),
 )
 WRITE_ON_A_FULL_DISK = """
 import json, resource, signal, sys

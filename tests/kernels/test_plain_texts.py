@@ -7,9 +7,9 @@ from typing import Any
 
 from jupyter_tpu.errors import CloudRefused, error_from_json
 from jupyter_tpu.kernels.environments.environment import make_environment
-from jupyter_tpu.kernels.environments.memory import Remembered
+from jupyter_tpu.kernels.environments.memory import SavedEnvironment
 from jupyter_tpu.kernels.messages.fanout import RecordFanout
-from jupyter_tpu.kernels.registry.exit_status import last_words_of
+from jupyter_tpu.kernels.registry.exit_status import stderr_of
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 
 # a terminal's escape, a bell, an 8-bit escape, and what turns text around
@@ -32,7 +32,7 @@ def test_the_raw_words_of_an_error_are_plain_whenever_they_come() -> None:
 
 def test_the_reason_of_a_kernels_end_is_plain() -> None:
     told: list[Mapping[str, Any]] = []
-    for reason in (HOSTILE, LONG, last_words_of({"stderr": [LONG, HOSTILE]})):
+    for reason in (HOSTILE, LONG, stderr_of({"stderr": [LONG, HOSTILE]})):
         kernel = RemoteKernel(None, RecordFanout(lambda *_: None), told.append)  # type: ignore[arg-type]  # it is not used
         kernel.lose(reason)
         assert not set(kernel.reason) & set(HOSTILE) - set(CLEAN)
@@ -48,6 +48,6 @@ async def test_what_an_agent_says_of_an_environment_is_plain() -> None:
 
     made = await make_environment(call, {"framework": "jax"}, lambda _: None)
     assert (made["title"], made["notes"], made["is_ready"]) == (CLEAN, [CLEAN], True)
-    known = Remembered.of(hostile)
+    known = SavedEnvironment.from_json(hostile)
     assert (known.version, known.requirements, known.added) == (CLEAN, (CLEAN,), (CLEAN,))
     assert len(known.pins[0]) <= 2000

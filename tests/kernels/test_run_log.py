@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.kernels.kernel_host import Loss
-from jupyter_tpu.kernels.messages.execution_log import MOST_CODE, ExecutionLog, NotedRun
+from jupyter_tpu.kernels.messages.execution_log import MOST_CODE, ExecutionLog, LoggedRun
 from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
-from jupyter_tpu.kernels.recovery import judge
+from jupyter_tpu.kernels.recovery import progress_of
 from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -21,8 +21,8 @@ NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
 
 
-def run(msg_id: str, **rest: Any) -> NotedRun:
-    return NotedRun(**{"msg_id": msg_id, "cell_id": f"cell-{msg_id}", "code": f"run({msg_id!r})", **rest})
+def run(msg_id: str, **rest: Any) -> LoggedRun:
+    return LoggedRun(**{"msg_id": msg_id, "cell_id": f"cell-{msg_id}", "code": f"run({msg_id!r})", **rest})
 
 
 MakeLog = Callable[..., ExecutionLog]
@@ -76,7 +76,7 @@ def test_a_server_that_is_killed_leaves_all_that_it_had_heard(tmp_path: Path, ne
         file.write(b'{"state": "queued ", "outp')  # a line that was cut by the kill
 
     following = ExecutionLog(tmp_path, "k1")
-    following.go_on()
+    following.resume()
     following.move("a", outputs=1)
     following.add(run("b"))
 
@@ -91,13 +91,13 @@ def test_a_server_that_follows_knows_which_node_was_lost_until_a_kernel_runs_on_
     killed.add(run("a", node="tpu-1-0"))
     killed.lose("It was taken away.", 1.0)
     assert ran_on_for_the_next(tmp_path) == "tpu-1-0"
-    killed.succeed()
+    killed.note_successor()
     assert ran_on_for_the_next(tmp_path) == ""
 
 
 def ran_on_for_the_next(folder: Path) -> str:
     following = ExecutionLog(folder, "k1")
-    following.go_on()
+    following.resume()
     following.close()
     return following.ran_on
 
@@ -192,17 +192,17 @@ def test_what_passes_is_noted_whoever_asked(new_log: MakeLog) -> None:
     watch.node = lambda: "tpu-1-w0"
     silent = {"code": "hidden", "silent": True}
     for msg_id, content in (("a", {"code": "1"}), ("b", {"code": "2"}), ("s", silent), ("e", {"code": " "})):
-        watch.hear("request", message("execute_request", content, msg_id=msg_id, cell_id=f"cell-{msg_id}"))
-    watch.hear("request", message("kernel_info_request", {}, msg_id="i"))
-    watch.hear("event", [b'{"event": "started"}'])
-    watch.hear("iopub", [b"no message"])
-    watch.hear("iopub", message("execute_input", {}, "a"))
-    watch.hear("iopub", message("stream", {"text": "hello"}, "a"))
-    watch.hear("iopub", message("status", {"execution_state": "idle"}, "a"))
-    watch.hear("shell", message("execute_reply", {"status": "ok"}, "a"))
-    watch.hear("iopub", message("stream", {"text": "late"}, "a"))
-    watch.hear("iopub", message("execute_input", {}, "b"))
-    watch.hear("iopub", message("display_data", {}, "b"))
+        watch.observe("request", message("execute_request", content, msg_id=msg_id, cell_id=f"cell-{msg_id}"))
+    watch.observe("request", message("kernel_info_request", {}, msg_id="i"))
+    watch.observe("event", [b'{"event": "started"}'])
+    watch.observe("iopub", [b"no message"])
+    watch.observe("iopub", message("execute_input", {}, "a"))
+    watch.observe("iopub", message("stream", {"text": "hello"}, "a"))
+    watch.observe("iopub", message("status", {"execution_state": "idle"}, "a"))
+    watch.observe("shell", message("execute_reply", {"status": "ok"}, "a"))
+    watch.observe("iopub", message("stream", {"text": "late"}, "a"))
+    watch.observe("iopub", message("execute_input", {}, "b"))
+    watch.observe("iopub", message("display_data", {}, "b"))
     assert watch.ran_on == "tpu-1-w0"
     assert lost(log) == {"a": ("ok", 1), "b": ("running", 1)}
 
@@ -221,7 +221,7 @@ async def test_what_ended_while_no_server_looked_is_asked_of_the_record(new_log:
         assert (method, params) == ("list_requests", {})
         return {"requests": listed}
 
-    await ExecutionWatch(log).take_stock(call)
+    await ExecutionWatch(log).update_from_record(call)
     assert lost(log) == {"a": ("ok", 0), "b": ("running", 5), "c": ("queued", 0)}
 
 
@@ -229,7 +229,7 @@ def choice(**changes: Any) -> Recovery:
     return replace(Recovery(choice_id="c", spec=SPEC, uid="1", was_ready=True), **changes)
 
 
-LOSS = Loss(was_on="tpu-1-w0", at=90.0, known_at=100.0)
+LOSS = Loss(host_key_alias="tpu-1-w0", at=90.0, known_at=100.0)
 
 
 @pytest.mark.parametrize(
@@ -247,14 +247,14 @@ LOSS = Loss(was_on="tpu-1-w0", at=90.0, known_at=100.0)
     ],
 )
 def test_a_kernel_waits_for_a_node_that_comes_back(standing: Recovery | None, expected: str) -> None:
-    assert judge(standing, LOSS, 0, 110.0) == expected
+    assert progress_of(standing, LOSS, 0, 110.0) == expected
 
 
 def test_a_kernel_does_not_wait_for_ever() -> None:
-    assert judge(choice(), LOSS, 0, 1000.0) == "no"
+    assert progress_of(choice(), LOSS, 0, 1000.0) == "no"
 
 
 def test_where_nobody_knows_which_node_it_was_the_time_tells() -> None:
     unknown = replace(LOSS, was_on="")
-    assert judge(choice(since=101.0), unknown, 0, 110.0) == "ready"
-    assert judge(choice(since=50.0), unknown, 0, 110.0) == "coming"
+    assert progress_of(choice(since=101.0), unknown, 0, 110.0) == "ready"
+    assert progress_of(choice(since=50.0), unknown, 0, 110.0) == "coming"

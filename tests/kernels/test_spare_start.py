@@ -51,8 +51,10 @@ async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(hosted: KernelHost
         assert (reply["content"]["status"], reply["content"]["execution_count"]) == ("ok", 1)
         info = await client.kernel_info(reply=True, timeout=60)
         same = ("implementation", "implementation_version", "protocol_version", "language_info")  # the banner has a tip
-        assert hosted.kernel.foretold
-        assert {name: info["content"][name] for name in same} == {name: hosted.kernel.foretold[name] for name in same}
+        assert hosted.kernel.expected_info
+        assert {name: info["content"][name] for name in same} == {
+            name: hosted.kernel.expected_info[name] for name in same
+        }
         assert "ready" in told
     finally:
         client.stop_channels()

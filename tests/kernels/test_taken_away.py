@@ -13,7 +13,7 @@ from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.kernels.connections.preemption import how_it_was_made_again, how_it_was_stopped, with_outlook
+from jupyter_tpu.kernels.connections.preemption import recreated_message, stopped_message, with_outlook
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import Node, NodeName, NodeSpec
@@ -36,13 +36,13 @@ def lay_down(folder: Path, endpoint: str = "", **changes: Any) -> None:
 
 
 def told(error: TpuError, *, is_taken: bool = False) -> str:
-    return with_outlook(error, "", NAME, is_taken=is_taken).hint
+    return with_outlook(error, "", NAME, is_preempted=is_taken).hint
 
 
 @pytest.mark.parametrize(("phase", "attempts"), [("clearing", 0), ("waiting", 0), ("making", 1)])
 def test_a_node_that_is_being_made_again_is_waited_for(data_dir: Path, phase: Any, attempts: int) -> None:
     lay_down(data_dir, phase=phase, attempts=attempts)
-    error = with_outlook(NodeNotFound("There is no node."), "", NAME, is_taken=False)
+    error = with_outlook(NodeNotFound("There is no node."), "", NAME, is_preempted=False)
     assert isinstance(error, NodeNotFound)
     assert (error.message, error.exists) == ("There is no node.", "It was taken away.")
     assert error.hint.endswith(COMING)
@@ -63,18 +63,18 @@ def test_what_was_not_taken_away_is_told_as_ever(data_dir: Path) -> None:
 
 
 def test_a_node_of_the_same_name_is_said_to_be_another(data_dir: Path) -> None:
-    assert how_it_was_made_again("", NAME) == "The node my-node was deleted and recreated."
+    assert recreated_message("", NAME) == "The node my-node was deleted and recreated."
     lay_down(data_dir, phase="watching", attempts=2)
-    assert how_it_was_made_again("", NAME) == ("The node my-node was pre-empted and recreated, attempt 2 of 3.")
+    assert recreated_message("", NAME) == ("The node my-node was pre-empted and recreated, attempt 2 of 3.")
 
 
 def test_of_a_stopped_node_only_that_is_advised_which_is_possible() -> None:
     node = Node(name=NAME, state="STOPPED", accelerator_type="v5litepod-8")
-    assert how_it_was_stopped(node) == (
+    assert stopped_message(node) == (
         "The node my-node was stopped, and its kernel ended with it.\n"
         "Start the node in the TPU panel to run cells again. Outputs are kept."
     )
-    assert how_it_was_stopped(replace(node, spot=True)) == (
+    assert stopped_message(replace(node, spot=True)) == (
         "The node my-node was stopped, and its kernel ended with it.\n"
         "A spot node can't be started again; create a new one to run cells again. Outputs are kept."
     )

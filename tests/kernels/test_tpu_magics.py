@@ -18,7 +18,7 @@ from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
-from jupyter_tpu.notebook.magics.table import WORDS
+from jupyter_tpu.notebook.magics.table import SUBCOMMANDS
 from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE
 
 PATIENCE_S = 60
@@ -103,7 +103,7 @@ def test_the_screen_shows_what_is_known_and_why_the_rest_is_not(notebook: Notebo
         assert part.partition(" (")[0] in shown.html
 
 
-@pytest.mark.parametrize("word", sorted(WORDS))
+@pytest.mark.parametrize("word", sorted(SUBCOMMANDS))
 def test_every_word_explains_itself(notebook: Notebook, word: str) -> None:
     shown = notebook.run(f"%tpu {word} --help")
     assert f"%tpu {word}" in shown.text
@@ -166,7 +166,7 @@ def test_words_and_options_are_completed(notebook: Notebook, begun: str, found: 
 
 def test_a_word_is_completed_from_all_there_are_and_nothing_else(notebook: Notebook) -> None:
     reply = notebook.client.complete("%tpu ", reply=True, timeout=PATIENCE_S)["content"]
-    assert set(reply["matches"]) == {*WORDS, "--help"}
+    assert set(reply["matches"]) == {*SUBCOMMANDS, "--help"}
 
 
 def test_a_timed_cell_has_its_value_its_variables_and_its_times(notebook: Notebook) -> None:

@@ -13,7 +13,7 @@ import pytest
 from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, NodeNotFound, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.fanout import RecordFanout
-from jupyter_tpu.kernels.messages.not_run import answers, asked_by, not_run
+from jupyter_tpu.kernels.messages.not_run import answers, not_run, routing_identities
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 
 INFO = {"kernel_info": {"implementation": "ipython"}}
@@ -66,12 +66,12 @@ class NotedStream:
 
     def resume(self) -> None: ...
 
-    def take_back(self) -> None: ...
+    def abort_pending(self) -> None: ...
 
     def send(self, channel: str, parts: list[bytes]) -> None:
         self._sent.append(parts)
 
-    def take_back_cells(self) -> list[list[bytes]]:
+    def withdraw_unsent_cells(self) -> list[list[bytes]]:
         taken, self._sent = self._sent, []
         return taken
 
@@ -96,7 +96,7 @@ async def test_with_a_spare_a_start_waits_for_nothing_and_is_asked_for_before_it
     await started.kernel.start(LAUNCH)
     await started.kernel.wait_until_up()
     assert link.asked == ["start_kernel", "attach"]
-    assert started.kernel.foretold == INFO["kernel_info"]
+    assert started.kernel.expected_info == INFO["kernel_info"]
     assert started.told.empty()
     link.answers[0].set_result({"generation": 1})
     link.streams[0].event(event="started", generation=1)
@@ -114,7 +114,7 @@ async def test_without_a_spare_that_fits_a_start_waits_for_the_kernel(launch: La
     assert not starting.done()
     link.answers[0].set_result({"generation": 1})
     await starting
-    assert started.kernel.foretold is None
+    assert started.kernel.expected_info is None
     started.kernel.close()
 
 
@@ -148,9 +148,9 @@ async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_
     if when == "after":
         with pytest.raises(KernelFailed, match="is not running") as refused:
             kernel.send("shell", CELL)
-        following.tell(**(not_run(CELL, refused.value) or {}))
+        following.publish_event(**(not_run(CELL, refused.value) or {}))
     (told,) = (event for event in events if event["event"] == "not_run")
-    assert asked_by(told) == [b"page"]
+    assert routing_identities(told) == [b"page"]
     error, idle, reply = answers(told)
     assert (idle.msg_type, idle.content) == ("status", {"execution_state": "idle"})
     assert (reply.channel, reply.content["status"]) == ("shell", "error")
@@ -265,9 +265,9 @@ async def test_a_request_to_end_that_is_slower_than_the_restart_does_not_end_the
 ) -> None:
     link, kernel, _ = await restarted_while_cut()
     message = goodbye(after_s, restart=restart)
-    link.streams[0].take_back_cells()
+    link.streams[0].withdraw_unsent_cells()
     kernel.send("control", message)
-    assert link.streams[0].take_back_cells() == ([message] if arrives else [])
+    assert link.streams[0].withdraw_unsent_cells() == ([message] if arrives else [])
     kernel.close()
 
 

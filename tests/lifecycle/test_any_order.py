@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
 from jupyter_tpu.lifecycle.actions import CreateNode, StartNode
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
     Event,
     KeysSeen,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Overruled,
     Refused,
     Resumed,
-    Silent,
-    Taken,
+    Started,
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.machine import IllegalEvent, looks, step
+from jupyter_tpu.lifecycle.machine import IllegalEvent, queries, step
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, Operation
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
@@ -50,17 +50,17 @@ operations = st.builds(
 )
 at = st.just(0.0)
 events: st.SearchStrategy[Event] = st.one_of(
-    st.builds(Taken, at=at),
+    st.builds(Started, at=at),
     st.builds(Resumed, at=at),
     st.builds(Overruled, at=at),
-    st.builds(Asked, at=at, operation=operations),
+    st.builds(Accepted, at=at, operation=operations),
     st.builds(Refused, at=at, error=refusals),
     st.builds(Unanswered, at=at, error=silence),
     st.builds(NodeSeen, at=at, node=nodes),
     st.builds(NodeMissing, at=at),
     st.builds(KeysSeen, at=at, node=nodes, published=st.booleans()),
     st.builds(OperationSeen, at=at, operation=operations),
-    st.builds(Silent, at=at, error=refusals | silence),
+    st.builds(NoAnswer, at=at, error=refusals | silence),
 )
 stories = st.lists(st.tuples(events, st.floats(0, 2000)), max_size=40)
 
@@ -109,7 +109,7 @@ def test_a_settled_intent_stays_as_it_is(verb: str, story: Any) -> None:
 @given(story=stories)
 def test_an_open_intent_that_was_asked_for_always_has_something_to_look_at(verb: str, story: Any) -> None:
     last = tell(verb, story).intents[-1]
-    assert last.settled or last.phase in ("requested", "asking") or looks(last)
+    assert last.settled or last.phase in ("requested", "asking") or queries(last)
 
 
 @pytest.mark.parametrize("verb", ["create", "delete", "stop", "start"])

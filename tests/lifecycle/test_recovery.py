@@ -24,9 +24,9 @@ from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.recoveries import (
     ATTEMPT_LABEL,
     DeleteQueued,
+    Observation,
     Recovery,
-    Seen,
-    is_taken_back,
+    is_preemptible,
     outlook,
     spec_of,
 )
@@ -67,100 +67,118 @@ def attempt(**changes: Any) -> Intent:
 
 
 SITUATIONS = [
-    ("a READY node is watched", recovery(), Seen(at=9, node=node("READY")), "watching", None),
-    ("PREEMPTED is a loss", recovery(), Seen(at=9, node=node("PREEMPTED")), "clearing", DeleteNode),
-    ("so is TERMINATED", recovery(), Seen(at=9, node=node("TERMINATED")), "clearing", DeleteNode),
-    ("and SUSPENDED", recovery(), Seen(at=9, node=node("SUSPENDED")), "clearing", DeleteNode),
-    ("and a spot node that is STOPPED", recovery(), Seen(at=9, node=node("STOPPED")), "clearing", DeleteNode),
-    ("and one that is gone", recovery(), Seen(at=9, missing_s=LONG_S), "waiting", None),
-    ("but not when it is missing for a moment", recovery(), Seen(at=9, missing_s=1), "watching", None),
-    ("REPAIRING is waited for", recovery(), Seen(at=9, node=node("REPAIRING")), "watching", None),
-    ("RESTARTING as well", recovery(), Seen(at=9, node=node("RESTARTING")), "watching", None),
-    ("SUSPENDING as well", recovery(), Seen(at=9, node=node("SUSPENDING")), "watching", None),
-    ("an unknown state as well", recovery(), Seen(at=9, node=node("UNKNOWN(17)")), "watching", None),
+    ("a READY node is watched", recovery(), Observation(at=9, node=node("READY")), "watching", None),
+    ("PREEMPTED is a loss", recovery(), Observation(at=9, node=node("PREEMPTED")), "clearing", DeleteNode),
+    ("so is TERMINATED", recovery(), Observation(at=9, node=node("TERMINATED")), "clearing", DeleteNode),
+    ("and SUSPENDED", recovery(), Observation(at=9, node=node("SUSPENDED")), "clearing", DeleteNode),
+    ("and a spot node that is STOPPED", recovery(), Observation(at=9, node=node("STOPPED")), "clearing", DeleteNode),
+    ("and one that is gone", recovery(), Observation(at=9, missing_s=LONG_S), "waiting", None),
+    ("but not when it is missing for a moment", recovery(), Observation(at=9, missing_s=1), "watching", None),
+    ("REPAIRING is waited for", recovery(), Observation(at=9, node=node("REPAIRING")), "watching", None),
+    ("RESTARTING as well", recovery(), Observation(at=9, node=node("RESTARTING")), "watching", None),
+    ("SUSPENDING as well", recovery(), Observation(at=9, node=node("SUSPENDING")), "watching", None),
+    ("an unknown state as well", recovery(), Observation(at=9, node=node("UNKNOWN(17)")), "watching", None),
     (
         "one on demand may be PREEMPTED",
         on_demand(),
-        Seen(at=9, node=node("PREEMPTED", spot=False)),
+        Observation(at=9, node=node("PREEMPTED", spot=False)),
         "clearing",
         DeleteNode,
     ),
-    ("but STOPPED it keeps its disk", on_demand(), Seen(at=9, node=node("STOPPED", spot=False)), "watching", None),
-    ("and gone it may have been deleted", on_demand(), Seen(at=9, missing_s=LONG_S), "given_up", None),
     (
-        "and one that went while nobody looked may have ended by its rules",
-        recovery(),
-        Seen(at=9, missing_s=LONG_S, is_witnessed=False),
-        "given_up",
-        None,
-    ),
-    ("as may one that is DELETING", recovery(), Seen(at=9, node=node("DELETING")), "given_up", None),
-    (
-        "one that was stopped is no loss",
-        recovery(was_ready=False),
-        Seen(at=9, node=node("TERMINATED")),
+        "but STOPPED it keeps its disk",
+        on_demand(),
+        Observation(at=9, node=node("STOPPED", spot=False)),
         "watching",
         None,
     ),
-    ("nor one that never was READY", recovery(was_ready=False), Seen(at=9, missing_s=LONG_S), "given_up", None),
-    ("a deletion ends it", recovery(), Seen(at=9, node=node("DELETING"), deletion=intent("delete")), "off", None),
-    ("also of the husk", recovery(phase="clearing"), Seen(at=9, deletion=intent("delete")), "off", None),
-    ("also of the new one", recovery(phase="making"), Seen(at=9, deletion=intent("delete")), "off", None),
-    ("no choice, nothing", recovery(is_on=False, phase="off"), Seen(at=9, node=node("PREEMPTED")), "off", None),
-    ("a husk that goes", recovery(phase="clearing", asked_at=1), Seen(at=90, node=node("DELETING")), "clearing", None),
+    ("and gone it may have been deleted", on_demand(), Observation(at=9, missing_s=LONG_S), "given_up", None),
+    (
+        "and one that went while nobody looked may have ended by its rules",
+        recovery(),
+        Observation(at=9, missing_s=LONG_S, is_witnessed=False),
+        "given_up",
+        None,
+    ),
+    ("as may one that is DELETING", recovery(), Observation(at=9, node=node("DELETING")), "given_up", None),
+    (
+        "one that was stopped is no loss",
+        recovery(was_ready=False),
+        Observation(at=9, node=node("TERMINATED")),
+        "watching",
+        None,
+    ),
+    ("nor one that never was READY", recovery(was_ready=False), Observation(at=9, missing_s=LONG_S), "given_up", None),
+    (
+        "a deletion ends it",
+        recovery(),
+        Observation(at=9, node=node("DELETING"), deletion=intent("delete")),
+        "off",
+        None,
+    ),
+    ("also of the husk", recovery(phase="clearing"), Observation(at=9, deletion=intent("delete")), "off", None),
+    ("also of the new one", recovery(phase="making"), Observation(at=9, deletion=intent("delete")), "off", None),
+    ("no choice, nothing", recovery(is_on=False, phase="off"), Observation(at=9, node=node("PREEMPTED")), "off", None),
+    (
+        "a husk that goes",
+        recovery(phase="clearing", asked_at=1),
+        Observation(at=90, node=node("DELETING")),
+        "clearing",
+        None,
+    ),
     (
         "one that stays",
         recovery(phase="clearing", asked_at=1),
-        Seen(at=90, node=node("PREEMPTED")),
+        Observation(at=90, node=node("PREEMPTED")),
         "clearing",
         DeleteNode,
     ),
     (
         "one just asked for",
         recovery(phase="clearing", asked_at=1),
-        Seen(at=2, node=node("PREEMPTED")),
+        Observation(at=2, node=node("PREEMPTED")),
         "clearing",
         None,
     ),
-    ("gone", recovery(phase="clearing"), Seen(at=9), "waiting", None),
-    ("somebody was faster", recovery(phase="clearing"), Seen(at=9, node=node("READY", "2")), "watching", None),
-    ("due", recovery(phase="waiting"), Seen(at=9), "making", CreateNode),
-    ("not yet due", recovery(phase="waiting", retry_at=60), Seen(at=9), "waiting", None),
-    ("somebody made it", recovery(phase="waiting"), Seen(at=9, node=node("CREATING", "2")), "watching", None),
-    ("not begun", recovery(phase="making", attempts=1), Seen(at=9), "making", CreateNode),
-    ("begun", recovery(phase="making", attempts=1), Seen(at=9, making=attempt()), "making", None),
+    ("gone", recovery(phase="clearing"), Observation(at=9), "waiting", None),
+    ("somebody was faster", recovery(phase="clearing"), Observation(at=9, node=node("READY", "2")), "watching", None),
+    ("due", recovery(phase="waiting"), Observation(at=9), "making", CreateNode),
+    ("not yet due", recovery(phase="waiting", retry_at=60), Observation(at=9), "waiting", None),
+    ("somebody made it", recovery(phase="waiting"), Observation(at=9, node=node("CREATING", "2")), "watching", None),
+    ("not begun", recovery(phase="making", attempts=1), Observation(at=9), "making", CreateNode),
+    ("begun", recovery(phase="making", attempts=1), Observation(at=9, making=attempt()), "making", None),
     (
         "made",
         recovery(phase="making", attempts=1),
-        Seen(at=9, node=node("READY", "2"), making=attempt(phase="ready", settled=True)),
+        Observation(at=9, node=node("READY", "2"), making=attempt(phase="ready", settled=True)),
         "watching",
         None,
     ),
     (
         "no capacity",
         recovery(phase="making", attempts=1),
-        Seen(at=9, making=attempt(phase="failed", settled=True, error=OutOfCapacity("none"))),
+        Observation(at=9, making=attempt(phase="failed", settled=True, error=OutOfCapacity("none"))),
         "waiting",
         None,
     ),
     (
         "no capacity for the last time",
         recovery(phase="making", attempts=3),
-        Seen(at=9, making=attempt(phase="failed", settled=True, error=OutOfCapacity("none"))),
+        Observation(at=9, making=attempt(phase="failed", settled=True, error=OutOfCapacity("none"))),
         "given_up",
         None,
     ),
     (
         "not allowed",
         recovery(phase="making", attempts=1),
-        Seen(at=9, making=attempt(phase="failed", settled=True, error=NotAllowlisted("no"))),
+        Observation(at=9, making=attempt(phase="failed", settled=True, error=NotAllowlisted("no"))),
         "given_up",
         None,
     ),
     (
         "half made",
         recovery(phase="making", attempts=1),
-        Seen(
+        Observation(
             at=9,
             node=node("PREEMPTED", "2", labels={INTENT_LABEL: "abc"}),
             making=attempt(phase="failed", settled=True, error=OutOfCapacity("taken")),
@@ -171,45 +189,45 @@ SITUATIONS = [
     (
         "a queue takes its node away",
         recovery(is_queued=True),
-        Seen(at=99, node=node("DELETING"), queued=queued("SUSPENDING")),
+        Observation(at=99, node=node("DELETING"), queued=queued("SUSPENDING")),
         "watching",
         None,
     ),
     (
         "and has taken it",
         recovery(is_queued=True),
-        Seen(at=99, missing_s=LONG_S, queued=queued("SUSPENDED")),
+        Observation(at=99, missing_s=LONG_S, queued=queued("SUSPENDED")),
         "clearing",
         DeleteQueued,
     ),
-    ("and is taken away", recovery(is_queued=True), Seen(at=99, missing_s=LONG_S), "given_up", None),
+    ("and is taken away", recovery(is_queued=True), Observation(at=99, missing_s=LONG_S), "given_up", None),
     (
         "its husk stays",
         recovery(phase="clearing", is_queued=True),
-        Seen(at=99, queued=queued("SUSPENDED")),
+        Observation(at=99, queued=queued("SUSPENDED")),
         "clearing",
         DeleteQueued,
     ),
     (
         "or goes",
         recovery(phase="clearing", is_queued=True),
-        Seen(at=99, queued=queued("DELETING")),
+        Observation(at=99, queued=queued("DELETING")),
         "clearing",
         None,
     ),
-    ("and is gone", recovery(phase="clearing", is_queued=True), Seen(at=99), "waiting", None),
-    ("used up", recovery(phase="clearing", attempts=3), Seen(at=9), "given_up", None),
-    ("too dear", recovery(phase="clearing", max_usd=5.0), Seen(at=9, spent_usd=5.0), "given_up", None),
-    ("of unknown cost", recovery(phase="clearing", max_usd=5.0), Seen(at=9, spent_usd=None), "given_up", None),
-    ("cheap enough", recovery(phase="clearing", max_usd=5.0), Seen(at=9, spent_usd=4.9), "waiting", None),
-    ("too dear meanwhile", recovery(phase="waiting", max_usd=5.0), Seen(at=9, spent_usd=9.0), "given_up", None),
+    ("and is gone", recovery(phase="clearing", is_queued=True), Observation(at=99), "waiting", None),
+    ("used up", recovery(phase="clearing", attempts=3), Observation(at=9), "given_up", None),
+    ("too dear", recovery(phase="clearing", max_usd=5.0), Observation(at=9, spent_usd=5.0), "given_up", None),
+    ("of unknown cost", recovery(phase="clearing", max_usd=5.0), Observation(at=9, spent_usd=None), "given_up", None),
+    ("cheap enough", recovery(phase="clearing", max_usd=5.0), Observation(at=9, spent_usd=4.9), "waiting", None),
+    ("too dear meanwhile", recovery(phase="waiting", max_usd=5.0), Observation(at=9, spent_usd=9.0), "given_up", None),
 ]
 
 
 @pytest.mark.parametrize(
     ("before", "seen", "phase", "action"), [row[1:] for row in SITUATIONS], ids=[row[0] for row in SITUATIONS]
 )
-def test_each_situation_has_its_answer(before: Recovery, seen: Seen, phase: str, action: Any) -> None:
+def test_each_situation_has_its_answer(before: Recovery, seen: Observation, phase: str, action: Any) -> None:
     after, asked = decide(before, seen, LIMITS)
     assert (after.phase, type(asked) if asked else None) == (phase, action)
 
@@ -227,7 +245,7 @@ def test_what_is_made_again_is_as_it_was_but_for_our_labels() -> None:
     spec = spec_of(seen)
     assert (spec.accelerator_type, spec.runtime_version, spec.spot) == ("v5litepod-8", "r", True)
     assert (spec.labels, spec.metadata) == ({"team": "a"}, {"startup-script": "x"})
-    begun, asked = decide(recovery(phase="waiting", spec=spec), Seen(at=9), LIMITS)
+    begun, asked = decide(recovery(phase="waiting", spec=spec), Observation(at=9), LIMITS)
     assert isinstance(asked, CreateNode)
     assert asked.spec.labels == {"team": "a", ATTEMPT_LABEL: "c-1"}
     assert (begun.attempts, begun.message) == (1, "my-node is being recreated, attempt 1 of 3.")
@@ -236,14 +254,16 @@ def test_what_is_made_again_is_as_it_was_but_for_our_labels() -> None:
 def test_attempts_come_at_growing_distances() -> None:
     delays = []
     for attempts in range(5):
-        after, _ = decide(recovery(phase="clearing", attempts=attempts, max_attempts=9), Seen(at=0), LIMITS)
+        after, _ = decide(recovery(phase="clearing", attempts=attempts, max_attempts=9), Observation(at=0), LIMITS)
         delays.append(after.retry_at)
     assert delays == [0, 60, 300, 900, 900]
 
 
 def test_an_attempt_that_was_never_asked_for_does_not_count() -> None:
     unasked = attempt(phase="failed", settled=True, error=CloudUnavailable("ended before it asked"))
-    after, _ = decide(recovery(phase="making", attempts=3), Seen(at=9, making=replace(unasked, asked_at=0.0)), LIMITS)
+    after, _ = decide(
+        recovery(phase="making", attempts=3), Observation(at=9, making=replace(unasked, asked_at=0.0)), LIMITS
+    )
     assert (after.phase, after.attempts) == ("waiting", 2)
 
 
@@ -259,7 +279,7 @@ def test_an_attempt_that_was_never_asked_for_does_not_count() -> None:
 def test_a_refusal_ends_it_only_where_waiting_does_not_help(error: Any, phase: str) -> None:
     after = refused(recovery(phase="making", attempts=1), error, 9.0)
     assert after.phase == phase
-    again, asked = decide(after, Seen(at=10), LIMITS)
+    again, asked = decide(after, Observation(at=10), LIMITS)
     assert (again.phase, asked) == (phase, None)
 
 
@@ -287,7 +307,7 @@ makings = st.sampled_from(
     ]
 )
 sights = st.builds(
-    Seen,
+    Observation,
     at=st.just(0.0),
     node=st.none() | nodes,
     missing_s=st.sampled_from([0.0, LONG_S]),
@@ -336,6 +356,6 @@ def test_no_order_of_events_makes_two_nodes_or_one_too_many(choice: Recovery, st
             assert seen.node is not None
             assert seen.node.state != "READY"
             assert seen.node.uid == choice.uid, "only the husk that was written down"
-            assert is_taken_back(seen.node) or seen.node.state != "STOPPED" or before.phase != "watching"
+            assert is_preemptible(seen.node) or seen.node.state != "STOPPED" or before.phase != "watching"
         assert Recovery.from_json(json.loads(json.dumps(choice.to_json()))) == choice
     assert choice.is_on or not begun or choice.phase == "off"

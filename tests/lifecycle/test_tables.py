@@ -9,20 +9,20 @@ import pytest
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode, GetNode, GetOperation, GetWorkerIdentities, StopNode
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
     KeysSeen,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Overruled,
     Refused,
     Resumed,
-    Silent,
-    Taken,
+    Started,
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.machine import IllegalEvent, looks, step
+from jupyter_tpu.lifecycle.machine import IllegalEvent, queries, step
 from jupyter_tpu.models import Operation
 
 NO_ANSWER = CloudUnavailable("The cloud does not answer.")
@@ -39,7 +39,7 @@ def tell(intent: Intent, *events: Any) -> tuple[Intent, list[Any]]:
 
 
 def created(make: Any) -> tuple[Any, ...]:
-    return Taken(at=0), Asked(at=1, operation=make.operation())
+    return Started(at=0), Accepted(at=1, operation=make.operation())
 
 
 def test_a_creation_goes_through_its_phases(make: Any) -> None:
@@ -78,14 +78,14 @@ def test_a_node_that_outlives_its_failed_creation_is_said_to_exist(make: Any) ->
 
 @pytest.mark.parametrize("lost", [Unanswered(at=1, error=NO_ANSWER), Resumed(at=1)])
 def test_a_node_with_our_label_is_adopted(make: Any, lost: Any) -> None:
-    intent, asked = tell(make.intent(), Taken(at=0), lost, NodeSeen(at=5, node=make.node("READY")))
+    intent, asked = tell(make.intent(), Started(at=0), lost, NodeSeen(at=5, node=make.node("READY")))
     assert (intent.phase, intent.error) == ("booting", None)
     assert asked == [CreateNode(make.spec)]
 
 
 def test_a_node_with_another_label_is_not_ours(make: Any) -> None:
     refused = Refused(at=1, error=NodeExists("taken"))
-    intent, _ = tell(make.intent(), Taken(at=0), refused, NodeSeen(at=2, node=make.node("READY", label="")))
+    intent, _ = tell(make.intent(), Started(at=0), refused, NodeSeen(at=2, node=make.node("READY", label="")))
     assert intent.error is not None
     assert intent.error.code == "node_exists"
     assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
@@ -95,13 +95,13 @@ def test_an_unknown_price_is_said_to_be_unknown(make: Any) -> None:
     refused = Refused(at=1, error=NodeExists("taken"))
     odd = make.node("READY", label="")
     odd = type(odd)(name=odd.name, state="READY", accelerator_type="v99-8")
-    intent, _ = tell(make.intent(), Taken(at=0), refused, NodeSeen(at=2, node=odd))
+    intent, _ = tell(make.intent(), Started(at=0), refused, NodeSeen(at=2, node=odd))
     assert intent.error is not None
     assert "costs an unknown amount per hour (no list price is known)" in intent.error.exists
 
 
 def test_a_creation_is_closed_only_after_rechecks(make: Any) -> None:
-    checking, _ = tell(make.intent(), Taken(at=0), Unanswered(at=1, error=NO_ANSWER), NodeMissing(at=2))
+    checking, _ = tell(make.intent(), Started(at=0), Unanswered(at=1, error=NO_ANSWER), NodeMissing(at=2))
     assert not tell(checking, NodeMissing(at=50))[0].settled
     closed, asked = tell(checking, NodeMissing(at=50), NodeMissing(at=63))
     assert closed.error is not None
@@ -114,7 +114,7 @@ def test_a_creation_that_was_never_asked_for_is_not_asked_for_after_a_restart(ma
 
 
 def test_nothing_is_concluded_while_the_cloud_is_silent(make: Any) -> None:
-    intent, _ = tell(make.intent(), *created(make), *(Silent(at=at, error=NO_ANSWER) for at in range(2, 9999, 500)))
+    intent, _ = tell(make.intent(), *created(make), *(NoAnswer(at=at, error=NO_ANSWER) for at in range(2, 9999, 500)))
     assert (intent.phase, intent.settled) == ("provisioning", False)
 
 
@@ -161,7 +161,7 @@ def test_a_deletion_overrules_everything_but_a_deletion(make: Any) -> None:
 @pytest.mark.parametrize("verb", ["delete", "stop"])
 def test_an_end_that_was_not_answered_is_asked_for_again_though_nobody_looked_for_hours(make: Any, verb: str) -> None:
     ready = make.node("READY")
-    lost = [Taken(at=0), Unanswered(at=1, error=NO_ANSWER), *(Silent(at=at, error=NO_ANSWER) for at in (9, 900))]
+    lost = [Started(at=0), Unanswered(at=1, error=NO_ANSWER), *(NoAnswer(at=at, error=NO_ANSWER) for at in (9, 900))]
     intent, asked = tell(make.intent(verb), *lost, NodeSeen(at=9000, node=ready))
     assert (intent.phase, len(asked)) == ("asking", 2)
     intent, asked = tell(intent, Unanswered(at=9001, error=NO_ANSWER), NodeSeen(at=9100, node=ready))
@@ -171,30 +171,30 @@ def test_an_end_that_was_not_answered_is_asked_for_again_though_nobody_looked_fo
 @pytest.mark.parametrize("again", [Resumed(at=99), Unanswered(at=1, error=NO_ANSWER)])
 def test_a_deletion_is_asked_for_until_it_is_heard(make: Any, again: Any) -> None:
     seen = [] if isinstance(again, Resumed) else [NodeSeen(at=99, node=make.node("READY"))]
-    _, asked = tell(make.intent("delete", created_at=0.0), Taken(at=0), again, *seen)
+    _, asked = tell(make.intent("delete", created_at=0.0), Started(at=0), again, *seen)
     assert asked == [DeleteNode(make.name), DeleteNode(make.name)]
 
 
 @pytest.mark.parametrize("gone", [NodeMissing(at=9), Refused(at=9, error=NodeNotFound("gone"))])
 def test_a_deletion_ends_when_the_node_is_gone(make: Any, gone: Any) -> None:
-    events = [] if isinstance(gone, Refused) else [Asked(at=1, operation=make.operation())]
-    intent, _ = tell(make.intent("delete"), Taken(at=0), *events, gone)
+    events = [] if isinstance(gone, Refused) else [Accepted(at=1, operation=make.operation())]
+    intent, _ = tell(make.intent("delete"), Started(at=0), *events, gone)
     assert (intent.phase, intent.succeeded) == ("deleted", True)
 
 
 def test_a_refused_deletion_says_what_the_node_costs(make: Any) -> None:
     refused = Refused(at=1, error=PermissionDenied("no"))
-    intent, _ = tell(make.intent("delete"), Taken(at=0), refused, NodeSeen(at=2, node=make.node("READY")))
+    intent, _ = tell(make.intent("delete"), Started(at=0), refused, NodeSeen(at=2, node=make.node("READY")))
     assert intent.error is not None
     assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
-    blind, _ = tell(make.intent("delete"), Taken(at=0), refused, Silent(at=2, error=PermissionDenied("no")))
+    blind, _ = tell(make.intent("delete"), Started(at=0), refused, NoAnswer(at=2, error=PermissionDenied("no")))
     assert blind.error is not None
     assert "is not known" in blind.error.exists
 
 
 def test_a_stop_of_a_stopped_node_is_done(make: Any) -> None:
     refused = Refused(at=1, error=WrongState("no"))
-    intent, asked = tell(make.intent("stop"), Taken(at=0), refused, NodeSeen(at=2, node=make.node("STOPPED")))
+    intent, asked = tell(make.intent("stop"), Started(at=0), refused, NodeSeen(at=2, node=make.node("STOPPED")))
     assert (intent.phase, asked) == ("stopped", [StopNode(make.name)])
 
 
@@ -210,10 +210,10 @@ def test_a_start_that_failed_leaves_the_node_stopped(make: Any) -> None:
 
 def test_each_phase_says_what_to_look_at(make: Any) -> None:
     provisioning, _ = tell(make.intent(), *created(make))
-    assert looks(provisioning) == (GetOperation("operations/1"), GetNode(make.name))
+    assert queries(provisioning) == (GetOperation("operations/1"), GetNode(make.name))
     booting, _ = tell(provisioning, NodeSeen(at=2, node=make.node("READY")))
-    assert looks(booting) == (GetNode(make.name), GetWorkerIdentities(make.name))
-    assert looks(make.intent()) == ()
+    assert queries(booting) == (GetNode(make.name), GetWorkerIdentities(make.name))
+    assert queries(make.intent()) == ()
 
 
 def test_an_illegal_event_changes_nothing(make: Any) -> None:
@@ -222,7 +222,7 @@ def test_an_illegal_event_changes_nothing(make: Any) -> None:
 
 
 def test_an_intent_survives_its_json(make: Any) -> None:
-    failed, _ = tell(make.intent(), Taken(at=0), Refused(at=1, error=STOCK_OUT))
+    failed, _ = tell(make.intent(), Started(at=0), Refused(at=1, error=STOCK_OUT))
     again = Intent.from_json(failed.to_json())
     assert again.to_json() == failed.to_json()
     assert isinstance(again.error, OutOfCapacity)
@@ -233,8 +233,8 @@ def test_an_end_that_the_cloud_answered_with_nothing_is_asked_for_again(make: An
     nothing = Operation(name="", verb="", target="")
     intent, asked = tell(
         make.intent(verb),
-        Taken(at=0),
-        Asked(at=1, operation=nothing),
+        Started(at=0),
+        Accepted(at=1, operation=nothing),
         NodeSeen(at=5, node=make.node("READY")),
         NodeSeen(at=12, node=make.node("READY")),
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from jupyter_tpu.errors import AgentBroken, BadInput
-from jupyter_tpu.local.variables import fetch, unpacked
+from jupyter_tpu.local.variables import fetch, unpack
 from jupyter_tpu.notebook.carrying import pack
 
 PLAIN = some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text() | some.binary()
@@ -40,7 +40,7 @@ class Answers:
 
 
 def carried(value: Any) -> Any:
-    return unpacked(json.loads(pack("x", {"x": value})))
+    return unpack(json.loads(pack("x", {"x": value})))
 
 
 @given(VALUES)

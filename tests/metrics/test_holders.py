@@ -60,14 +60,14 @@ def hold(environ: dict[str, str]) -> Iterator[Hold]:
 def test_nobody_holds_chips_that_nobody_has_open(environ: dict[str, str]) -> None:
     holders = Holders(environ, dict)
 
-    assert (holders.look(), holders.glance()) == ([], [])
+    assert (holders.scan(), holders.scan_if_changed()) == ([], [])
     assert holders.lock_file() == LockFile(environ["JUPYTER_TPU_LOCK_FILE"], is_there=False)
 
 
 def test_a_process_with_a_device_file_holds_the_chips(environ: dict[str, str], hold: Hold) -> None:
     process = hold("accel1")
 
-    (holder,) = Holders(environ, dict).look()
+    (holder,) = Holders(environ, dict).scan()
 
     assert (holder.pid, holder.user, holder.is_own_user) == (process.pid, getpass.getuser(), True)
     assert holder.command.startswith(sys.executable)
@@ -76,10 +76,10 @@ def test_a_process_with_a_device_file_holds_the_chips(environ: dict[str, str], h
 
 def test_the_lock_alone_names_its_holder(environ: dict[str, str], hold: Hold) -> None:
     holders = Holders(environ, dict)
-    holders.look()
+    holders.scan()
     process = hold(lock=True)
 
-    assert [holder.pid for holder in holders.glance()] == [process.pid]
+    assert [holder.pid for holder in holders.scan_if_changed()] == [process.pid]
     lock = holders.lock_file()
     assert (lock.is_there, lock.is_held, lock.pid) == (True, True, process.pid)
 
@@ -99,13 +99,13 @@ def test_what_is_no_lock_file_holds_nobody_up(environ: dict[str, str], make: Cal
     holders = Holders(environ, dict)
 
     assert holders.lock_file() == LockFile(environ["JUPYTER_TPU_LOCK_FILE"], is_there=True)
-    assert (holders.look(), holders.glance()) == ([], [])
+    assert (holders.scan(), holders.scan_if_changed()) == ([], [])
 
 
 def test_the_kernel_that_started_a_holder_is_named(environ: dict[str, str], hold: Hold) -> None:
     hold("accel0")
 
-    (holder,) = Holders(environ, lambda: {os.getpid(): ("k1", "folder/a.ipynb")}).look()
+    (holder,) = Holders(environ, lambda: {os.getpid(): ("k1", "folder/a.ipynb")}).scan()
 
     assert (holder.kernel_id, holder.notebook, holder.is_kernel) == ("k1", "folder/a.ipynb", False)
 
@@ -113,7 +113,7 @@ def test_the_kernel_that_started_a_holder_is_named(environ: dict[str, str], hold
 def test_a_kernel_that_holds_chips_is_named_as_one(environ: dict[str, str], hold: Hold) -> None:
     process = hold("accel0")
 
-    (holder,) = Holders(environ, lambda: {process.pid: ("k1", "folder/a.ipynb")}).look()
+    (holder,) = Holders(environ, lambda: {process.pid: ("k1", "folder/a.ipynb")}).scan()
 
     assert (holder.kernel_id, holder.notebook, holder.is_kernel) == ("k1", "folder/a.ipynb", True)
 
@@ -121,19 +121,19 @@ def test_a_kernel_that_holds_chips_is_named_as_one(environ: dict[str, str], hold
 def test_a_glance_sees_that_a_holder_has_gone(environ: dict[str, str], hold: Hold) -> None:
     process = hold("accel0")
     holders = Holders(environ, dict)
-    assert len(holders.look()) == 1
+    assert len(holders.scan()) == 1
 
     process.communicate()
 
-    assert holders.glance() == []
+    assert holders.scan_if_changed() == []
 
 
 def test_since_when_it_is_held_stays_the_same(environ: dict[str, str], hold: Hold) -> None:
     holders = Holders(environ, dict)
-    holders.look()
+    holders.scan()
     hold("accel0")
 
-    (first,), (second,) = holders.look(), holders.look()
+    (first,), (second,) = holders.scan(), holders.scan()
 
     assert first == second
 
@@ -142,7 +142,7 @@ def test_since_when_it_is_held_stays_the_same(environ: dict[str, str], hold: Hol
 async def test_free_ends_those_who_hold_the_chips(environ: dict[str, str], hold: Hold, manner: str) -> None:
     one, two = hold("accel0", lock=True, manner=manner), hold("accel1")
 
-    freed = await ChipRelease(Holders(environ, dict), lambda _: None).free({})
+    freed = await ChipRelease(Holders(environ, dict), lambda _: None).release({})
 
     assert {each["pid"] for each in freed["freed"]} == {one.pid, two.pid}
     assert (freed["left"], freed["message"]) == ([], "")
@@ -153,8 +153,8 @@ async def test_free_spares_whom_it_was_not_told_of(environ: dict[str, str], hold
     one, two = hold("accel0"), hold("accel1")
     freeing = ChipRelease(Holders(environ, dict), lambda _: None)
 
-    freed = await freeing.free({"pid": two.pid})
-    nobody = await freeing.free({"pid": os.getpid()})
+    freed = await freeing.release({"pid": two.pid})
+    nobody = await freeing.release({"pid": os.getpid()})
 
     assert ([each["pid"] for each in freed["freed"]], [each["pid"] for each in freed["left"]]) == ([two.pid], [one.pid])
     assert (nobody["freed"], nobody["message"]) == ([], f"Process {os.getpid()} does not use the chips.")
@@ -164,11 +164,11 @@ async def test_free_spares_whom_it_was_not_told_of(environ: dict[str, str], hold
 async def test_free_ends_those_that_were_shown_and_nobody_in_their_place(environ: dict[str, str], hold: Hold) -> None:
     one, two = hold("accel0"), hold("accel0", manner="stubborn")
     holders = Holders(environ, dict)
-    shown = {holder.pid: holder.since for holder in holders.look()}
+    shown = {holder.pid: holder.since for holder in holders.scan()}
     later = hold("accel1")
 
     wish = [{"pid": one.pid, "since": shown[one.pid]}, {"pid": two.pid, "since": 1.5}]
-    freed = await ChipRelease(holders, lambda _: None).free({"processes": wish})
+    freed = await ChipRelease(holders, lambda _: None).release({"processes": wish})
 
     assert [each["pid"] for each in freed["freed"]] == [one.pid]
     assert {each["pid"] for each in freed["left"]} == {two.pid, later.pid}
@@ -179,7 +179,7 @@ async def test_free_ends_those_that_were_shown_and_nobody_in_their_place(environ
 async def test_free_of_nobody_spares_all(environ: dict[str, str], hold: Hold) -> None:
     process = hold("accel0")
 
-    freed = await ChipRelease(Holders(environ, dict), lambda _: None).free({"processes": []})
+    freed = await ChipRelease(Holders(environ, dict), lambda _: None).release({"processes": []})
 
     assert (freed["freed"], [each["pid"] for each in freed["left"]]) == ([], [process.pid])
     assert process.poll() is None
@@ -205,6 +205,6 @@ async def test_a_wish_that_makes_no_sense_ends_nobody(
     process = hold("accel0")
 
     with pytest.raises(BadInput):
-        await ChipRelease(Holders(environ, dict), lambda _: None).free(params)
+        await ChipRelease(Holders(environ, dict), lambda _: None).release(params)
 
     assert process.poll() is None

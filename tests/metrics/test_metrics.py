@@ -20,7 +20,7 @@ from jupyter_tpu.agent.metrics.validate import (
     QUEUE_SIZE,
     TENSORCORE,
     RawMetrics,
-    believed,
+    validated,
 )
 from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
@@ -33,7 +33,7 @@ WORKER = {"worker_id": 0, "hostname": "t1v", "as_of": 1.0, "error": None}
 
 def test_two_cores_share_the_duty_of_their_chip() -> None:
     values = {HBM_USED: [(8, 1), (9, 2), (10, 3), (11, 4)], DUTY_CYCLE: [(4, 10.0), (5, 20.0)]}
-    found = believed(RawMetrics(values=values), cores_per_chip=2, expected_cores=4)
+    found = validated(RawMetrics(values=values), cores_per_chip=2, expected_cores=4)
 
     assert found.duty_per == "chip"
     assert found.chips == (Chip(chip=4, duty_percent=10.0), Chip(chip=5, duty_percent=20.0))
@@ -64,7 +64,7 @@ def test_a_number_that_cannot_be_is_unknown_with_the_reason(
     metric: str, pairs: list[tuple[int, float]], field: str, reason: str
 ) -> None:
     told = RawMetrics(values={HBM_TOTAL: [(0, 16 * GIB), (1, 16 * GIB)], metric: pairs})
-    found = believed(told, cores_per_chip=1, expected_cores=2)
+    found = validated(told, cores_per_chip=1, expected_cores=2)
 
     assert [getattr(core, field) for core in found.cores] == [None, 5]
     assert reason in found.unknown[field]
@@ -73,7 +73,7 @@ def test_a_number_that_cannot_be_is_unknown_with_the_reason(
 @pytest.mark.parametrize("total", [0, -1, 2**62, math.inf])
 def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(total: float) -> None:
     told = RawMetrics(values={HBM_TOTAL: [(0, total)], HBM_USED: [(0, 5)]})
-    found = believed(told, cores_per_chip=1, expected_cores=1)
+    found = validated(told, cores_per_chip=1, expected_cores=1)
 
     assert [(core.hbm_used_bytes, core.hbm_total_bytes) for core in found.cores] == [(5, None)]
     assert "which is impossible" in found.unknown["hbm_total_bytes"]
@@ -81,7 +81,7 @@ def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(tota
 
 def test_minus_zero_is_zero() -> None:
     told = RawMetrics(values={DUTY_CYCLE: [(0, -0.0)], IDLE_TIME: [(0, -0.0)], TENSORCORE: [(0, -0.0)]})
-    found = believed(told, cores_per_chip=1, expected_cores=1)
+    found = validated(told, cores_per_chip=1, expected_cores=1)
 
     (chip,), (core,) = found.chips, found.cores
     assert [str(value) for value in (chip.duty_percent, core.idle_s, core.tensorcore_percent)] == ["0.0"] * 3
@@ -89,14 +89,14 @@ def test_minus_zero_is_zero() -> None:
 
 @pytest.mark.parametrize("duty", [math.nan, -1.0, 100.5, math.inf])
 def test_a_duty_that_cannot_be_is_unknown(duty: float) -> None:
-    found = believed(RawMetrics(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
+    found = validated(RawMetrics(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
 
     assert found.chips == (Chip(chip=0, duty_percent=None),)
     assert "is impossible" in found.unknown["duty_percent"]
 
 
 def test_missing_cores_are_said_to_be_missing() -> None:
-    found = believed(RawMetrics(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
+    found = validated(RawMetrics(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
 
     assert found.unknown["cores"] == "libtpu reports 1 cores, this worker has 8"
 
@@ -114,13 +114,13 @@ def test_cores_that_a_node_of_one_worker_cannot_have_are_remarked_on(
     first: int, is_whole_node: bool, why: str | None
 ) -> None:
     told = RawMetrics(values={HBM_USED: [(first + core, 1) for core in range(8)]})
-    found = believed(told, cores_per_chip=1, expected_cores=8, is_whole_node=is_whole_node)
+    found = validated(told, cores_per_chip=1, expected_cores=8, is_whole_node=is_whole_node)
 
     assert found.unknown.get("cores") == why
 
 
 def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
-    found = believed(RawMetrics(why_not={DUTY_CYCLE: "it hangs"}), cores_per_chip=1, expected_cores=None)
+    found = validated(RawMetrics(why_not={DUTY_CYCLE: "it hangs"}), cores_per_chip=1, expected_cores=None)
 
     assert found.unknown["duty_percent"] == "it hangs"
     assert (found.chips, found.cores) == ((), ())
@@ -168,7 +168,7 @@ def test_what_is_not_known_is_said_by_its_title_and_as_far_as_that_is_so() -> No
 def test_whatever_libtpu_tells_the_sample_can_be_sent(
     values: dict[str, list[tuple[int, float]]], cores_per_chip: int
 ) -> None:
-    found = believed(RawMetrics(values=values), cores_per_chip, 8)
+    found = validated(RawMetrics(values=values), cores_per_chip, 8)
     sample = Sample(at=1.0, chips=found.chips, cores=found.cores, unknown=found.unknown)
 
     assert Sample.from_json(sample.to_json()) == sample

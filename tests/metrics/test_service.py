@@ -24,7 +24,7 @@ from jupyter_tpu.agent.metrics.validate import (
     QUEUE_SIZE,
     SERVED,
     RawMetrics,
-    believed,
+    validated,
 )
 
 GIB = 2**30
@@ -90,7 +90,7 @@ def test_a_process_that_hangs_is_given_up_and_the_others_are_read(serve: Any) ->
 @pytest.mark.parametrize("lie", [math.nan, -1.0, math.inf, -math.inf, 1e300, 101.0])
 def test_numbers_arrive_as_they_are_and_lies_are_not_believed(serve: Any, lie: float) -> None:
     told = told_by(serve({HBM_TOTAL: [(0, 16 * GIB)], HBM_USED: [(0, -5)], DUTY_CYCLE: [(0, lie)]}).port)
-    found = believed(told, cores_per_chip=1, expected_cores=8)
+    found = validated(told, cores_per_chip=1, expected_cores=8)
 
     assert (found.chips[0].duty_percent, found.cores[0].hbm_used_bytes) == (None, None)
     assert {"duty_percent", "hbm_used_bytes", "cores"} <= set(found.unknown)

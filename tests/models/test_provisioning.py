@@ -9,7 +9,7 @@ import pytest
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import Node, NodeName, NodeSpec
-from jupyter_tpu.provisioning import FLEX_START_LABELS, PROVISIONING_MODELS, Provisioning, chosen, flags_of
+from jupyter_tpu.provisioning import FLEX_START_LABELS, PROVISIONING_MODELS, Provisioning, flags_of, parse_provisioning
 
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
 
@@ -53,7 +53,7 @@ def test_what_was_written_down_when_only_spot_was_known_is_read() -> None:
     ],
 )
 def test_a_user_names_it_or_says_spot(name: str | None, spot: bool | None, provisioning: str) -> None:
-    assert chosen(name, spot=spot) == provisioning
+    assert parse_provisioning(name, spot=spot) == provisioning
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_a_user_names_it_or_says_spot(name: str | None, spot: bool | None, provi
 )
 def test_a_contradiction_is_refused(name: str, spot: bool | None, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        chosen(name, spot=spot)
+        parse_provisioning(name, spot=spot)

@@ -31,7 +31,7 @@ def test_a_table_has_a_project_a_dataset_and_a_name(text: str) -> None:
     table = ExportTable.parse(text)
 
     assert str(table) == text.strip()
-    assert f"FROM `{text.strip()}`" in table.asked(COSTS)
+    assert f"FROM `{text.strip()}`" in table.sql(COSTS)
 
 
 @pytest.mark.parametrize(

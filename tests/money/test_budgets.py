@@ -17,7 +17,7 @@ from jupyter_tpu.money.budgets import (
     budget_from_json,
     level_of,
     moment_text,
-    unwatched_text,
+    unmonitored_text,
     usage_of,
     usage_text,
     window_of,
@@ -164,8 +164,8 @@ def test_what_nobody_watched_counts_within_the_window_and_is_said() -> None:
     assert usage.used == pytest.approx(12 * 9.6)
     assert usage.watched == pytest.approx(4.8)
     assert usage_text(budget(), usage) == "up to $115.20 of $20.00 this week"
-    assert unwatched_text(budget(), usage).startswith("Up to $110.40 of it is unmonitored time in which nodes may")
-    assert unwatched_text(budget(), usage_of(budget(), [span(NOON - 3600, NOON)], NOON, utc)) == ""
+    assert unmonitored_text(budget(), usage).startswith("Up to $110.40 of it is unmonitored time in which nodes may")
+    assert unmonitored_text(budget(), usage_of(budget(), [span(NOON - 3600, NOON)], NOON, utc)) == ""
 
 
 def test_an_unknown_price_counts_as_the_dearest() -> None:

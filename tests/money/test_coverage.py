@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.chips import allot
-from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request, coverage
+from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, NodeRequest, coverage
 from jupyter_tpu.money.days import began_at, day_number, day_of
 from jupyter_tpu.money.grants import Grant, grant_from_json
 from jupyter_tpu.provisioning import Provisioning
@@ -40,7 +40,7 @@ def ask(
 ) -> Coverage:
     accelerator_type, zone, spot = request
     allotment = allot(grants, nodes, today=day_of(now), **options)
-    wanted = Request(accelerator_type=accelerator_type, zone=zone, provisioning="spot" if spot else "on-demand")
+    wanted = NodeRequest(accelerator_type=accelerator_type, zone=zone, provisioning="spot" if spot else "on-demand")
     return coverage(wanted, grants, allotment, now=now, left=left or {})
 
 
@@ -145,6 +145,6 @@ def test_what_is_never_covered_is_always_said() -> None:
     ],
 )
 def test_a_grant_pays_for_on_demand_and_for_what_can_be_taken_away(provisioning: Provisioning, text: str) -> None:
-    wanted = Request(accelerator_type="v5litepod-8", zone="us-central1-a", provisioning=provisioning)
+    wanted = NodeRequest(accelerator_type="v5litepod-8", zone="us-central1-a", provisioning=provisioning)
     allotment = allot((TRC,), [], today=day_of(NOW))
     assert text in coverage(wanted, (TRC,), allotment, now=NOW, left={}).text

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.budgets import Budget, Unit
-from jupyter_tpu.money.course import STEPS, course_view
-from jupyter_tpu.money.history import MOST, By, edges, history, history_view
+from jupyter_tpu.money.course import STEPS, burn_down_view
+from jupyter_tpu.money.history import MAX_SLOTS, By, edges, history, history_view
 from jupyter_tpu.money.spans import HOUR_S, Span, Window, at_worst, cost
 from jupyter_tpu.money.spending import Account
 
@@ -129,7 +129,7 @@ def test_the_last_slot_is_the_one_that_it_is_now(by: By, offset_at: Callable[[fl
         assert (len(at), at[-2] <= now < at[-1]) == (3, True)
 
 
-@pytest.mark.parametrize(("by", "last"), [("hour", 0), ("hour", MOST["hour"] + 1), ("day", -1), ("day", 93)])
+@pytest.mark.parametrize(("by", "last"), [("hour", 0), ("hour", MAX_SLOTS["hour"] + 1), ("day", -1), ("day", 93)])
 def test_more_slots_than_anybody_reads_are_refused(by: By, last: int) -> None:
     with pytest.raises(BadInput, match="cannot be shown"):
         edges(by, last, NOON, utc)
@@ -148,7 +148,8 @@ SPANS = st.lists(
     max_size=12,
 )
 SLOTS = st.one_of(
-    st.tuples(st.just("hour"), st.integers(1, MOST["hour"])), st.tuples(st.just("day"), st.integers(1, MOST["day"]))
+    st.tuples(st.just("hour"), st.integers(1, MAX_SLOTS["hour"])),
+    st.tuples(st.just("day"), st.integers(1, MAX_SLOTS["day"])),
 )
 OFFSETS = st.sampled_from([utc, kathmandu, BERLIN_AUTUMN, NEW_YORK_AUTUMN])
 
@@ -172,7 +173,7 @@ def test_all_slots_together_are_what_the_ledger_says_of_the_same_time(
 @given(SPANS, st.sampled_from(UNITS), st.sampled_from(["day", "week", "month", "total"]))
 def test_the_course_of_a_budget_rises_to_what_is_used_of_it_now(spans: list[Span], unit: Unit, period: Any) -> None:
     books = account(*spans)
-    view = course_view(Budget(name="mine", amount=100.0, unit=unit, period=period), books)
+    view = burn_down_view(Budget(name="mine", amount=100.0, unit=unit, period=period), books)
     points, budget = view["points"], view["budget"]
     assert (len(points), points[0]["at"], points[-1]["at"]) == (STEPS + 1, budget["window_start"], NOON)
     assert all(first["used"] <= then["used"] for first, then in itertools.pairwise(points))
@@ -182,7 +183,7 @@ def test_the_course_of_a_budget_rises_to_what_is_used_of_it_now(spans: list[Span
 
 def test_the_course_of_a_budget_is_that_of_its_window() -> None:
     spans = (span(36, 1), span(6, 2, unwatched_after_s=HOUR_S))
-    view = course_view(Budget(name="mine", amount=100.0, unit="hours", period="day"), account(*spans))
+    view = burn_down_view(Budget(name="mine", amount=100.0, unit="hours", period="day"), account(*spans))
     last = view["points"][-1]
     assert (last["used"], last["watched"]) == (pytest.approx(3.0), pytest.approx(2.0))
     assert view["points"][0] == {"at": NOON - 12 * HOUR_S, "used": 0.0, "watched": 0.0}
@@ -194,5 +195,5 @@ def test_the_course_of_a_budget_names_what_it_counts_as_the_dearest() -> None:
         span(6, 2, accelerator_type="v2-8", usd_per_hour=None),
     )
     dollars, hours = (Budget(name="mine", amount=100.0, unit=unit, period="day") for unit in UNITS)
-    assert course_view(dollars, account(*spans))["unpriced"] == ["v2-8"]
-    assert course_view(hours, account(*spans))["unpriced"] == []
+    assert burn_down_view(dollars, account(*spans))["unpriced"] == ["v2-8"]
+    assert burn_down_view(hours, account(*spans))["unpriced"] == []

@@ -60,7 +60,7 @@ def test_a_description_says_what_is_priced_and_in_which_unit(
 def test_what_is_no_node_is_no_price(description: str) -> None:
     reading = prices_of([sku(description), {}, None, [], {"description": 7}], DAY)
 
-    assert (reading.rows, reading.passed_over) == ((), ())
+    assert (reading.rows, reading.skipped) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_price_that_cannot_be_used_is_passed_over_with_a_reason(priced: Any, r
     reading = prices_of([priced, sku("TpuV5e running in X")], DAY)
 
     assert [row["generation"] for row in reading.rows] == ["v5e"]
-    (told,) = reading.passed_over
+    (told,) = reading.skipped
     assert told.startswith("TpuV6e running in X: ")
     assert reason in told
 

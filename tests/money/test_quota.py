@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.services.quota import limits as emulated_limits
 from jupyter_tpu.emulator.store.holdings import Held as EmulatedHeld
 from jupyter_tpu.emulator.store.holdings import Kind, like
 from jupyter_tpu.money import quota
-from jupyter_tpu.money.quota import Held, QuotaLimits
+from jupyter_tpu.money.quota import QuotaHolder, QuotaLimits
 from jupyter_tpu.money.quota_ids import all_quotas, quotas_by_id
 
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-b", "us-east1-d")
@@ -22,7 +22,7 @@ TYPES = tuple(accelerators.accelerators())
 TIERS = ("", "spot", "preemptible", "reserved")
 
 
-def held(accelerator_type: str, zone: str = ZONES[0], tier: str = "", **changes: object) -> Held:
+def held(accelerator_type: str, zone: str = ZONES[0], tier: str = "", **changes: object) -> QuotaHolder:
     fields = {
         "name": f"projects/demo/locations/{zone}/nodes/{accelerator_type}",
         "kind": "node",
@@ -32,7 +32,7 @@ def held(accelerator_type: str, zone: str = ZONES[0], tier: str = "", **changes:
         "is_preemptible": tier in ("spot", "preemptible"),
         "is_reserved": tier == "reserved",
     }
-    return Held(**{**fields, **changes})  # type: ignore[arg-type]
+    return QuotaHolder(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 holdings = st.lists(st.tuples(st.sampled_from(TYPES), st.sampled_from(ZONES), st.sampled_from(TIERS)), max_size=30)
@@ -93,20 +93,20 @@ def limits(**values: int) -> QuotaLimits:
 def test_a_request_fits_when_zone_and_region_have_room(
     zone: int, region: int, is_complete: bool, fits: list[bool | None]
 ) -> None:
-    rows = quota.after(
+    rows = quota.quota_after(
         held("v5litepod-8"), limits(zone=zone, region=region), [held("v5litepod-8")], is_complete=is_complete
     )
 
     assert [row.use.quota.scope for row in rows] == ["zone", "region"]
-    assert [row.asked for row in rows] == [8, 8]
+    assert [row.requested for row in rows] == [8, 8]
     assert [row.use.used for row in rows] == [8, 8]
     assert [row.fits for row in rows] == fits
 
 
 def test_what_a_limit_nobody_knows_leaves_is_not_known() -> None:
-    rows = quota.after(held("v4-8"), limits(zone=8), [], is_complete=True)
+    rows = quota.quota_after(held("v4-8"), limits(zone=8), [], is_complete=True)
 
-    assert [(row.asked, row.use.limit, row.left, row.fits) for row in rows] == [(8, None, None, None)] * 2
+    assert [(row.requested, row.use.limit, row.left, row.fits) for row in rows] == [(8, None, None, None)] * 2
 
 
 def test_a_limit_lowered_below_the_use_leaves_less_than_nothing() -> None:
@@ -121,12 +121,12 @@ def test_a_husk_counts_and_says_that_it_is_one(state: str) -> None:
     (use, _) = quota.uses(None, [held("v6e-4", state=state)])
 
     assert use.used == 4
-    assert use.users[0].held.is_husk
+    assert use.users[0].holder.is_leftover
 
 
 @pytest.mark.parametrize(("state", "is_husk"), [("FAILED", True), ("SUSPENDED", True), ("ACCEPTED", False)])
 def test_husks_among_queued_resources(state: str, is_husk: bool) -> None:
-    assert held("v6e-4", kind="queued_resource", state=state).is_husk is is_husk
+    assert held("v6e-4", kind="queued_resource", state=state).is_leftover is is_husk
 
 
 def test_a_type_that_is_not_known_is_not_taken_for_free() -> None:

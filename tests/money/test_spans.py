@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.accelerators import list_price
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.accrual import Accrual, Look, Sight, accrue
+from jupyter_tpu.money.accrual import Accrual, NodesObservation, ObservedNode, accrue
 from jupyter_tpu.money.spans import EVER, Span, Window, at_worst, cost, dearest_usd_per_hour, ready_since
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
@@ -31,12 +31,12 @@ def span(**changes: object) -> Span:
     return Span(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def sight(uid: str = "1", name: NodeName = NAME, price: float | None = 9.6) -> Sight:
-    return Sight(name=name, uid=uid, accelerator_type="v5litepod-8", spot=False, usd_per_hour=price)
+def sight(uid: str = "1", name: NodeName = NAME, price: float | None = 9.6) -> ObservedNode:
+    return ObservedNode(name=name, uid=uid, accelerator_type="v5litepod-8", spot=False, usd_per_hour=price)
 
 
-def look(as_of: float, *ready: Sight, **changes: object) -> Look:
-    return Look(as_of=as_of, ready=ready, **changes)  # type: ignore[arg-type]
+def look(as_of: float, *ready: ObservedNode, **changes: object) -> NodesObservation:
+    return NodesObservation(as_of=as_of, ready=ready, **changes)  # type: ignore[arg-type]
 
 
 def after(spans: list[Span], accrual: Accrual) -> list[Span]:
@@ -45,7 +45,7 @@ def after(spans: list[Span], accrual: Accrual) -> list[Span]:
     return [changed.get((each.name, each.began_at), each) for each in spans] + list(accrual.opened)
 
 
-def looked(spans: list[Span], seen: Look, gone_at: dict[NodeName, float] | None = None) -> list[Span]:
+def looked(spans: list[Span], seen: NodesObservation, gone_at: dict[NodeName, float] | None = None) -> list[Span]:
     return after(spans, accrue({each.name: each for each in spans if each.is_open}, gone_at or {}, seen))
 
 

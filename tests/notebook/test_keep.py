@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput, WorkerUnreachable
-from jupyter_tpu.notebook.magics.extend import parse_keep, told
-from jupyter_tpu.notebook.node.agent_call import ask_agent
+from jupyter_tpu.notebook.magics.extend import parse_extend, report_lines
+from jupyter_tpu.notebook.node.agent_call import call_agent
 
 NOON = datetime.datetime(2026, 6, 1, 12).timestamp()
 
@@ -26,7 +26,7 @@ NOON = datetime.datetime(2026, 6, 1, 12).timestamp()
     ],
 )
 def test_a_line_says_what_the_agent_is_asked(line: str, params: Any) -> None:
-    assert parse_keep(line.split(), NOON) == params
+    assert parse_extend(line.split(), NOON) == params
 
 
 @pytest.mark.parametrize(
@@ -46,15 +46,15 @@ def test_a_line_says_what_the_agent_is_asked(line: str, params: Any) -> None:
 )
 def test_any_other_line_is_refused_with_what_there_is(line: str) -> None:
     with pytest.raises(BadInput) as caught:
-        parse_keep(line.split(), NOON)
+        parse_extend(line.split(), NOON)
     assert "%tpu extend 1h" in caught.value.hint
 
 
 def test_a_kernel_without_an_agent_says_so() -> None:
     with pytest.raises(WorkerUnreachable, match="not started by an agent"):
-        ask_agent("activity", {}, {})
+        call_agent("activity", {}, {})
     with pytest.raises(WorkerUnreachable, match="does not answer"):
-        ask_agent("activity", {}, {"JUPYTER_TPU_AGENT_SOCKET": "/nowhere/agent.sock"})
+        call_agent("activity", {}, {"JUPYTER_TPU_AGENT_SOCKET": "/nowhere/agent.sock"})
 
 
 def test_what_the_guard_says_is_told_in_lines() -> None:
@@ -66,7 +66,7 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
         "keep": {"for_s": 7200, "while_busy": True},
         "guard": {"state": "cannot", "detail": "no scope"},
     }
-    assert told(said) == [
+    assert report_lines(said) == [
         "execution: quiet, last 2 min ago",
         "Idle timeout: 1 h; maximum session length: no limit.",
         "Auto-stop in 15 min (idle).",

@@ -19,7 +19,7 @@ import pytest
 import jupyter_tpu
 from jupyter_tpu.notebook.node.worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start
-from jupyter_tpu.notebook.tpu_init.known_errors import recognise
+from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 
 PYTHONS = {
     "libtpu": "JUPYTER_TPU_PYTHON_LIBTPU",
@@ -114,7 +114,7 @@ def cells(python: str, *lines: str) -> list[str]:
 def test_jax_that_sees_a_chip_and_has_no_libtpu_says_it_in_the_words_we_know(machine: Machine) -> None:
     said = machine.run(sys.executable, "-c", "import jax; print(jax.devices())")
     assert "[CpuDevice(id=0)]" in said
-    refusal, _ = recognise(said) or (None, None)
+    refusal, _ = find_known_error(said) or (None, None)
     assert refusal is not None, said
     assert refusal.name == "chip-without-libtpu"
 
@@ -218,7 +218,7 @@ def test_tensorflow_for_cpus_is_told_on_a_node(python_with) -> None:
 )
 def test_tensorflow_with_another_name_than_local_is_told(python_with, name, refusal) -> None:
     code = f"import tensorflow as tf; tf.distribute.cluster_resolver.TPUClusterResolver({name})"
-    found = recognise(run_program(python_with("tensorflow"), "-c", code))
+    found = find_known_error(run_program(python_with("tensorflow"), "-c", code))
     assert found is not None
     assert found[0].name == refusal
 
@@ -248,7 +248,7 @@ def test_torch_xla_without_libtpu_or_chip_is_told(python_with) -> None:
         *cells(python, "%tpu_init torch_xla"), **ON_A_NODE
     )
     silently = run_program(python, "-c", "import torch_xla; print(torch_xla.device())")
-    found = recognise(silently)
+    found = find_known_error(silently)
     assert found is not None
     assert found[0].name == "cpu-by-default"
 
@@ -257,7 +257,7 @@ def test_torch_xla_without_libtpu_or_chip_is_told(python_with) -> None:
 @chip_on_the_bus
 def test_torch_xla_that_cannot_ask_for_its_type_is_told(machine: Machine, python_with) -> None:
     said = machine.run(python_with("torch_xla"), "-c", "import torch_xla")
-    found = recognise(said)
+    found = find_known_error(said)
     assert found is not None, said
     assert found[0].name == "no-metadata"
 

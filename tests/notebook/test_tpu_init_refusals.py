@@ -9,7 +9,7 @@ import pytest
 from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed
 from jupyter_tpu.notebook.node.worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, diagnose_start, explain_warning
-from jupyter_tpu.notebook.tpu_init.known_errors import REFUSALS, recognise
+from jupyter_tpu.notebook.tpu_init.known_errors import KNOWN_ERRORS, find_known_error
 
 ON_A_NODE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
 ELSEWHERE = this_worker({})
@@ -184,19 +184,19 @@ def test_each_text_is_explained_and_answered_with_the_way_out(row):
 
 
 def test_every_refusal_that_is_known_has_a_row_here():
-    harmful = {refusal.name for refusal in REFUSALS if not refusal.is_harmless}
+    harmful = {refusal.name for refusal in KNOWN_ERRORS if not refusal.is_harmless}
     assert {row.refusal for row in ROWS} == harmful
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.refusal}-{row.framework}")
 def test_no_text_is_taken_for_another(row):
-    refusal, _ = recognise(row.text)
+    refusal, _ = find_known_error(row.text)
     assert refusal.name == row.refusal
 
 
 @pytest.mark.parametrize(
     "text",
-    [row.text for row in ROWS if next(each for each in REFUSALS if each.name == row.refusal).is_elsewhere],
+    [row.text for row in ROWS if next(each for each in KNOWN_ERRORS if each.name == row.refusal).is_elsewhere],
 )
 def test_off_a_node_what_they_mean_is_that_this_is_none(text):
     error = diagnose_start(text, ELSEWHERE, "jax")

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.magics.table import perform
+from jupyter_tpu.notebook.magics.table import run_line
 from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE, MagicContext
-from jupyter_tpu.notebook.node.agent_call import SOCKET_VARIABLE, ask_all, is_agent_here
+from jupyter_tpu.notebook.node.agent_call import SOCKET_VARIABLE, call_all, is_agent_here
 from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
 
 NOW = 1_790_000_000.0
@@ -166,7 +166,7 @@ def answering(answers: dict[str, Any], asked: dict[str, Any] | None = None) -> B
 
 @pytest.mark.parametrize("line", LINES)
 def test_hostile_words_reach_neither_the_page_nor_the_terminal(start: Any, line: str) -> None:
-    shown = perform(line, start(answering(ANSWERS)).here)
+    shown = run_line(line, start(answering(ANSWERS)).here)
     for text in (str(shown), shown.to_html()):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -176,7 +176,7 @@ def test_hostile_words_reach_neither_the_page_nor_the_terminal(start: Any, line:
 
 
 def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
-    shown = str(perform("", start(answering(ANSWERS)).here))
+    shown = str(run_line("", start(answering(ANSWERS)).here))
     for part in ("Node (as of 40 s ago)", "Chips (as of 1 s ago)", "79 %", "3.0 of 16.0 GiB", "$9.60 per hour"):
         assert part in shown
     assert "load of the chip" in shown
@@ -184,13 +184,13 @@ def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
 
 
 def test_no_page_takes_dollars_for_mathematics(start: Any) -> None:
-    page = perform("", start(answering(ANSWERS)).here).to_html()
+    page = run_line("", start(answering(ANSWERS)).here).to_html()
     assert "<span>$</span>9.60 per hour" in page
     assert "$" not in page.replace("<span>$</span>", "")
 
 
 def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> None:
-    shown = str(perform("top", start(answering(ANSWERS)).here))
+    shown = str(run_line("top", start(answering(ANSWERS)).here))
     assert "HBM bandwidth" not in shown
     assert "TensorCore: unknown, " in shown
     assert "disk: unknown" in shown
@@ -198,7 +198,7 @@ def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> 
 
 def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> None:
     old = {name: answer for name, answer in ANSWERS.items() if name in ("activity", "told cost")}
-    shown = str(perform("", start(answering(old)).here))
+    shown = str(run_line("", start(answering(old)).here))
     assert "unknown: The agent has no method 'metrics'." in shown
     assert "unknown: The agent has no method 'told grant'." in shown
     assert "$9.60 per hour" in shown
@@ -206,7 +206,7 @@ def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> No
 
 @pytest.mark.parametrize("kind", ["cost", "quota", "grant"])
 def test_what_nobody_has_told_is_unknown_and_says_where_it_is_known(start: Any, kind: str) -> None:
-    shown = str(perform(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
+    shown = str(run_line(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
     assert "unknown: this node has received no data yet" in shown
     assert f"`jupyter tpu {kind}`" in shown
 
@@ -228,12 +228,12 @@ def test_a_strange_answer_is_a_sentence_and_never_a_crash(start: Any, line: str)
     answers: dict[str, Any] = dict(ANSWERS)
     asked: dict[str, Any] = {}
     here = start(answering(answers, asked)).here
-    perform(line, here)
+    run_line(line, here)
     for name in tuple(asked):
         for strange in changed(ANSWERS[name]):
             answers[name] = strange
             with suppress(TpuError):
-                assert str(perform(line, here))
+                assert str(run_line(line, here))
         answers[name] = ANSWERS[name]
 
 
@@ -257,7 +257,7 @@ def test_a_process_of_another_user_is_ended_by_its_number_and_a_yes(
 ) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-    shown = str(perform(line, start(answering({**ANSWERS, "who": OTHERS}, asked)).here))
+    shown = str(run_line(line, start(answering({**ANSWERS, "who": OTHERS}, asked)).here))
     assert ("Nothing was done" in shown) is not is_ended
     assert ("free" in asked) is is_ended
     if is_ended:
@@ -298,7 +298,7 @@ def test_what_else_holds_the_chips_is_freed_and_this_kernel_named(
 ) -> None:
     asked: dict[str, Any] = {}
     answers = {**ANSWERS, "who": {"holders": holders}, "free": {"message": "", **answer}}
-    shown = str(perform("release --yes", start(answering(answers, asked)).here))
+    shown = str(run_line("release --yes", start(answering(answers, asked)).here))
     assert [line for line in shown.splitlines() if line] == said
     assert "free" not in asked or asked["free"]["processes"] == [{"pid": 4242, "since": NOW - 300}]
 
@@ -308,7 +308,7 @@ def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stdin", io.StringIO())
     for line in ("release", "stop", "stop --delete"):
         with pytest.raises(BadInput, match="This front end cannot ask you"):
-            perform(line, start(answering(ANSWERS, asked)).here)
+            run_line(line, start(answering(ANSWERS, asked)).here)
     assert "free" not in asked
     assert asked["end_node"]["is_trial"] is True
 
@@ -344,7 +344,7 @@ def endless(handler: socketserver.StreamRequestHandler) -> None:
 )
 def test_an_agent_that_does_not_answer_is_given_up(start: Any, behave: Behave, patience_s: float, said: str) -> None:
     calls = {"a": ("activity", {}), "b": ("who", {})}
-    answers = ask_all(calls, start(behave).here.environ, patience_s=patience_s)
+    answers = call_all(calls, start(behave).here.environ, patience_s=patience_s)
     assert list(answers) == ["a", "b"]
     for answer in answers.values():
         assert isinstance(answer, WorkerUnreachable)
@@ -360,26 +360,26 @@ def test_what_was_answered_is_kept_when_the_rest_is_not(start: Any) -> None:
                     handler.connection.sendall(encode_json(Kind.RESULT, {"result": {}}, number=frame.number))
                     return
 
-    answers = ask_all({"a": ("activity", {}), "b": ("who", {})}, start(behave).here.environ, patience_s=60.0)
+    answers = call_all({"a": ("activity", {}), "b": ("who", {})}, start(behave).here.environ, patience_s=60.0)
     assert answers["b"] == {}
     assert isinstance(answers["a"], WorkerUnreachable)
 
 
 def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
-    answers = ask_all({"a": ("activity", {})}, start(answering({"activity": []})).here.environ, patience_s=60.0)
+    answers = call_all({"a": ("activity", {})}, start(answering({"activity": []})).here.environ, patience_s=60.0)
     assert isinstance(answers["a"], AgentBroken)
 
 
 @pytest.mark.parametrize(("for_s", "is_said"), [(None, True), (60.0, False)])
 def test_a_keep_that_keeps_nothing_says_so(start: Any, for_s: float | None, is_said: bool) -> None:
     answer = {**ACTIVITY, "keep": {"for_s": for_s, "while_busy": False}}
-    shown = str(perform("extend 0h", start(answering({"keep": answer})).here))
+    shown = str(run_line("extend 0h", start(answering({"keep": answer})).here))
     assert ("Auto-stop no longer waits." in shown) is is_said
 
 
 def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     with pytest.raises(WorkerUnreachable) as caught:
-        perform("extend", start(closing).here)
+        run_line("extend", start(closing).here)
     assert "It is unknown whether auto-stop waits" in caught.value.exists
 
 
@@ -387,21 +387,21 @@ def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
 def test_without_an_agent_each_word_says_so(line: str) -> None:
     assert not is_agent_here({})
     with pytest.raises(WorkerUnreachable, match="not started by an agent"):
-        perform(line, MagicContext({}, NOW))
+        run_line(line, MagicContext({}, NOW))
 
 
 @pytest.mark.parametrize(
     "line", ["--help", "help", "-h", "help help", "-h -h", "extend --help", "help extend", "release -h"]
 )
 def test_help_needs_no_agent(line: str) -> None:
-    assert "%tpu extend" in str(perform(line, MagicContext({}, NOW))) or "%tpu release" in str(
-        perform(line, MagicContext({}, NOW))
+    assert "%tpu extend" in str(run_line(line, MagicContext({}, NOW))) or "%tpu release" in str(
+        run_line(line, MagicContext({}, NOW))
     )
 
 
 @pytest.mark.parametrize(("old", "now"), [("keep 3h", "extend 3h"), ("who", "ps"), ("help free", "help release")])
 def test_a_word_by_its_old_name_does_what_the_new_one_does_and_says_so(start: Any, old: str, now: str) -> None:
     agent = answering(ANSWERS)
-    shown, as_before = str(perform(now, start(agent).here)), str(perform(old, start(agent).here))
+    shown, as_before = str(run_line(now, start(agent).here)), str(run_line(old, start(agent).here))
     assert as_before.startswith(shown)
     assert old.startswith("help") or f"%tpu {old.split()[0]} is now %tpu {now.split()[0]}." in as_before

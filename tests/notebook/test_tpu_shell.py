@@ -16,9 +16,9 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.magics.completion import candidates, register_completion
 from jupyter_tpu.notebook.magics.machine import last_lines, variables_shown
 from jupyter_tpu.notebook.magics.money import usd
-from jupyter_tpu.notebook.magics.table import perform
+from jupyter_tpu.notebook.magics.table import run_line
 from jupyter_tpu.notebook.magics.timing import Timed, device_text, lines_of, wall_text
-from jupyter_tpu.notebook.magics.words import CELL_S, MagicContext
+from jupyter_tpu.notebook.magics.words import CELL_TIMEOUT_S, MagicContext
 
 ON_A_NODE = {"TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 BEGAN = 1_790_000_000.0
@@ -49,7 +49,7 @@ def test_an_agent_that_hangs_costs_a_line_two_seconds_and_no_more(run_cells: Any
         listener.bind(str(tmp_path / "a"))
         listener.listen()
         run = run_cells("%tpu top", "print(6 * 7)", environ={"JUPYTER_TPU_AGENT_SOCKET": str(tmp_path / "a")})
-    assert CELL_S == 2.0
+    assert CELL_TIMEOUT_S == 2.0
     assert "The agent on this machine did not answer within 2 s." in run.text
     assert run.text.endswith("42\n")
 
@@ -141,7 +141,7 @@ def test_the_end_of_a_log_is_shown_harmless(tmp_path: Path) -> None:
     log = tmp_path / ".jupyter-tpu" / "agent.log"
     log.parent.mkdir()
     log.write_bytes(b"first\n" + b"x" * 400_000 + b"\n\xff\x1b[2J<script>\nlast\n")
-    shown = perform("logs 2", MagicContext({"HOME": str(tmp_path)}))
+    shown = run_line("logs 2", MagicContext({"HOME": str(tmp_path)}))
     assert str(shown).endswith("last")
     assert "first" not in str(shown)
     assert "\x1b" not in str(shown)
@@ -156,7 +156,7 @@ def test_so_many_lines_are_read_from_the_end(tmp_path: Path, count: int, lines: 
 
 def test_a_machine_without_a_log_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no agent log here"):
-        perform("logs", MagicContext({"HOME": str(tmp_path)}))
+        run_line("logs", MagicContext({"HOME": str(tmp_path)}))
 
 
 def test_variables_of_frameworks_are_shown_and_no_others() -> None:

@@ -14,11 +14,11 @@ import pytest
 from jupyter_tpu.agent.archive import agent_archive
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
-from jupyter_tpu.notebook.widgets.feed import Feed, pace_s
+from jupyter_tpu.notebook.widgets.feed import Feed, update_interval_s
 from jupyter_tpu.notebook.widgets.idle import IDLE, act
 from jupyter_tpu.notebook.widgets.monitor import MONITOR
 from jupyter_tpu.notebook.widgets.quota import QUOTA
-from jupyter_tpu.notebook.widgets.view import Looker
+from jupyter_tpu.notebook.widgets.view import SnapshotReader
 
 GIB = 2**30
 CORES = tuple(Core(core=core, chip=core // 2, hbm_used_bytes=core * GIB, hbm_total_bytes=16 * GIB) for core in range(4))
@@ -58,7 +58,7 @@ def metrics(history: Any = None) -> dict[str, Any]:
 
 
 def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
-    picture = Looker(MONITOR, Agent(metrics()).ask).picture()
+    picture = SnapshotReader(MONITOR, Agent(metrics()).ask).snapshot()
     assert picture["problem"] == ""
     assert picture["data"] == {
         "at": 1000.0,
@@ -86,37 +86,37 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
 def test_a_worker_of_a_slice_says_that_it_is_one_of_several() -> None:
     answer = metrics()["metrics"]
     answer["worker"]["accelerator_type"] = "v5litepod-16"
-    data = Looker(MONITOR, Agent({"metrics": answer}).ask).picture()["data"]
+    data = SnapshotReader(MONITOR, Agent({"metrics": answer}).ask).snapshot()["data"]
     assert data["place"] == "This worker only, one of 4; the TPU panel shows all."
 
 
 def test_a_page_that_asks_for_it_gets_the_history_once() -> None:
     agent = Agent(metrics(HISTORY))
-    looker = Looker(MONITOR, agent.ask)
-    whole = looker.picture(whole=True)
+    looker = SnapshotReader(MONITOR, agent.ask)
+    whole = looker.snapshot(whole=True)
     assert whole["data"]["history"] == {
         "at": [998.0, 999.0],
         "duty": {"0": [None, 50.0], "1": [1.0, 2.0]},
         "hbm": {"0": [3.1, 6.2], "1": [None, 3.1]},
     }
     agent.answers = {}
-    assert "history" not in looker.picture()["data"]
+    assert "history" not in looker.snapshot()["data"]
 
 
 def test_what_was_seen_last_stays_with_the_reason_why_it_is_old() -> None:
     agent = Agent(metrics())
-    looker = Looker(MONITOR, agent.ask)
-    before = looker.picture()
+    looker = SnapshotReader(MONITOR, agent.ask)
+    before = looker.snapshot()
     agent.answers = {}
-    assert looker.picture() == {**before, "problem": "It does not answer. Wait."}
+    assert looker.snapshot() == {**before, "problem": "It does not answer. Wait."}
     agent.answers = {"metrics": {"sample": {"state": "splendid"}}}
-    assert "does not understand" in looker.picture()["problem"]
+    assert "does not understand" in looker.snapshot()["problem"]
 
 
 @pytest.mark.parametrize("view", [MONITOR, IDLE, QUOTA])
 @pytest.mark.parametrize("answer", [{}, {"sample": None}, {"data": [], "as_of": "soon"}, {"sources": 5}])
 def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
-    picture = Looker(view, Agent(dict.fromkeys(("metrics", "activity", "told"), answer)).ask).picture()
+    picture = SnapshotReader(view, Agent(dict.fromkeys(("metrics", "activity", "told"), answer)).ask).snapshot()
     assert picture["problem"] or picture["data"]
 
 
@@ -159,7 +159,7 @@ DUE = {**ACTIVITY, "reminder": {"for_s": 26 * 3600.0, "days": 1}}
     ids=["told", "not in the ledger", "nobody told", "no answer"],
 )
 def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(answers: Any, says: str) -> None:
-    text = Looker(IDLE, Agent(answers).ask).picture()["data"]["reminder"]
+    text = SnapshotReader(IDLE, Agent(answers).ask).snapshot()["data"]["reminder"]
     assert text == (
         f"This node has been billed for 26 h without any known action of yours. {says} "
         "Keep it running: %tpu extend. Stop it: %tpu stop."
@@ -169,20 +169,20 @@ def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(ans
 @pytest.mark.parametrize("activity", [ACTIVITY, {**ACTIVITY, "reminder": None}], ids=["an older agent", "nothing due"])
 def test_an_idle_timer_without_a_reminder_asks_for_no_cost(activity: Any) -> None:
     agent = Agent({"activity": activity})
-    assert Looker(IDLE, agent.ask).picture()["data"]["reminder"] == ""
+    assert SnapshotReader(IDLE, agent.ask).snapshot()["data"]["reminder"] == ""
     assert agent.asked == [("activity", {})]
 
 
 @pytest.mark.parametrize("wish", [{}, {"for_s": "1h"}, {"for_s": float("nan")}, {"delete": True}])
 def test_any_other_wish_of_a_page_does_nothing(wish: Any) -> None:
     agent = Agent({"keep": {}})
-    picture = Looker(IDLE, agent.ask).picture(acts=[{"at": time.time(), **wish}])
+    picture = SnapshotReader(IDLE, agent.ask).snapshot(acts=[{"at": time.time(), **wish}])
     assert "Nothing was done." in picture["heard"][0]["text"]
     assert "keep" not in dict(agent.asked)
 
 
 def test_a_page_hears_what_became_of_its_wish() -> None:
-    picture = Looker(IDLE, Agent({}).ask).picture(acts=[{"id": "x1", "off": True, "at": 1e12}])
+    picture = SnapshotReader(IDLE, Agent({}).ask).snapshot(acts=[{"id": "x1", "off": True, "at": 1e12}])
     assert picture["heard"] == [{"id": "x1", "text": "It does not answer. Wait."}]
 
 
@@ -200,7 +200,7 @@ def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     def ask(_method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"as_of": 5.0, "data": view} if params["kind"] == "quota" else {}
 
-    parts = {part["title"]: part for part in Looker(QUOTA, ask).picture()["data"]["parts"]}
+    parts = {part["title"]: part for part in SnapshotReader(QUOTA, ask).snapshot()["data"]["parts"]}
     assert parts["Quota"] == {
         "title": "Quota",
         "as_of": 5.0,
@@ -218,7 +218,7 @@ def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     ("every_s", "silent_s", "pace"), [(1.0, 0.0, 1.0), (1.0, 120.0, 2.0), (1.0, 1e6, 5.0), (15.0, 1e6, 15.0)]
 )
 def test_a_feed_that_no_page_is_heard_of_goes_slower(every_s: float, silent_s: float, pace: float) -> None:
-    assert pace_s(every_s, silent_s) == pace
+    assert update_interval_s(every_s, silent_s) == pace
 
 
 class Seen:
@@ -248,7 +248,7 @@ def test_silence_ends_the_feed_of_an_idle_kernel_until_a_page_speaks_again() -> 
     seen = Seen()
     feed = Feed(seen.look, 0.001, lambda: False, silence_s=0.0)
     for _ in range(2):
-        feed.hear()
+        feed.notify()
         for thread in feed_threads():
             thread.join(60)
         assert not feed.is_running
@@ -257,15 +257,15 @@ def test_silence_ends_the_feed_of_an_idle_kernel_until_a_page_speaks_again() -> 
 def test_a_busy_kernel_is_fed_on_and_its_pages_wishes_are_done_until_it_is_closed() -> None:
     seen = Seen()
     feed = Feed(seen.look, 0.001, lambda: True, silence_s=0.0)
-    feed.hear()
+    feed.notify()
     seen.wait_for(lambda: seen.looks > 5)
-    feed.hear(act={"id": "1"})
+    feed.notify(act={"id": "1"})
     seen.wait_for(lambda: seen.acts)
     assert seen.acts == [{"id": "1"}]
     feed.close()
     for thread in feed_threads():
         thread.join(60)
-    feed.hear(whole=True)
+    feed.notify(whole=True)
     assert not feed.is_running
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.outputs import Limits, Reducer, compact, render
-from jupyter_tpu.outputs.rendering import size_in_words
+from jupyter_tpu.outputs.rendering import format_bytes
 
 if TYPE_CHECKING:
     from conftest import Recorded
@@ -93,7 +93,7 @@ def test_displays_that_nobody_shows_any_more_are_forgotten(recorded: Recorded, r
 
 
 def test_sizes_are_told_in_words() -> None:
-    assert [size_in_words(size) for size in (7, 1500, 15_000, 9_999_999, 812_000_000, 3 * 10**9)] == [
+    assert [format_bytes(size) for size in (7, 1500, 15_000, 9_999_999, 812_000_000, 3 * 10**9)] == [
         "7 bytes",
         "1.5 kB",
         "15 kB",

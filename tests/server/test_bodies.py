@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.routes.bodies import node_spec_from_body, provisioning_asked
+from jupyter_tpu.server.routes.bodies import node_spec_from_body, provisioning_parameters
 
 GOOD: dict[str, Any] = {
     "node_id": "my-node",
@@ -50,13 +50,13 @@ def test_a_body_may_ask_for_internal_addresses() -> None:
     [("", "", "on-demand"), ("", "true", "spot"), ("preemptible", "", "preemptible"), ("spot", "true", "spot")],
 )
 def test_a_query_names_its_terms(provisioning: str, spot: str, found: str) -> None:
-    assert provisioning_asked(provisioning, spot) == found
+    assert provisioning_parameters(provisioning, spot) == found
 
 
 @pytest.mark.parametrize(("provisioning", "spot"), [("", "perhaps"), ("cheap", ""), ("reserved", "true")])
 def test_a_query_that_contradicts_itself_is_refused(provisioning: str, spot: str) -> None:
     with pytest.raises(BadInput):
-        provisioning_asked(provisioning, spot)
+        provisioning_parameters(provisioning, spot)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from openapi_schema_validator import OAS31Validator
 
-from jupyter_tpu.brakes import NO_KEEP, Keep
+from jupyter_tpu.brakes import NO_KEEP_RUNNING, KeepRunning
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.routes.autostop import keep_from_body, rules_from_body
+from jupyter_tpu.server.routes.autostop import extension_from_body, rules_from_body
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server
@@ -91,20 +91,20 @@ def test_a_body_that_holds_no_rules_is_refused(body: bytes) -> None:
 )
 def test_a_body_that_is_no_wish_to_keep_is_refused(body: bytes) -> None:
     with pytest.raises(BadInput):
-        keep_from_body(body, now=1000)
+        extension_from_body(body, now=1000)
 
 
 @pytest.mark.parametrize(
     ("body", "keep"),
     [
-        (b"{}", NO_KEEP),
-        (b'{"for_s": 60}', Keep(until=1060)),
-        (b'{"until": 5000}', Keep(until=5000)),
-        (b'{"while_busy": true}', Keep(while_busy=True)),
+        (b"{}", NO_KEEP_RUNNING),
+        (b'{"for_s": 60}', KeepRunning(until=1060)),
+        (b'{"until": 5000}', KeepRunning(until=5000)),
+        (b'{"while_busy": true}', KeepRunning(while_busy=True)),
     ],
 )
-def test_a_wish_to_keep_is_read(body: bytes, keep: Keep) -> None:
-    assert keep_from_body(body, now=1000) == keep
+def test_a_wish_to_keep_is_read(body: bytes, keep: KeepRunning) -> None:
+    assert extension_from_body(body, now=1000) == keep
 
 
 @pytest.mark.parametrize(("old", "now"), [("brakes", "autostop"), ("sweep", "cleanup")])

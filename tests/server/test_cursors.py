@@ -49,31 +49,31 @@ def test_a_session_that_was_never_moved_is_not_known(open_cursors: Open) -> None
 
 
 def test_the_next_server_finds_how_far_a_session_has_read(open_cursors: Open) -> None:
-    open_cursors().move("kernel", "session", at(41))
-    open_cursors().move("kernel", "session", at(42))
+    open_cursors().store("kernel", "session", at(41))
+    open_cursors().store("kernel", "session", at(42))
 
     assert open_cursors().find("kernel", "session") == at(42)
 
 
 def test_the_next_server_finds_that_a_session_has_asked_and_heard_nothing(open_cursors: Open) -> None:
-    open_cursors().move("kernel", "session", Cursor(41, 43, has_heard=False))
+    open_cursors().store("kernel", "session", Cursor(41, 43, has_received=False))
 
-    assert open_cursors().find("kernel", "session") == Cursor(41, 43, has_heard=False)
+    assert open_cursors().find("kernel", "session") == Cursor(41, 43, has_received=False)
 
 
 def test_sessions_and_kernels_are_told_apart(open_cursors: Open) -> None:
     cursors = open_cursors()
     for number, name in enumerate([("a", "b"), ("a", "c"), ("c", "b")]):
-        cursors.move(*name, at(number))
+        cursors.store(*name, at(number))
 
     assert [cursors.find(*name) for name in [("a", "b"), ("a", "c"), ("c", "b")]] == [at(0), at(1), at(2)]
 
 
 def test_two_servers_see_each_others_cursors_at_once(open_cursors: Open) -> None:
     one, other = open_cursors(), open_cursors()
-    one.move("kernel", "page of one", at(1))
-    other.move("kernel", "page of other", at(2))
-    one.move("kernel", "page of one", at(3))
+    one.store("kernel", "page of one", at(1))
+    other.store("kernel", "page of other", at(2))
+    one.store("kernel", "page of one", at(3))
 
     assert (other.find("kernel", "page of one"), one.find("kernel", "page of other")) == (at(3), at(2))
 
@@ -81,8 +81,8 @@ def test_two_servers_see_each_others_cursors_at_once(open_cursors: Open) -> None
 def test_the_file_stays_small_and_forgets_who_was_away_for_longest(open_cursors: Open, tmp_path: Path) -> None:
     cursors = open_cursors(places=8)
     for number in range(100):
-        cursors.move("kernel", f"session {number}", at(number))
-        cursors.move("kernel", "session 0", at(number))
+        cursors.store("kernel", f"session {number}", at(number))
+        cursors.store("kernel", "session 0", at(number))
 
     known = [number for number in range(100) if cursors.find("kernel", f"session {number}") is not None]
 
@@ -92,9 +92,9 @@ def test_the_file_stays_small_and_forgets_who_was_away_for_longest(open_cursors:
 
 def test_a_session_whose_place_another_server_took_takes_a_new_one(open_cursors: Open) -> None:
     one, other = open_cursors(places=1), open_cursors(places=1)
-    one.move("kernel", "page of one", at(1))
-    other.move("kernel", "page of other", at(2))
-    one.move("kernel", "page of one", at(3))
+    one.store("kernel", "page of one", at(1))
+    other.store("kernel", "page of other", at(2))
+    one.store("kernel", "page of one", at(3))
 
     assert other.find("kernel", "page of one") == at(3)
     assert other.find("kernel", "page of other") is None
@@ -107,14 +107,14 @@ def test_damage_anywhere_loses_cursors_and_never_changes_one(
     path = tmp_path_factory.mktemp("damaged") / "cursors.bin"
     cursors = Cursors(path, places=8)
     for number in range(8):
-        cursors.move("kernel", f"session {number}", at(number))
+        cursors.store("kernel", f"session {number}", at(number))
     whole = path.read_bytes()
     path.write_bytes((whole[:offset] + damage + whole[offset + len(damage) :])[: len(whole)])
 
     again = Cursors(path, places=8)
 
     assert all(again.find("kernel", f"session {number}") in (None, at(number)) for number in range(8))
-    again.move("kernel", "session 3", at(77))
+    again.store("kernel", "session 3", at(77))
     assert again.find("kernel", "session 3") == at(77)
     cursors.close()
     again.close()
@@ -125,7 +125,7 @@ def test_a_file_that_is_none_of_ours_is_started_anew_with_a_word_in_the_log(
     open_cursors: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     (tmp_path / "cursors.bin").write_bytes(content)
-    open_cursors().move("kernel", "session", at(5))
+    open_cursors().store("kernel", "session", at(5))
 
     assert open_cursors().find("kernel", "session") == at(5)
     assert [record.getMessage() for record in caplog.records] == [
@@ -138,14 +138,14 @@ def test_a_folder_that_cannot_be_made_leaves_the_cursors_in_memory(
 ) -> None:
     (tmp_path / "kernels").write_text("a file where the folder should be")
     cursors = open_cursors(tmp_path / "kernels" / "cursors.bin")
-    cursors.move("kernel", "session", at(5))
+    cursors.store("kernel", "session", at(5))
 
     assert cursors.find("kernel", "session") == at(5)
     assert "can only be kept in memory" in caplog.text
 
 
 def test_the_file_is_closed_to_other_users(open_cursors: Open, tmp_path: Path) -> None:
-    open_cursors().move("kernel", "session", at(5))
+    open_cursors().store("kernel", "session", at(5))
 
     assert (tmp_path / "cursors.bin").stat().st_mode & 0o077 == 0
 

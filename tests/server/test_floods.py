@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.server.websocket.messages import PageMessage
 from jupyter_tpu.server.websocket.rate_limit import TAIL_CHARACTERS, UPDATE_S, RateLimit, shown_after
 from jupyter_tpu.server.websocket.stream_merging import MERGED_CHARACTERS
-from jupyter_tpu.server.websocket.truncation import left_out_words, text_url
+from jupyter_tpu.server.websocket.truncation import text_url, truncation_notice
 
 LIMIT = 1_000
 
@@ -313,7 +313,7 @@ def test_what_is_counted_is_what_a_page_shows(pieces: list[str]) -> None:
 
 def test_the_words_name_the_size_and_lead_to_the_whole_text() -> None:
     url = text_url("/user/x/", "k1", "a b/c")
-    words = left_out_words(url, 812_000_000, "one\ntwo\n")
+    words = truncation_notice(url, 812_000_000, "one\ntwo\n")
 
     assert words["text/plain"] == "812 MB more on the node\none\ntwo"
     assert 'href="/user/x/jupyter-tpu/v1/kernels/k1/requests/a%20b%2Fc/text"' in words["text/html"]
@@ -322,7 +322,7 @@ def test_the_words_name_the_size_and_lead_to_the_whole_text() -> None:
 
 def test_what_a_kernel_prints_is_never_html_nor_an_escape_sequence() -> None:
     hostile = '<script>alert(1)</script>\x1b]8;;javascript:x\x07link\x1b[31mred\x1b[0m\x08\x00"\n50%\r100%\r'
-    words = left_out_words(text_url("/", '"><b>', "<i>"), 5_000, hostile)
+    words = truncation_notice(text_url("/", '"><b>', "<i>"), 5_000, hostile)
 
     assert "<script" not in words["text/html"]
     assert "<b>" not in words["text/html"]

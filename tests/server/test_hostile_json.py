@@ -22,7 +22,7 @@ from jupyter_tpu.kernels.kernelspecs import _read as read_kernelspec
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog
 from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
 from jupyter_tpu.kernels.messages.fanout import _is_cut
-from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.kernels.registry.notes import _read as read_note
 from jupyter_tpu.notebook.node.holders import _noted_notebook
 from jupyter_tpu.outputs.parsing import Malformed, parse
@@ -64,7 +64,7 @@ def test_a_page_gets_any_message_or_it_is_named_unreadable(hostile: bytes) -> No
     for seq, parts in enumerate(messages(hostile), start=1):
         message = PageMessage.from_parts(seq, "iopub", parts)
         assert message is not None
-        make_header.heard(message.header)
+        make_header.store_header(message.header)
         for sent, protocol in itertools.product(floods.feed([message], seq), (V1_PROTOCOL, None)):
             with suppress(Unreadable):
                 to_websocket(sent, protocol)
@@ -76,7 +76,7 @@ def test_a_worker_takes_note_of_any_message(hostile: bytes, tmp_path: Path) -> N
     for seq, (parts, channel) in enumerate(itertools.product(messages(hostile), Channel), start=1):
         body = [hostile] if channel == Channel.EVENT else parts
         index.observe(seq, 0.0, channel, body, 1)
-        runs.hear({Channel.REQUEST: "request", Channel.IOPUB: "iopub"}.get(channel, "shell"), parts)
+        runs.observe({Channel.REQUEST: "request", Channel.IOPUB: "iopub"}.get(channel, "shell"), parts)
         assert is_execute_request(parts) in (True, False)
     assert json.loads(json.dumps(index.describe())) == index.describe()
 
@@ -85,7 +85,7 @@ def test_an_event_of_any_kind_is_words_or_none(hostile: bytes) -> None:
     assert _is_cut("event", [hostile]) in (True, False)
     for kind in ("words", "cut", "gap", "unreadable"):
         with suppress(RecursionError):  # in the follower's hands, which leaves it out
-            assert isinstance(event_words({**json_object(hostile), "event": kind}), str)
+            assert isinstance(event_notice({**json_object(hostile), "event": kind}), str)
 
 
 def test_a_decoder_gives_an_object_or_the_error_that_it_announces(hostile: bytes) -> None:

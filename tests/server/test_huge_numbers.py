@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.routes.autostop import keep_from_body, rules_from_body
+from jupyter_tpu.server.routes.autostop import extension_from_body, rules_from_body
 from jupyter_tpu.server.routes.bodies import number_field
 
 HUGE = 10**400
@@ -16,8 +16,8 @@ READERS: dict[str, Callable[[int], Any]] = {
     "queue": lambda number: number_field({"valid_for_s": number}, "valid_for_s"),
     "session": lambda number: rules_from_body(b'{"session_s": %d}' % number),
     "idle": lambda number: rules_from_body(b'{"idle_after_s": %d}' % number),
-    "keep for": lambda number: keep_from_body(b'{"for_s": %d}' % number, 0.0),
-    "keep until": lambda number: keep_from_body(b'{"until": %d}' % number, 0.0),
+    "keep for": lambda number: extension_from_body(b'{"for_s": %d}' % number, 0.0),
+    "keep until": lambda number: extension_from_body(b'{"until": %d}' % number, 0.0),
 }
 
 

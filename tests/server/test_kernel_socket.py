@@ -30,7 +30,7 @@ from nbclient.client import CellExecutionComplete
 from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 from jupyter_tpu.emulator.workers.process_tree import processes_of
-from jupyter_tpu.outputs.rendering import size_in_words
+from jupyter_tpu.outputs.rendering import format_bytes
 
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Page, Server, StartServer
@@ -375,7 +375,7 @@ async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when
     where = (
         f"/jupyter-tpu/v1/kernels/{kernel_id}/outputs?msg_id={msg_id}" if is_readable else "raise the client's limit"
     )
-    assert re.match(rf"\[Message \d+ of this kernel \({size_in_words(size)}\) was left out: ", words)
+    assert re.match(rf"\[Message \d+ of this kernel \({format_bytes(size)}\) was left out: ", words)
     assert where in words
     assert is_readable == (size < 4_000_000)
 
@@ -396,7 +396,7 @@ async def test_a_client_for_which_the_last_output_is_too_large_opens_with_words_
     streams = [message["content"] for message in page.heard if message["msg_type"] == "stream"]
     assert [each["text"] for each in streams if each["name"] == "stdout"] == ["before\n"]
     (words,) = (each["text"] for each in streams if each["name"] == "stderr")
-    assert f"({size_in_words(300_000)}) was left out: " in words
+    assert f"({format_bytes(300_000)}) was left out: " in words
 
 
 async def test_every_message_says_where_it_stands_in_the_record(
@@ -686,7 +686,7 @@ async def test_a_page_of_a_flood_gets_its_beginning_its_size_and_its_end(
     displays = [m["content"] for m in page.heard if m["msg_type"] in ("display_data", "update_display_data")]
     whole = [f"line {number} {'.' * 100}\n" for number in range(100_000)]
     shown = page.text(msg_id).splitlines(keepends=True)
-    left_out = size_in_words(len("".join(whole)) - len("".join(shown)))
+    left_out = format_bytes(len("".join(whole)) - len("".join(shown)))
     route = displays[-1]["data"]["text/html"].partition('href="/')[2].partition('"')[0]
     text = (await asyncio.to_thread(server.request, "GET", route)).text
 

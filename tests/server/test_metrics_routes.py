@@ -14,7 +14,7 @@ from agent_processes import agent_stopped
 from openapi_schema_validator import OAS31Validator
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.routes.metrics import free_from_body
+from jupyter_tpu.server.routes.metrics import release_from_body
 
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Page, Server
@@ -94,7 +94,7 @@ def measured(server: Server, cloud: Cloud, node: str) -> Iterator[Measured]:
     yield measured
     for session in measured.sessions:
         server.request("DELETE", f"api/sessions/{session}")
-    cloud.control.lay_down_metrics(node)
+    cloud.control.set_metrics(node)
 
 
 async def run(page: Page, code: str) -> str:
@@ -146,7 +146,7 @@ def duties_of_chip_1(worker: Any) -> list[float | None]:
 
 async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: Measured, open_page: OpenPages) -> None:
     def lay_down(**metrics: Any) -> None:
-        measured.cloud.control.lay_down_metrics(NODE_ID, **metrics)
+        measured.cloud.control.set_metrics(NODE_ID, **metrics)
 
     idle = await measured.worker_that(lambda worker: worker["sample"]["state"] == "idle")
     assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process uses the chips", [])
@@ -233,7 +233,7 @@ def test_a_query_that_makes_no_sense_is_refused(server: Server, query: str) -> N
 )
 def test_a_body_that_is_no_wish_to_free_is_refused(body: bytes) -> None:
     with pytest.raises(BadInput):
-        free_from_body(body)
+        release_from_body(body)
 
 
 def test_a_node_that_is_not_there_has_no_metrics(server: Server) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.server.websocket.messages import PageMessage, small_reply
-from jupyter_tpu.server.websocket.too_large import TOO_BIG, OnTheWay, Refusals
+from jupyter_tpu.server.websocket.too_large import TOO_BIG, InFlight, Refusals
 
 HERE = ("kernel", "session", 7)
 LARGE = 10_000_000
@@ -42,16 +42,16 @@ def test_a_message_is_refused_by_code_1009_or_when_connections_have_ended_at_it_
 def test_a_new_record_begins_with_nothing_refused() -> None:
     refusals = Refusals()
     refusals.add(HERE, LARGE, TOO_BIG)
-    refusals.begin_anew("another kernel")
+    refusals.reset_kernel("another kernel")
     assert refusals.has(HERE, LARGE)
 
-    refusals.begin_anew("kernel")
+    refusals.reset_kernel("kernel")
 
     assert not refusals.has(HERE, LARGE)
 
 
 def test_what_a_page_has_refused_is_the_largest_of_what_has_not_arrived() -> None:
-    on_the_way = OnTheWay()
+    on_the_way = InFlight()
     for seq, size in [(1, 900), (2, 100), (3, 500), (0, 10_000), (4, 300)]:
         on_the_way.write(seq, size)
 

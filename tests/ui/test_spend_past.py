@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, expect
 from jupyter_tpu.journal.journal import FILE_NAME, Journal
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
@@ -46,19 +46,21 @@ def past(demo: Demo, kernel_name: str) -> float:
     return 2 * 9.6
 
 
-def _sight(ready: str, node_id: str, usd_per_hour: float | None) -> Sight:
+def _sight(ready: str, node_id: str, usd_per_hour: float | None) -> ObservedNode:
     own = NodeName.parse(ready)
     name = NodeName(project=own.project, zone=own.zone, node_id=node_id)
     accelerator_type = "v5litepod-8" if usd_per_hour else "v2-8"
-    return Sight(name=name, uid=node_id, accelerator_type=accelerator_type, spot=False, usd_per_hour=usd_per_hour)
+    return ObservedNode(
+        name=name, uid=node_id, accelerator_type=accelerator_type, spot=False, usd_per_hour=usd_per_hour
+    )
 
 
-def ran(ledger: Ledger, sight: Sight, *, began: float, ended: float, gone: float) -> None:
+def ran(ledger: Ledger, sight: ObservedNode, *, began: float, ended: float, gone: float) -> None:
     """It was seen READY from and until so many hours ago, and not READY at the last."""
     now = time.time()
-    ledger.take_in(Look(as_of=now - began * HOUR_S, ready=(sight,)))
-    ledger.take_in(Look(as_of=now - ended * HOUR_S, ready=(sight,)))
-    ledger.take_in(Look(as_of=now - gone * HOUR_S + 1.0))
+    ledger.record(NodesObservation(as_of=now - began * HOUR_S, ready=(sight,)))
+    ledger.record(NodesObservation(as_of=now - ended * HOUR_S, ready=(sight,)))
+    ledger.record(NodesObservation(as_of=now - gone * HOUR_S + 1.0))
 
 
 @pytest.fixture

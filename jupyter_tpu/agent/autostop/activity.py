@@ -54,11 +54,11 @@ class ActivityWatch:
         self._outputs: dict[str, int] | None = None
         self._speakers = ""
 
-    def somebody_acts(self) -> None:
+    def note_human_act(self) -> None:
         """Note a human act other than running a cell, such as starting or interrupting a kernel, or extending."""
         self._last["human"] = this_moment()
 
-    async def look(self) -> Activity:
+    async def observe(self) -> Activity:
         """Observe all sources now."""
         use = await self._chip_use()
         kernels = self._kernels.all()
@@ -91,16 +91,16 @@ class ActivityWatch:
         """
         async with self._measuring:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
-                use = await asyncio.to_thread(self._chips.look)
+                use = await asyncio.to_thread(self._chips.measure)
                 # Hooks that began meanwhile may have used the chips: their use does not count.
-                if self._hooks_before == self._notices.told:
+                if self._hooks_before == self._notices.notified:
                     self._use = use
-                self._hooks_before, self._used_at = self._notices.told, this_moment().steady
+                self._hooks_before, self._used_at = self._notices.notified, this_moment().steady
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
         """Note cells and answers to ``input()`` that came since the last observation: human acts and executions."""
-        asked = {kernel.kernel_id: kernel.asked for kernel in kernels}
+        asked = {kernel.kernel_id: kernel.user_requests for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now
         self._asked = asked

@@ -16,7 +16,7 @@ import psutil
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.agent.devices.holders import Kernels, describe, device_files, open_by
 from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
-from jupyter_tpu.agent.metrics.validate import DUTY_CYCLE, believed
+from jupyter_tpu.agent.metrics.validate import DUTY_CYCLE, validated
 
 # A chip below this counts as idle; chosen, not measured.
 _LEAST_DUTY_PERCENT = 1.0
@@ -60,7 +60,7 @@ class Chips:
         self._ports = metric_ports(environ, kind.chips_per_worker if kind else 1)
         self._holder_cpu, self._kernel_cpu = CpuTimes(), CpuTimes()
 
-    def look(self) -> ChipUse:
+    def measure(self) -> ChipUse:
         """Measure now."""
         use = self._chip_use()
         return replace(use, cpu=self._cpu_state(use)) if use.state == "unknown" else use
@@ -89,7 +89,7 @@ class Chips:
         raw = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if raw is None:
             return None
-        found = believed(raw, cores_per_chip=1, expected_cores=None)
+        found = validated(raw, cores_per_chip=1, expected_cores=None)
         known = [chip.duty_percent for chip in found.chips if chip.duty_percent is not None]
         busiest = float(max(known, default=0.0))
         return busiest if busiest >= _LEAST_DUTY_PERCENT else found.unknown.get("duty_percent", busiest)

@@ -20,9 +20,9 @@ from typing import Any
 from jupyter_tpu.agent.autostop.activity import ActivityWatch, this_moment
 from jupyter_tpu.agent.autostop.history import ActivityHistory
 from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
-from jupyter_tpu.agent.autostop.policy import AutostopPolicy, keep_from, rules_from
+from jupyter_tpu.agent.autostop.policy import AutostopPolicy, parse_keep, parse_rules
 from jupyter_tpu.agent.preemption.notices import BY_RULE, HOOK_S, Notices
-from jupyter_tpu.brakes import LENGTHS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
+from jupyter_tpu.brakes import DURATION_FIELDS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -111,12 +111,12 @@ class AutostopDaemon:
 
     async def _observe(self) -> None:
         self._activity = await self._observed_activity()
-        self._past.see(self._activity, self._verdict(), this_moment().steady)
+        self._past.add(self._activity, self._verdict(), this_moment().steady)
 
     async def _observed_activity(self) -> Activity:
         """Observe the activity; a failure makes it unknown, so that session limit and deadline still apply."""
         try:
-            return await self._watch.look()
+            return await self._watch.observe()
         except Exception as error:
             log.exception("the guard could not observe the activity")
             return unknown(f"the agent could not observe the activity: {error}")
@@ -135,7 +135,7 @@ class AutostopDaemon:
         deadline_at = self._policy.rules_now(now := this_moment()).deadline_at
         within_s = math.inf if deadline_at is None else deadline_at - now.wall
         notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
-        if within_s > 0 and await self._notices.settled(notice):
+        if within_s > 0 and await self._notices.wait_for_hooks(notice):
             # The user may have run a cell or extended the node while the hooks ran.
             await self._observe()
             verdict = self._verdict()
@@ -166,8 +166,8 @@ class AutostopDaemon:
 
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
-    async def set_brakes(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Accept new ``rules``, a new ``keep`` or the time since READY (``ready_for_s``), all as durations.
+    async def set_rules(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Accept new ``rules``, a new ``extend`` or the time since READY (``ready_for_s``), all as durations.
 
         Older revisions of the rules are ignored: several clients may send theirs in any order.
 
@@ -176,31 +176,31 @@ class AutostopDaemon:
         """
         now, policy = this_moment(), self._policy
         if "rules" in params and (revision := number_from(params, "revision")) >= policy.revision:
-            policy = replace(policy, rules=rules_from(params["rules"], now), revision=revision, given_at=now)
+            policy = replace(policy, rules=parse_rules(params["rules"], now), revision=revision, given_at=now)
         if "keep" in params:
-            keep = keep_from(params["keep"], now)
+            keep = parse_keep(params["keep"], now)
             policy = replace(policy, keep=keep, keep_revision=number_from(params, "keep_revision"), kept_at=now)
         if "ready_for_s" in params:
             policy = replace(policy, ready_since=now.back(number_from(params, "ready_for_s")))
         self._set_policy(policy, now)
         return self.describe()
 
-    async def keep(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def extend(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel that again.
 
         Raises:
             BadInput: a value is not valid; then nothing has changed.
         """
         now = this_moment()
-        self._set_policy(replace(self._policy, keep=keep_from(params, now), kept_at=now), now)
-        self._watch.somebody_acts()
+        self._set_policy(replace(self._policy, keep=parse_keep(params, now), kept_at=now), now)
+        self._watch.note_human_act()
         return self.describe()
 
-    def somebody_acts(self) -> None:
-        """Note a human act, see `ActivityWatch.somebody_acts`."""
-        self._watch.somebody_acts()
+    def note_human_act(self) -> None:
+        """Note a human act, see `ActivityWatch.note_human_act`."""
+        self._watch.note_human_act()
 
-    async def look(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the activity and verdict now, with ``"past": true`` also of the last hour; the call is no activity."""
         await self._observe()
         state = self.describe()
@@ -238,7 +238,7 @@ class AutostopDaemon:
             "ends_why": verdict.ends_why,
             "is_warning": verdict.is_warning,
             "has_rules": policy.rules is not None,
-            "rules": {**{name: getattr(rules, name) for name in LENGTHS}, "action": rules.action},
+            "rules": {**{name: getattr(rules, name) for name in DURATION_FIELDS}, "action": rules.action},
             "revision": policy.revision,
             "keep": {
                 "for_s": None if keep.until is None or keep.until <= now.wall else keep.until - now.wall,
@@ -266,7 +266,7 @@ class AutostopDaemon:
         # Another supervisor means that a client connected while no agent ran, such as after a restart of the node:
         # that is a human act, and the session begins again.
         if self._policy.supervisor != supervisor:
-            self._watch.somebody_acts()
+            self._watch.note_human_act()
             since = None if self._policy.ready_since is None else this_moment()
             self._policy = replace(self._policy, supervisor=supervisor, ready_since=since)
 

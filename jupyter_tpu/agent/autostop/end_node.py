@@ -11,7 +11,7 @@ from jupyter_tpu.brakes import ACTIONS
 from jupyter_tpu.errors import BadInput, CloudRefused
 
 
-class Ending:
+class EndNodeMethod:
     """Ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:

@@ -44,7 +44,7 @@ class ActivityPeriod:
     began_at: float
     ended_at: float
 
-    def goes_on_in(self, other: ActivityPeriod) -> bool:
+    def continues_in(self, other: ActivityPeriod) -> bool:
         """Whether the other, later one only continues this period."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
@@ -59,12 +59,12 @@ class ActivityHistory:
     def __init__(self) -> None:
         self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)
 
-    def see(self, activity: Activity, verdict: Verdict, now: float) -> None:
+    def add(self, activity: Activity, verdict: Verdict, now: float) -> None:
         """Add an observation of the moment `now`."""
         seen, last = _seen(activity, verdict, now), self._periods[-1] if self._periods else None
         if last is None or now - last.ended_at > _LOOKED_S:
             self._periods.append(seen)
-        elif last.goes_on_in(seen):
+        elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
         else:  # no gap: what changed between two observations counts from the first of them
             self._periods.append(replace(seen, began_at=last.ended_at))

@@ -56,10 +56,10 @@ class Orphans:
     async def run(self) -> None:
         """Check every second until cancelled."""
         while True:
-            self.look(this_moment().steady)
+            self.end_expired(this_moment().steady)
             await asyncio.sleep(_EVERY_S)
 
-    def look(self, now: float) -> None:
+    def end_expired(self, now: float) -> None:
         """End kernels whose time is over; a running cell, or one that waits for input, counts like a client.
 
         Args:

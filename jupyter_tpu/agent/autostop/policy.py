@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.brakes import (
-    LENGTHS,
+    DURATION_FIELDS,
     LONGEST_S,
-    NO_KEEP,
-    Keep,
+    NO_KEEP_RUNNING,
+    KeepRunning,
     Moment,
     Rules,
     earliest_end,
@@ -38,7 +38,7 @@ class AutostopPolicy:
     rules: Rules | None = None
     revision: float = 0.0
     given_at: Moment | None = None
-    keep: Keep = NO_KEEP
+    keep: KeepRunning = NO_KEEP_RUNNING
     keep_revision: float = 0.0
     kept_at: Moment | None = None
     ready_since: Moment | None = None
@@ -68,7 +68,7 @@ class AutostopPolicy:
         return cls(
             rules=Rules.from_json(data["rules"]) if data["rules"] is not None else None,
             revision=float(data["revision"]),
-            keep=Keep(**data["keep"]),
+            keep=KeepRunning(**data["keep"]),
             keep_revision=float(data["keep_revision"]),
             supervisor=str(data["supervisor"]),
             **moments,
@@ -81,24 +81,24 @@ class AutostopPolicy:
             return rules
         return replace(rules, deadline_at=earliest_end(rules.deadline_at, self.given_at, now))
 
-    def keep_now(self, now: Moment) -> Keep:
+    def keep_now(self, now: Moment) -> KeepRunning:
         """Return the request to keep the node running, its time corrected by both clocks."""
         if self.keep.until is None or self.kept_at is None:
             return self.keep
         return replace(self.keep, until=earliest_end(self.keep.until, self.kept_at, now))
 
 
-def rules_from(data: Any, now: Moment) -> Rules:
+def parse_rules(data: Any, now: Moment) -> Rules:
     """Parse rules from a client, which sends the deadline as ``deadline_in_s``; raises `BadInput`."""
     if not isinstance(data, dict):
         raise BadInput("Rules must be an object.")
     # An older client does not know all of them.
-    lengths = {name: data[name] for name in LENGTHS if name in data}
+    lengths = {name: data[name] for name in DURATION_FIELDS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
     return Rules(**lengths, deadline_at=deadline_at, action=str(data.get("action", "stop")))
 
 
-def keep_from(data: Any, now: Moment) -> Keep:
+def parse_keep(data: Any, now: Moment) -> KeepRunning:
     """Parse a request to keep the node running: ``until`` (Unix seconds), ``for_s`` or ``while_busy``.
 
     Raises:
@@ -112,4 +112,4 @@ def keep_from(data: Any, now: Moment) -> Keep:
         until = now.wall + number_from(data, "for_s")
     if until is not None and until - now.wall > LONGEST_S:
         raise BadInput("A node can be kept running for 400 days at most.")
-    return Keep(until=until, while_busy=data.get("while_busy", False))
+    return KeepRunning(until=until, while_busy=data.get("while_busy", False))

@@ -44,7 +44,7 @@ class Snapshot:
         """Return the snapshot as it is stored on the worker's disk."""
         return {"as_of": self.as_of.to_json(), "data": self.data, "clock_ahead_s": self.clock_ahead_s}
 
-    def told(self, now: Moment) -> dict[str, Any]:
+    def view(self, now: Moment) -> dict[str, Any]:
         """Return the snapshot for a notebook, with its time by this machine's wall clock."""
         view = {"as_of": now.wall - self.as_of.age_s(now), "data": self.data}
         return {**view, "clock_ahead_s": self.clock_ahead_s} if abs(self.clock_ahead_s) >= WRONG_S else view
@@ -58,7 +58,7 @@ class Snapshots:
         self._kept: dict[str, Snapshot] | None = None
         self._lock = asyncio.Lock()
 
-    async def tell(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def store(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
 
         Where there is an age, it alone counts. A snapshot older than the stored one is ignored, since several clients
@@ -76,7 +76,7 @@ class Snapshots:
                 await asyncio.to_thread(self._save, {name: each.to_json() for name, each in kept.items()})
         return {}
 
-    async def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def read(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``{"as_of", "data"}`` of a ``kind``, with ``clock_ahead_s`` if this machine's clock is wrong.
 
         Empty until a client has sent one. Raises `BadInput` if there is no such kind.
@@ -84,7 +84,7 @@ class Snapshots:
         kind = _kind(params)
         async with self._lock:
             snapshot = (await self._all()).get(kind)
-        return snapshot.told(this_moment()) if snapshot else {}
+        return snapshot.view(this_moment()) if snapshot else {}
 
     async def _all(self) -> dict[str, Snapshot]:
         if self._kept is None:

@@ -74,7 +74,7 @@ class Holders:
         self._found_by: tuple[set[str], int | None] = (set(), None)
         self._search_at = 0.0
 
-    def look(self) -> list[Holder]:
+    def scan(self) -> list[Holder]:
         """Search for all TPU processes that this user may see."""
         with self._searching:
             began = time.monotonic()
@@ -87,12 +87,12 @@ class Holders:
             self._search_at = now + max(_SEARCH_EVERY_S, _SEARCH_SHARE * (now - began))
             return self._found
 
-    def glance(self) -> list[Holder]:
+    def scan_if_changed(self) -> list[Holder]:
         """Return the TPU processes at little cost: all processes are searched only now and then and after a change."""
         files, lock_pid = self._found_by
         is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
         if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
-            return self.look()
+            return self.scan()
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:

@@ -40,7 +40,7 @@ class ChipRelease:
         self._holders = holders
         self._kernel_of = kernel_of
 
-    async def free(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    async def release(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """End the TPU processes in ``processes``, or the one with ``pid``, or all of this user's.
 
         ``processes`` are ``{"pid", "since"?}`` as ``who`` returned them, so that a process that took their place
@@ -53,12 +53,12 @@ class ChipRelease:
             BadInput: a parameter is not valid.
         """
         selection = _Selection.read(params)
-        found = await asyncio.to_thread(self._holders.look)
+        found = await asyncio.to_thread(self._holders.scan)
         chosen = [one for one in found if selection.matches(one)]
         refused = [holder for holder in chosen if not (holder.is_own_user or selection.force)]
         ended = [holder for holder in chosen if holder not in refused]
         failures = await asyncio.gather(*(self._end(holder, selection.by) for holder in ended))
-        left = await asyncio.to_thread(self._holders.look)
+        left = await asyncio.to_thread(self._holders.scan)
         left_pids = {holder.pid for holder in left}
         freed = [holder for holder in chosen if holder.pid not in left_pids]
         texts = [*filter(None, failures), *_messages(selection, chosen, refused, left)]

@@ -14,19 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jupyter_tpu.agent.environments.files import EnvironmentFiles, Made, name_and_version, names, normalised
+from jupyter_tpu.agent.environments.files import BuildRecord, EnvironmentFiles, name_and_version, names, normalised
 from jupyter_tpu.agent.environments.python import accepted_pythons, no_python, preferred_python, sent_python
-from jupyter_tpu.agent.environments.request import Order
+from jupyter_tpu.agent.environments.request import EnvironmentRequest
 from jupyter_tpu.agent.environments.uv import (
     Report,
     can_run,
+    exit_reason,
     failed,
     find_uv,
-    how_it_ended,
-    in_turn,
+    hint_for,
     reason,
-    run_aloud,
-    way_out,
+    run_streaming,
+    try_wheels_then_index,
 )
 from jupyter_tpu.agent.lock import KERNEL_NEEDS, lock_text, requirements_file, with_hashes
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
@@ -45,13 +45,13 @@ class Build:
 
     Attributes:
         files: the environment's files.
-        order: what the client wants.
+        request: what the client wants.
         report: called with the progress.
         notes: for people, what could not be installed although it was requested; the environment works without it.
     """
 
     files: EnvironmentFiles
-    order: Order
+    request: EnvironmentRequest
     report: Report
     notes: list[str] = field(default_factory=list)
 
@@ -64,17 +64,17 @@ class Build:
         """
         made = self.files.usable()
         release = self._release(made)
-        requirements = merged(made.requirements if made else (), self.order.requirements)
+        requirements = merged(made.requirements if made else (), self.request.requirements)
         if made is None or requirements != made.requirements:
             # Stored first: if the agent is killed now, the next one continues.
-            self.files.set_order(self.order)
+            self.files.set_pending_request(self.request)
             made = self._install(release, requirements, is_new=made is None)
-            self.files.set_made(made)
+            self.files.set_build_record(made)
         self._install_packages()
-        self.files.end_order()
+        self.files.clear_pending_request()
 
-    def _release(self, made: Made | None) -> Release:
-        release = self.order.release(made.version if made else "")
+    def _release(self, made: BuildRecord | None) -> Release:
+        release = self.request.release(made.version if made else "")
         if made and release.version != made.version:
             raise BadInput(
                 f"The environment {release.framework} on the worker has version {made.version}, not {release.version}.",
@@ -83,7 +83,7 @@ class Build:
             )
         return release
 
-    def _install(self, release: Release, requirements: tuple[str, ...], *, is_new: bool) -> Made:
+    def _install(self, release: Release, requirements: tuple[str, ...], *, is_new: bool) -> BuildRecord:
         try:
             uv = find_uv(self.files.home, PHASE, self.report)
             self._make_folder(uv, release)
@@ -91,9 +91,9 @@ class Build:
         except EnvironmentFailed as error:
             if is_new:
                 self._tidy(error)
-            self.files.end_order()
+            self.files.clear_pending_request()
             raise
-        return Made(release.version, self.files.python_version(), requirements, lock)
+        return BuildRecord(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
         """Remove what no retry could complete; otherwise tell the user that the partial environment stays."""
@@ -118,20 +118,22 @@ class Build:
         shutil.rmtree(self.files.folder, ignore_errors=True)
         argv = [uv, "venv", "--python", sent or fetched or sys.executable, str(self.files.folder)]
         try:
-            run_aloud(argv, "create a Python environment", lambda line: self._relay(line, 0.05))
+            run_streaming(argv, "create a Python environment", lambda line: self._relay(line, 0.05))
         except EnvironmentFailed as error:
             if not fetched:
                 raise
-            message, hint = no_python(release, own, way_out(error.raw))
+            message, hint = no_python(release, own, hint_for(error.raw))
             why = reason(error.raw)
             raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
         """Install all packages; returns them as pinned lines."""
         # An environment that is restored gets its former versions, as long as they can still be installed.
-        if is_new and self.order.pins:
+        if is_new and self.request.pins:
             try:
-                return self._install_lock(uv, self.order.pins, f"the former versions of {release.title}'s environment")
+                return self._install_lock(
+                    uv, self.request.pins, f"the former versions of {release.title}'s environment"
+                )
             except EnvironmentFailed as error:
                 self.notes.append(f"{error.message} Current versions were installed instead.")
         pins = self._resolve(uv, release, requirements)
@@ -158,14 +160,14 @@ class Build:
                 str(lock),
                 str(wanted),
             ]
-            in_turn(self.files.home, lambda more: self._compile([*argv, *more], release, requirements))
+            try_wheels_then_index(self.files.home, lambda more: self._compile([*argv, *more], release, requirements))
             return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
 
     def _compile(self, argv: Sequence[str], release: Release, requirements: Sequence[str]) -> None:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            earlier = [line for line in requirements if line not in self.order.requirements]
-            raise _no_versions(release, requirements, earlier, done.stderr or how_it_ended(done.returncode))
+            earlier = [line for line in requirements if line not in self.request.requirements]
+            raise _no_versions(release, requirements, earlier, done.stderr or exit_reason(done.returncode))
 
     def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
         with requirements_file("\n".join(with_hashes(lines))) as lock:
@@ -175,7 +177,7 @@ class Build:
     def _install_packages(self) -> None:
         """Install the user's own packages, together or, if that fails, one by one; the environment works without."""
         installed = self.files.installed()
-        missing = [line for line in self.order.packages if line not in installed.values()]
+        missing = [line for line in self.request.packages if line not in installed.values()]
         if not missing:
             return
         uv = find_uv(self.files.home, PHASE, self.report)
@@ -194,9 +196,11 @@ class Build:
     def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
         self.report(PHASE, f"Installing {words}", fraction)
         argv = [uv, "pip", "install", "--verify-hashes", "--python", self.files.python, *what]
-        in_turn(
+        try_wheels_then_index(
             self.files.home,
-            lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._relay(line, fraction)),
+            lambda options: run_streaming(
+                [*argv, *options], f"install {words}", lambda line: self._relay(line, fraction)
+            ),
         )
 
     def _relay(self, line: str, fraction: float) -> None:

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.agent.environments.request import Order
+from jupyter_tpu.agent.environments.request import EnvironmentRequest
 from jupyter_tpu.agent.environments.uv import can_run
 from jupyter_tpu.agent.environments.venv import HAS_IPYKERNEL
 from jupyter_tpu.agent.paths import Home
@@ -30,7 +30,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<ve
 
 
 @dataclass(frozen=True)
-class Made:
+class BuildRecord:
     """What an environment was built from.
 
     Attributes:
@@ -50,7 +50,7 @@ class Made:
         return {**asdict(self), "requirements": list(self.requirements), "pins": list(self.pins)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Made:
+    def from_json(cls, data: Mapping[str, Any]) -> BuildRecord:
         """Rebuild it from `to_json`; raises KeyError or TypeError for anything else."""
         lists = {name: tuple(map(str, data[name])) for name in ("requirements", "pins")}
         return cls(str(data["version"]), str(data["python"]), **lists)
@@ -73,21 +73,21 @@ class EnvironmentFiles:
         """Path of its Python."""
         return str(self.folder / "bin" / "python")
 
-    def made(self) -> Made | None:
+    def build_record(self) -> BuildRecord | None:
         """Return what it was built from; None if it was never complete, or its Python is gone."""
         try:
-            made = Made.from_json(json.loads(self._made.read_text()))
+            made = BuildRecord.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         # The Python that it was built from may have been removed from the worker.
         return made if os.access(self.python, os.X_OK) else None
 
-    def usable(self) -> Made | None:
-        """Return the same as `made`, but None also if kernels can't start in it any more."""
-        made = self.made()
+    def usable(self) -> BuildRecord | None:
+        """Return the same as `build_record`, but None also if kernels can't start in it any more."""
+        made = self.build_record()
         return made if made and can_run(self.python, HAS_IPYKERNEL) else None
 
-    def set_made(self, made: Made) -> None:
+    def set_build_record(self, made: BuildRecord) -> None:
         """Mark the environment as complete."""
         _write(self._made, made.to_json())
 
@@ -99,29 +99,29 @@ class EnvironmentFiles:
             return ""
         return found[1] if found else ""
 
-    def order(self) -> Order | None:
+    def pending_request(self) -> EnvironmentRequest | None:
         """Return the order of a build that has begun but not finished; None if there is none."""
         try:
-            return Order.from_params(json.loads(self._order.read_text()))
+            return EnvironmentRequest.from_params(json.loads(self._order.read_text()))
         except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
             return None
 
     def is_unfinished(self) -> bool:
         """Whether a build has begun but not finished, or left a partial environment."""
-        return self.order() is not None or (self.made() is None and self.folder.exists())
+        return self.pending_request() is not None or (self.build_record() is None and self.folder.exists())
 
-    def set_order(self, order: Order) -> None:
+    def set_pending_request(self, order: EnvironmentRequest) -> None:
         """Store the order of a build that begins."""
         _write(self._order, order.to_json())
 
-    def end_order(self) -> None:
+    def clear_pending_request(self) -> None:
         """Remove the order of a build that has ended."""
         self._order.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove the environment; first the file that marks it as complete."""
         self._made.unlink(missing_ok=True)
-        self.end_order()
+        self.clear_pending_request()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def installed(self) -> dict[str, str]:
@@ -131,7 +131,7 @@ class EnvironmentFiles:
         # Cached by the time of the last change, unless an installation may still be running.
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
-    def added(self, made: Made) -> tuple[str, ...]:
+    def added(self, made: BuildRecord) -> tuple[str, ...]:
         """Return the packages that the user has installed in addition, or in another version."""
         pins = {normalised(name): version for name, version in map(name_and_version, made.pins)}
         installed = self.installed()
@@ -139,8 +139,8 @@ class EnvironmentFiles:
 
     def describe(self) -> dict[str, Any]:
         """Return the environment as clients see it."""
-        made = self.made()
-        version = made.version if made else (self.order() or Order(self.framework)).version
+        made = self.build_record()
+        version = made.version if made else (self.pending_request() or EnvironmentRequest(self.framework)).version
         release = release_of(self.framework, version) if version else None
         return {
             "framework": self.framework,

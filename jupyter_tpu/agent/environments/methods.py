@@ -14,7 +14,7 @@ import psutil
 
 from jupyter_tpu.agent.environments.build import PHASE, Build
 from jupyter_tpu.agent.environments.files import EnvironmentFiles
-from jupyter_tpu.agent.environments.request import Order, framework_of
+from jupyter_tpu.agent.environments.request import EnvironmentRequest, framework_of
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import TpuError, WrongState
 from jupyter_tpu.frameworks import FRAMEWORKS
@@ -58,9 +58,9 @@ class FrameworkEnvironments:
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Build one, see `Order`; returns when it is complete, with what could not be installed in ``notes``."""
+        """Build one, see `EnvironmentRequest`; returns when it is complete, with what could not be installed in ``notes``."""
         self._continue_unfinished()
-        order = Order.from_params(params)
+        order = EnvironmentRequest.from_params(params)
         notes = await self._make(order)
         return {**await self._describe(order.framework), "notes": notes}
 
@@ -83,7 +83,7 @@ class FrameworkEnvironments:
             await _in_daemon(files.remove)
         return {"was_there": was_there}
 
-    async def _make(self, order: Order) -> list[str]:
+    async def _make(self, order: EnvironmentRequest) -> list[str]:
         progress, loop = self._progress[order.framework], asyncio.get_running_loop()
 
         def report(phase: str, message: str, fraction: float) -> None:
@@ -109,12 +109,12 @@ class FrameworkEnvironments:
             return
         self._has_continued = True
         for framework in FRAMEWORKS:
-            if order := EnvironmentFiles(self._home, framework).order():
+            if order := EnvironmentFiles(self._home, framework).pending_request():
                 task = asyncio.create_task(self._finish(order))
                 self._continued.add(task)
                 task.add_done_callback(self._continued.discard)
 
-    async def _finish(self, order: Order) -> None:
+    async def _finish(self, order: EnvironmentRequest) -> None:
         try:
             await self._make(order)
         except TpuError as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from jupyter_tpu.agent.environments.uv import can_run, way_out
+from jupyter_tpu.agent.environments.uv import can_run, hint_for
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release, newest, python_range
@@ -98,7 +98,7 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise EnvironmentFailed(
-            f"Could not unpack {archive.name} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+            f"Could not unpack {archive.name} on the worker: {error}.", hint=hint_for(str(error)), raw=str(error)
         ) from error
     # The folder's name shows from now on that it is complete.
     draft.rename(folder)

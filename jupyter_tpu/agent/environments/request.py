@@ -16,7 +16,7 @@ LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
-class Order:
+class EnvironmentRequest:
     """The environment that a client wants.
 
     Attributes:
@@ -34,7 +34,7 @@ class Order:
     packages: tuple[str, ...] = ()
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> Order:
+    def from_params(cls, params: Mapping[str, Any]) -> EnvironmentRequest:
         """Parse the parameters of a call.
 
         Raises:

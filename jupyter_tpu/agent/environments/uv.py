@@ -67,11 +67,13 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "--only-binary", ":all:"]
     with requirements_file(locked([UV])) as lock:
         argv = [*pip, "--require-hashes", "--requirement", str(lock)]
-        in_turn(home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv"))
+        try_wheels_then_index(
+            home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv")
+        )
     return str(own / "bin/uv")
 
 
-def in_turn(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
+def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
     """Try with the wheels that were sent to this worker, if there are any, and if that fails with the package index.
 
     Args:
@@ -100,13 +102,13 @@ def run(argv: Sequence[str], purpose: str) -> None:
         ) from None
     except OSError as error:
         raise EnvironmentFailed(
-            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+            f"Could not {purpose} on the worker: {error}.", hint=hint_for(str(error)), raw=str(error)
         ) from error
     if done.returncode != 0:
-        raise failed(purpose, done.stderr or done.stdout or how_it_ended(done.returncode))
+        raise failed(purpose, done.stderr or done.stdout or exit_reason(done.returncode))
 
 
-def run_aloud(argv: Sequence[str], purpose: str, on_line: Callable[[str], None]) -> None:
+def run_streaming(argv: Sequence[str], purpose: str, on_line: Callable[[str], None]) -> None:
     """Run a step that may take long, such as a download; `on_line` is called with each line of its output."""
     output: list[str] = []
     try:
@@ -124,13 +126,13 @@ def run_aloud(argv: Sequence[str], purpose: str, on_line: Callable[[str], None])
                 on_line(line.strip())
     except OSError as error:
         raise EnvironmentFailed(
-            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+            f"Could not {purpose} on the worker: {error}.", hint=hint_for(str(error)), raw=str(error)
         ) from error
     if process.returncode != 0:
-        raise failed(purpose, "".join(output) or how_it_ended(process.returncode))
+        raise failed(purpose, "".join(output) or exit_reason(process.returncode))
 
 
-def how_it_ended(exit_code: int) -> str:
+def exit_reason(exit_code: int) -> str:
     """Return a text for a program that was killed before it could explain itself; else an empty one.
 
     >>> how_it_ended(-9)
@@ -143,10 +145,10 @@ def failed(purpose: str, output: str) -> EnvironmentFailed:
     """Return the error for a step that failed with this output."""
     why = reason(output).rstrip(".")
     message = f"Could not {purpose} on the worker{': ' if why else ''}{why}."
-    return EnvironmentFailed(message, hint=way_out(output) or NO_INDEX, raw=output[-_TAIL:])
+    return EnvironmentFailed(message, hint=hint_for(output) or NO_INDEX, raw=output[-_TAIL:])
 
 
-def way_out(output: str) -> str:
+def hint_for(output: str) -> str:
     """Return the hint for a known cause in the output; empty for any other."""
     return next((hint for pattern, hint in _WAYS_OUT if pattern.search(output)), "")
 

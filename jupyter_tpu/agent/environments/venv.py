@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.environments.uv import Report, can_run, find_uv, in_turn, run
+from jupyter_tpu.agent.environments.uv import Report, can_run, find_uv, run, try_wheels_then_index
 from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, locked, requirements_file
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
@@ -101,7 +101,7 @@ class Environments:
                 "--requirement",
                 str(lock),
             ]
-            in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
+            try_wheels_then_index(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
         # Last, so that an interrupted build does not count.
         marker.write_text(mark)
         return own_python

@@ -57,7 +57,7 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class KernelContext:
     """What all kernels of an agent share: its folder, the ZMQ context, reported exits and the launcher."""
 
     home: Home
@@ -78,16 +78,16 @@ class Kernel:
         is_closed: whether the agent has let go of it.
         record: everything that it emitted.
         requests: the index of its execute requests.
-        asked: number of cells and answers to ``input()`` that came while this agent runs.
+        user_requests: number of cells and answers to ``input()`` that came while this agent runs.
     """
 
-    def __init__(self, kernel_id: str, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
+    def __init__(self, kernel_id: str, surroundings: KernelContext, on_output: Callable[[], None]) -> None:
         self.kernel_id = kernel_id
         self.is_closed = False
         self._around = surroundings
         self._folder = KernelDirectory(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
-        heard, checkpoint = Watermark(self._folder.heard), Checkpoint(self._folder.checkpoint)
+        heard, checkpoint = Watermark(self._folder.watermark), Checkpoint(self._folder.checkpoint)
         self._recorder = Recorder(self.record, heard, checkpoint, on_output, self._acknowledge)
         self.requests = self._recorder.requests
         self._process: Process | None = None
@@ -100,12 +100,12 @@ class Kernel:
         self._is_starting = False
         self._asked_to_end = False
         self._why_ended = ""
-        self.asked = 0
+        self.user_requests = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
     @property
-    def was_born(self) -> bool:
+    def had_process(self) -> bool:
         """Whether it ever had a process."""
         return "generation" in self._folder.state
 
@@ -228,9 +228,9 @@ class Kernel:
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
 
-    def tell_hook(self, words: bytes) -> bool:
+    def notify_hook(self, words: bytes) -> bool:
         """Notify the process's checkpoint hook that the node is about to end; returns whether it has one."""
-        return self._process is not None and self._folder.tell_hook(words)
+        return self._process is not None and self._folder.notify_hook(words)
 
     def event(self, name: str, **content: Any) -> None:
         """Record an event of the agent about this kernel."""
@@ -314,7 +314,7 @@ class Kernel:
         if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
             if is_cell:
                 self._replies().abort(parts)
-        elif is_cell and asked_at is not None and self.requests.has_failed_behind(asked_at):
+        elif is_cell and asked_at is not None and self.requests.would_abort_at(asked_at):
             self._replies().abort(parts)
         elif self._takeover is None or not self._takeover.hold(channel, parts):
             self._send(channel, parts)
@@ -352,12 +352,14 @@ class Kernel:
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
         """Record a cell or an answer to ``input()`` before it is passed on; of a password, only that it came."""
         if _is_cell(channel, parts):
-            self._recorder.take(Channel.REQUEST, [parts])
-            self.asked += 1
+            self._recorder.record(Channel.REQUEST, [parts])
+            self.user_requests += 1
         elif channel == Channel.STDIN and (place := header_place(parts)):
-            is_open = self.requests.may_be_seen(parts[place + 1])
-            self._recorder.take(Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())])
-            self.asked += 1
+            is_open = self.requests.may_be_recorded(parts[place + 1])
+            self._recorder.record(
+                Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())]
+            )
+            self.user_requests += 1
 
     @property
     def is_alive(self) -> bool:
@@ -393,7 +395,7 @@ class Kernel:
         return str(self._folder.state.get("notebook") or "")
 
     @property
-    def noted(self) -> dict[str, Any]:
+    def client_note(self) -> dict[str, Any]:
         """The note that a client has stored; empty if there is none."""
         note = self._folder.state.get("note")
         return note if isinstance(note, dict) else {}
@@ -446,7 +448,7 @@ class Kernel:
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = int(self._folder.state.get("generation", 0)) + 1
         # Before a later agent can find the process, whose messages are numbered from 1 again.
-        self._recorder.begin_line()
+        self._recorder.restart_numbering()
         self._folder.save(
             pid=process.pid,
             started=process.started,
@@ -477,9 +479,9 @@ class Kernel:
 
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
         if channel == Channel.IOPUB:
-            self._recorder.hear(batch)
+            self._recorder.record_numbered(batch)
         else:
-            self._recorder.take(channel, batch)
+            self._recorder.record(channel, batch)
 
     def _acknowledge(self, number: int) -> None:
         if self._sockets is not None:
@@ -530,7 +532,7 @@ class Kernel:
             "exit_code": ended.exit_code,
             "signal": ended.signal,
             "asked": self._asked_to_end,
-            "stderr": self._why_ended or self._folder.last_words(),
+            "stderr": self._why_ended or self._folder.output_tail(),
         }
         self._folder.save(pid=None, exit=outcome)
         # Cells that wait for the next process are not lost with this one: a later agent must still find them queued.

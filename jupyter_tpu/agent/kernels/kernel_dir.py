@@ -15,7 +15,7 @@ from typing import Any
 
 from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.kernels.sockets import PORTS
-from jupyter_tpu.agent.paths import Home, private_folder, rewritten
+from jupyter_tpu.agent.paths import Home, private_folder, recreate_file
 from jupyter_tpu.agent.recording.jupyter_messages import Signer
 from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.wire.requests import SeenRequests
@@ -57,7 +57,7 @@ class KernelDirectory:
         return self._path / "record"
 
     @property
-    def heard(self) -> Path:
+    def watermark(self) -> Path:
         """The file of the watermark, see `recording.watermark`."""
         return self._path / "heard"
 
@@ -178,7 +178,7 @@ class KernelDirectory:
         is_cut_off = not self._sockets.is_dir()
         private_folder(self._sockets)
         if not (self._path / "requests").exists():
-            self._requests = rewritten(self._path / "requests", self._requests)
+            self._requests = recreate_file(self._path / "requests", self._requests)
         if self._connection and not self.connection_file.exists():
             _write_private(self.connection_file, self._connection)
         if is_cut_off:
@@ -191,7 +191,7 @@ class KernelDirectory:
         for path in self._sockets.iterdir():
             path.unlink()
 
-    def tell_hook(self, data: bytes) -> bool:
+    def notify_hook(self, data: bytes) -> bool:
         """Send a datagram to the process's checkpoint hook; returns whether there is one that receives it."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
@@ -204,7 +204,7 @@ class KernelDirectory:
             return False
         return True
 
-    def take_over(self, sockets: Path, output: Path) -> None:
+    def adopt_files(self, sockets: Path, output: Path) -> None:
         """Move the sockets and the output file of a pre-warmed process to where this kernel has its own.
 
         A Unix socket's file may be moved while a process listens on it.
@@ -223,7 +223,7 @@ class KernelDirectory:
             log.warning("%s: the kernel's key cannot be read: %s", self._path, error)
             return Signer("", "hmac-sha256")
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
         """Return the last lines that the process itself wrote; empty if there are none."""
         try:
             with self.output.open("rb") as file:

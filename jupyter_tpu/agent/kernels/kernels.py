@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jupyter_tpu.agent.kernels.kernel import Kernel, Surroundings
+from jupyter_tpu.agent.kernels.kernel import Kernel, KernelContext
 from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class Kernels:
         on_output: called when a record has grown or a kernel was deleted.
     """
 
-    def __init__(self, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
+    def __init__(self, surroundings: KernelContext, on_output: Callable[[], None]) -> None:
         self._around = surroundings
         self._on_output = on_output
         self._kernels: dict[str, Kernel] = {}
@@ -99,9 +99,9 @@ class Kernels:
         kernel.close()
         kernel.remove()
 
-    async def drop_unborn(self, kernel: Kernel) -> None:
+    async def drop_never_started(self, kernel: Kernel) -> None:
         """Delete a kernel that never had a process."""
-        if not kernel.was_born and kernel.kernel_id in self._kernels:
+        if not kernel.had_process and kernel.kernel_id in self._kernels:
             await self.forget(kernel.kernel_id)
 
     def all(self) -> list[Kernel]:
@@ -123,7 +123,7 @@ class Kernels:
         for kernel in self._kernels.values():
             kernel.restore()
 
-    def tell(self, words: str) -> None:
+    def notify_users(self, words: str) -> None:
         """Show a message to the users of all running kernels."""
         for kernel in self._kernels.values():
             if kernel.is_alive:

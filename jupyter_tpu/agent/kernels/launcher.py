@@ -75,7 +75,7 @@ class Launcher:
         }
         try:
             connection_file = folder.prepare_launch(launch)
-            if spare := await self.spares.take(folder, launch, own):
+            if spare := await self.spares.claim(folder, launch, own):
                 return spare
             folder.clear_sockets()
             arguments = [launch.cwd, str(connection_file), _EXTENSION, *launch.extra_arguments]

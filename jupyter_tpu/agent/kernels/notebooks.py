@@ -10,7 +10,7 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 
 def notebook_of(kernel: Kernel) -> str:
     """Return the path of the notebook, or else the console, that uses a kernel; empty if no client has noted one."""
-    note = kernel.noted
+    note = kernel.client_note
     found = note.get("sessions")
     sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     # A console may share a notebook's kernel; users know the notebook's name.

@@ -17,7 +17,7 @@ from typing import Any
 import zmq
 from zmq.eventloop.zmqstream import ZMQStream
 
-from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, Line, parse_number
+from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, ResendBuffer, parse_number
 from jupyter_tpu.wire.messages import Channel
 
 # How long a printing thread waits for an agent that does not acknowledge; it may be restarting. After that the kernel
@@ -40,13 +40,13 @@ class OutputCapture:
     """
 
     def __init__(self, pipe: str) -> None:
-        self.line = Line()
+        self.buffer = ResendBuffer()
         self.pipe = pipe
         self._thread: Any = None
         self._stream: Any = None
         self._requests: dict[bytes, None] = {}
 
-    def speaks_through(self, thread: Any) -> bool:
+    def publishes_through(self, thread: Any) -> bool:
         """Whether this is the kernel's own publishing thread, and not that of a forked process."""
         return thread is self._thread and thread is not None and bool(thread._is_master_process())
 
@@ -58,11 +58,11 @@ class OutputCapture:
         self._stream = getattr(thread, "_xpub_stream", None) or ZMQStream(thread.socket, thread.io_loop)
         self._stream.on_recv(self._receive)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all messages so far and number from 1 again; only while no agent is attached."""
-        self._thread.schedule(self.line.forget)
+        self._thread.schedule(self.buffer.reset)
 
-    def say(self, channel: Channel, parts: Sequence[Any]) -> None:
+    def send_soon(self, channel: Channel, parts: Sequence[Any]) -> None:
         """Send a message to the agent, from any thread."""
         self._thread.schedule(lambda: self.send(channel, parts))
 
@@ -70,7 +70,7 @@ class OutputCapture:
         """Number a message, keep it until it is acknowledged, and send it; only in the publishing thread."""
         parts = [part if isinstance(part, bytes) else bytes(part) for part in parts]
         is_output = channel == Channel.IOPUB and parts[0].startswith(b"stream.")
-        frames = self.line.add(channel, parts, is_output=is_output)
+        frames = self.buffer.add(channel, parts, is_output=is_output)
         with suppress(AttributeError, zmq.ZMQError):  # the socket is closed as the kernel ends
             self._thread.socket.send_multipart(frames)
             self._listen_again()
@@ -83,10 +83,10 @@ class OutputCapture:
     def _receive(self, frames: list[bytes]) -> None:
         if frames[0].startswith(ACKNOWLEDGE):
             number, _ = parse_number(frames[0])
-            self.line.acknowledged(number)
+            self.buffer.acknowledged(number)
         elif frames[0].startswith(ATTACH):
             self._thread.socket.send_multipart(frames)
-            for missed in self.line.attached(*parse_number(frames[0])):
+            for missed in self.buffer.attached(*parse_number(frames[0])):
                 self._thread.socket.send_multipart(missed)
             self._listen_again()
 
@@ -113,8 +113,8 @@ class OutputCapture:
 
     def wait_for_room(self) -> None:
         """Wait until the agent has caught up, before more is printed; never in ipykernel's own threads."""
-        if not self.line.has_room and threading.current_thread().name not in _NEVER_WAIT:
-            self.line.wait_for_room(_PATIENCE_S)
+        if not self.buffer.has_room and threading.current_thread().name not in _NEVER_WAIT:
+            self.buffer.wait_for_room(_PATIENCE_S)
 
 
 class Router(zmq.Socket):  # type: ignore[type-arg]
@@ -194,13 +194,13 @@ def adapt_publisher(thread_class: Any, capture: OutputCapture) -> None:
         capture.begin(self)
 
     def send_on_the_line(self: Any, message: Any, *args: Any, **kwargs: Any) -> None:
-        if capture.speaks_through(self):
+        if capture.publishes_through(self):
             capture.send(Channel.IOPUB, message)
         else:
             send(self, message, *args, **kwargs)
 
     def send_when_there_is_room(self: Any, *args: Any, **kwargs: Any) -> None:
-        if capture.speaks_through(self):
+        if capture.publishes_through(self):
             capture.wait_for_room()
         send_multipart(self, *args, **kwargs)
 
@@ -213,11 +213,11 @@ def adapt_text(stream_class: Any, capture: OutputCapture) -> None:
     write, flush = stream_class.write, stream_class._flush
 
     def write_and_send_much(self: Any, text: str) -> Any:
-        if capture.speaks_through(self.pub_thread):
+        if capture.publishes_through(self.pub_thread):
             capture.wait_for_room()
         written = write(self, text)
         self._unsent = getattr(self, "_unsent", 0) + len(text)
-        if self._unsent > _UNSENT_CHARACTERS and capture.speaks_through(self.pub_thread):
+        if self._unsent > _UNSENT_CHARACTERS and capture.publishes_through(self.pub_thread):
             self.flush()
         return written
 

@@ -75,7 +75,7 @@ class Spare:
         are_there = self.sockets.is_dir() and self.output.exists()
         return not are_there or any(_changed_at(path) != then for path, then in self.watched.items())
 
-    async def hear(self, timeout_s: float) -> dict[str, Any]:
+    async def receive(self, timeout_s: float) -> dict[str, Any]:
         """Receive its next JSON line.
 
         Raises:
@@ -90,14 +90,14 @@ class Spare:
         content: dict[str, Any] = json.loads(answer)
         return content
 
-    async def become(self, kernel: Mapping[str, Any]) -> None:
+    async def hand_over(self, kernel: Mapping[str, Any]) -> None:
         """Hand it over to a kernel: environment variables, folder, key, connection file and pipe.
 
         Raises:
             EOFError, OSError, ValueError, TimeoutError: it does not answer.
         """
         await asyncio.get_running_loop().sock_sendall(self.agent_end, json.dumps(kernel).encode() + b"\n")
-        await self.hear(_HAND_OVER_S)
+        await self.receive(_HAND_OVER_S)
 
     def discard(self) -> None:
         """End it and remove its files."""
@@ -146,14 +146,14 @@ class Spares:
             log_file.unlink(missing_ok=True)
         self._make_after(_FIRST_AFTER_S)
 
-    async def take(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
+    async def claim(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
         """Hand the spare over to the kernel of `folder`, whose connection file is written; None if none fits."""
         spare = self._fitting(launch)
         if spare is None:
             return None
         try:
-            folder.take_over(spare.sockets, spare.output)
-            await spare.become(
+            folder.adopt_files(spare.sockets, spare.output)
+            await spare.hand_over(
                 {
                     "env": dict(env),
                     "cwd": launch.cwd,
@@ -214,7 +214,7 @@ class Spares:
         spare = None
         try:
             spare = self._launch()
-            answer = await spare.hear(_BOOT_S)
+            answer = await spare.receive(_BOOT_S)
             spare.kernel_info, spare.watched = answer["kernel_info"], dict(answer["watched"])
         except (EOFError, OSError, ValueError, KeyError, TypeError, RecursionError, asyncio.TimeoutError) as error:
             log.warning("no spare kernel could be started: %s", error)

@@ -75,7 +75,7 @@ class SpareKernel:
 
     def _forget(self) -> None:
         """Drop all messages so far: they are signed with the spare's own key."""
-        self._capture.forget()
+        self._capture.reset()
         forgotten = threading.Event()
         self._app.iopub_thread.schedule(forgotten.set)
         forgotten.wait()

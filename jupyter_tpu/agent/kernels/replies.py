@@ -32,7 +32,7 @@ class Replies:
         place = header_place(request)
         # The request's routing identities go before the delimiter, so that the client gets the reply as its own.
         message = self._message("execute_reply", _new_id(), request[place], content)
-        self._recorder.take(Channel.SHELL, [[*request[: place - 2], *message]])
+        self._recorder.record(Channel.SHELL, [[*request[: place - 2], *message]])
 
     def end(self, request: list[bytes], content: Mapping[str, Any]) -> None:
         """Answer an execute_request and publish that the kernel is idle again, which ends the cell."""
@@ -51,7 +51,7 @@ class Replies:
 
     def _publish(self, kind: str, request: list[bytes], content: Mapping[str, Any]) -> None:
         message = self._message(kind, _new_id(), request[header_place(request)], content)
-        self._recorder.take(Channel.IOPUB, [[kind.encode(), *message]])
+        self._recorder.record(Channel.IOPUB, [[kind.encode(), *message]])
 
     def _message(self, kind: str, msg_id: str, parent: bytes, content: Mapping[str, Any]) -> list[bytes]:
         header = {

@@ -33,11 +33,11 @@ class Unreadable(Exception):
     """The service does not answer as it should; the text says why."""
 
 
-class NobodyServes(Exception):
+class NotServed(Exception):
     """No process listens on this port, as is usual while no process uses the chips."""
 
 
-class Calls:
+class GrpcCalls:
     """Several calls of one method, on a connection of their own.
 
     Args:
@@ -60,7 +60,7 @@ class Calls:
             left_s = max(_LAST_MOMENT_S, deadline - time.monotonic())
             self._socket = socket.create_connection((LOOPBACK, port), timeout=left_s)
         except ConnectionRefusedError:
-            raise NobodyServes from None
+            raise NotServed from None
         except OSError as error:
             raise Unreadable(_reason(error)) from error
         with suppress(OSError):  # a failure shows when the responses are read

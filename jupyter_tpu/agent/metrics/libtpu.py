@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TypeAlias
 
-from jupyter_tpu.agent.metrics.http2 import Calls, NobodyServes, Unreadable
+from jupyter_tpu.agent.metrics.http2 import GrpcCalls, NotServed, Unreadable
 from jupyter_tpu.agent.metrics.validate import RawMetrics
 
 PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
@@ -65,12 +65,14 @@ def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs],
             values.setdefault(name, []).extend(pairs)
 
 
-def _opened(ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]) -> Iterator[Calls]:
+def _opened(
+    ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]
+) -> Iterator[GrpcCalls]:
     """Yield the calls to each port that answers; all are sent before the first is read, so that none delays another."""
     for port in ports:
-        with suppress(NobodyServes):
+        with suppress(NotServed):
             try:
-                yield Calls(port, _PATH, messages, deadline)
+                yield GrpcCalls(port, _PATH, messages, deadline)
             except Unreadable as error:
                 why_not[""] = str(error)
 

@@ -47,7 +47,7 @@ class Metrics:
     @property
     def methods(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
         """The methods by name."""
-        return {"metrics": self.metrics, "who": self.who, "free": self._freeing.free}
+        return {"metrics": self.metrics, "who": self.who, "free": self._freeing.release}
 
     async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the newest sample and, with ``history_s``, the history of so many seconds in ``points`` points.
@@ -62,7 +62,7 @@ class Metrics:
         if history_s:
             step_s = max(INTERVAL_S, history_s / points)
             # Thinned in a thread from a copy: an hour of 64 cores takes a while, and sampling goes on meanwhile.
-            samples = self._sampler.ring.copy()
+            samples = self._sampler.history.copy()
             history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
         return {
             "worker": {"hostname": socket.gethostname(), "accelerator_type": self._sampler.accelerator_type},
@@ -74,7 +74,7 @@ class Metrics:
 
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the TPU processes and the state of libtpu's lock now."""
-        holders = await asyncio.to_thread(self._holders.look)
+        holders = await asyncio.to_thread(self._holders.scan)
         # A lock without a visible holder explains a TPU that looks free but can't be used.
         lock = await asyncio.to_thread(self._holders.lock_file)
         return {

@@ -23,7 +23,7 @@ from jupyter_tpu.agent.metrics.validate import (
     SERVED,
     TENSORCORE,
     RawMetrics,
-    believed,
+    validated,
 )
 from jupyter_tpu.metrics import IDLE, MEASURED, UNKNOWN, Holder, Host, Sample
 
@@ -44,7 +44,7 @@ class Sampler:
 
     Attributes:
         accelerator_type: type of the node; empty where unknown.
-        ring: the history.
+        history: the history.
     """
 
     def __init__(self, environ: Mapping[str, str], holders: Holders, python_of: Callable[[str], str]) -> None:
@@ -56,7 +56,7 @@ class Sampler:
         self._ports = metric_ports(environ, self._kind.chips_per_worker if self._kind else 1)
         self._sdk = Sdk(environ)
         self._served_at = time.monotonic()
-        self.ring = SampleHistory()
+        self.history = SampleHistory()
         self._sample: Sample | None = None
         self._first = asyncio.Event()
         psutil.cpu_percent()  # the first result is meaningless: it counts from one call to the next
@@ -69,7 +69,7 @@ class Sampler:
                 # After a slow sample the next one comes at once, but missed ones are not made up for.
                 next_at = max(next_at + INTERVAL_S, time.monotonic())
                 try:
-                    self._add(await asyncio.to_thread(self.look))
+                    self._add(await asyncio.to_thread(self.take_sample))
                 except Exception:  # the next sample may succeed
                     log.exception("no sample could be taken")
                 await asyncio.sleep(max(0.0, next_at - time.monotonic()))
@@ -78,7 +78,7 @@ class Sampler:
 
     def _add(self, sample: Sample) -> None:
         self._sample = sample
-        self.ring.add(sample)
+        self.history.add(sample)
         self._first.set()
 
     async def newest(self) -> Sample:
@@ -87,9 +87,9 @@ class Sampler:
         assert self._sample is not None
         return self._sample
 
-    def look(self) -> Sample:
+    def take_sample(self) -> Sample:
         """Take a sample; blocks for some 2 s at most, when a TPU process hangs."""
-        holders = self._holders.glance()
+        holders = self._holders.scan_if_changed()
         raw = read_metrics(self._ports, SERVED)
         sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))
         # No process serves metrics: usually because none uses the chips.
@@ -104,7 +104,7 @@ class Sampler:
         cores_per_chip = _cores_per_chip(self._kind, raw)
         expected = self._kind.chips_per_worker * cores_per_chip if self._kind else None
         is_whole_node = self._kind is not None and self._kind.workers == 1
-        found = believed(raw, cores_per_chip, expected, is_whole_node=is_whole_node)
+        found = validated(raw, cores_per_chip, expected, is_whole_node=is_whole_node)
         return replace(
             sample,
             state=MEASURED,

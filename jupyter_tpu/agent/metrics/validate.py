@@ -85,7 +85,7 @@ _CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
 }
 
 
-def believed(
+def validated(
     raw: RawMetrics, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False
 ) -> ValidMetrics:
     """Turn raw metrics into chips and cores, with the reason for each unknown field.

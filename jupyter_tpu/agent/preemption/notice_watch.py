@@ -82,12 +82,12 @@ class NoticeWatch:
                 f"GET /computeMetadata/v1/{path}?{query} HTTP/1.0\r\n"
                 f"Host: {self._host}\r\nMetadata-Flavor: Google\r\n\r\n".encode()
             )
-            return read_answer(await reader.read())
+            return parse_response(await reader.read())
         finally:
             writer.close()
 
 
-def read_answer(answer: bytes) -> tuple[str, str]:
+def parse_response(answer: bytes) -> tuple[str, str]:
     """Return body and ETag of an HTTP response; raises ValueError for any status but 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode(errors="replace").split("\r\n")

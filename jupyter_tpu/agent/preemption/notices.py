@@ -66,14 +66,14 @@ class Notices:
     """The notices of this worker.
 
     Attributes:
-        told: how many hooks were notified so far.
+        notified: how many hooks were notified so far.
     """
 
     def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
         self._newest: dict[str, Notice] = {}
         self._outcomes: list[tuple[float, dict[str, Any]]] = []
-        self.told = 0
+        self.notified = 0
 
     def announce(self, kind: str, reason: str, within_s: float = math.inf) -> Notice:
         """Notify the kernels' hooks, unless they know of this end already.
@@ -98,8 +98,8 @@ class Notices:
         notice_id = f"{kind}-{boot_id()}" if kind == PREEMPTED else uuid.uuid4().hex
         notice = Notice(notice_id=notice_id, reason=reason, ends=now + seconds, repeated=now)
         words = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()
-        notice.waiting = {kernel.kernel_id for kernel in self._kernels.all() if kernel.tell_hook(words)}
-        self.told += len(notice.waiting)
+        notice.waiting = {kernel.kernel_id for kernel in self._kernels.all() if kernel.notify_hook(words)}
+        self.notified += len(notice.waiting)
         if notice.waiting:
             asyncio.get_running_loop().call_later(seconds, self._is_over, notice)
         return notice
@@ -112,7 +112,7 @@ class Notices:
         notice.news.set()
 
     @staticmethod
-    async def settled(notice: Notice) -> bool:
+    async def wait_for_hooks(notice: Notice) -> bool:
         """Wait until its hooks have run or their time is over; returns whether there was anything to wait for."""
         if not notice.is_open:
             return False

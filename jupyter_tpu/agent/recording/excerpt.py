@@ -103,7 +103,7 @@ async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
         try:
             data = record.read(offset, SLICE_BYTES)
         except LookupError:
-            offset, _ = record.go_on(offset)
+            offset, _ = record.resume_at(offset)
             buffer.clear()
             continue
         if not data:

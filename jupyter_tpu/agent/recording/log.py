@@ -61,7 +61,7 @@ class Record:
         self._overflow = Overflow()
 
     @property
-    def is_held(self) -> bool:
+    def has_overflow(self) -> bool:
         """Whether the last entries are in memory only, because the disk did not take them."""
         return self._overflow.size > 0
 
@@ -128,7 +128,7 @@ class Record:
         self._room_for(len(data), first_seq).write(data, first_seq)
 
     def _keep_in_memory(self, data: bytes, first_seq: int, error: OSError) -> None:
-        if not self.is_held:
+        if not self.has_overflow:
             log.error("%s: cannot be written, new messages stay in memory: %s", self._folder, error)
         if not self._overflow.add(data, first_seq):
             log.error("%s: messages %s to %s are lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
@@ -141,7 +141,7 @@ class Record:
 
     def _room_for(self, size: int, first_seq: int) -> Segment:
         if self._written - self._segments[-1].start >= self._segment_bytes:
-            self._segments[-1].rest()
+            self._segments[-1].close_file()
             self._segments.append(Segment.create(self._folder, self._written, first_seq))
         # Whole files are deleted; the one that grows always stays.
         while len(self._segments) > 1 and self._written + size - self.start > self._cap_bytes:
@@ -161,9 +161,9 @@ class Record:
         before, found = self._overflow.locate(seq) or (self._overflow.size, self._waiting_seq)
         return self._written + before, found
 
-    def go_on(self, offset: int) -> tuple[int, int]:
+    def resume_at(self, offset: int) -> tuple[int, int]:
         """Return ``(offset, seq)`` where a reader continues that found nothing at `offset`: trimmed or damaged."""
-        places = (segment.go_on(offset) for segment in self._segments[self._segment_at(offset) :])
+        places = (segment.resume_at(offset) for segment in self._segments[self._segment_at(offset) :])
         return next(filter(None, places), None) or self._locate_in_memory(0)
 
     def known_seq(self, offset: int) -> int:
@@ -181,7 +181,7 @@ class Record:
             try:
                 span = entry_span(self.read(offset, HEADER_BYTES), 0)
             except LookupError:
-                offset, _ = self.go_on(offset)
+                offset, _ = self.resume_at(offset)
                 continue
             assert span is not None
             yield decode_entry(self.read(offset, span[1])), span[1]
@@ -191,7 +191,7 @@ class Record:
         """Return up to `size` bytes from `offset`; empty at the end.
 
         Raises:
-            LookupError: what was there was trimmed or is damaged; see `go_on`.
+            LookupError: what was there was trimmed or is damaged; see `resume_at`.
         """
         if offset >= self._written:
             return self._overflow.read(offset - self._written, size)
@@ -216,7 +216,7 @@ class Record:
         """Flush and close all files."""
         self.flush()
         for segment in self._segments:
-            segment.rest()
+            segment.close_file()
 
 
 def _found_segments(folder: Path) -> list[Segment]:
@@ -229,5 +229,5 @@ def _found_segments(folder: Path) -> list[Segment]:
     # Where two files overlap, such as after a damage, the later one counts.
     for segment, following in pairwise(segments):
         segment.end = min(segment.end, following.start)
-        segment.rest()
+        segment.close_file()
     return segments

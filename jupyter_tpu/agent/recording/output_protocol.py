@@ -3,7 +3,7 @@
 ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
 So the kernel numbers its messages and keeps them. An attaching agent says up to which number its record goes, gets
 the rest again, and then acknowledges what it has written. Both ends are here: the agent's frames, which an XSUB socket
-sends upwards on iopub, and `Line`, the kernel's buffer. Also runs in the kernel's Python: standard library only.
+sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. Also runs in the kernel's Python: standard library only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def parse_number(frame: bytes) -> tuple[int, bytes]:
     return number, frame[1 + _NUMBER.size :]
 
 
-class Line:
+class ResendBuffer:
     """The kernel's buffer of messages that the agent has not acknowledged, in order.
 
     Not thread-safe, except `wait_for_room`.
@@ -74,7 +74,7 @@ class Line:
 
     def __init__(self) -> None:
         self.identity = b""
-        self.kept_bytes = 0
+        self.buffered_bytes = 0
         self._number = 0
         self._kept: OrderedDict[int, tuple[list[bytes], int]] = OrderedDict()
         self._output: deque[int] = deque()
@@ -92,16 +92,16 @@ class Line:
         frames = [head(channel, self._number), *parts]
         size = sum(map(len, frames))
         self._kept[self._number] = (frames, size)
-        self.kept_bytes += size
+        self.buffered_bytes += size
         # Replies and states are never dropped: a front end would wait for them for ever.
         if is_output:
             self._output.append(self._number)
-        if self.kept_bytes >= ROOM_BYTES:
+        if self.buffered_bytes >= ROOM_BYTES:
             self._room.clear()
             self._drop_output()
         return frames
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop everything and begin with number 1 again."""
         self.acknowledged(self._number)
         self._number = 0
@@ -116,11 +116,11 @@ class Line:
         """Drop everything up to `number`, which is on disk."""
         while self._kept and next(iter(self._kept)) <= number:
             _, (_, size) = self._kept.popitem(last=False)
-            self.kept_bytes -= size
+            self.buffered_bytes -= size
         while self._output and self._output[0] <= number:
             self._output.popleft()
         self._has_patience = True
-        if self.kept_bytes < ROOM_BYTES:
+        if self.buffered_bytes < ROOM_BYTES:
             self._room.set()
 
     @property
@@ -137,6 +137,6 @@ class Line:
             self._has_patience = False
 
     def _drop_output(self) -> None:
-        while self.kept_bytes > MOST_BYTES and self._output:
+        while self.buffered_bytes > MOST_BYTES and self._output:
             _, size = self._kept.pop(self._output.popleft())
-            self.kept_bytes -= size
+            self.buffered_bytes -= size

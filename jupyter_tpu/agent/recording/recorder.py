@@ -79,7 +79,7 @@ class Recorder:
         """Restore index and number from what an earlier agent has left."""
         # What that agent had in memory only is lost, but its seqs may have been seen by clients.
         self._number = self._watermark.number
-        self._record.skip(max(0, self._watermark.given - self._record.next_seq))
+        self._record.skip(max(0, self._watermark.assigned - self._record.next_seq))
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
@@ -88,20 +88,20 @@ class Recorder:
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
 
-    def begin_line(self) -> None:
+    def restart_numbering(self) -> None:
         """Expect number 1 next: a new process begins to count."""
         self._number = 0
         self.is_attached = False
         self._watermark.save(0, self._record.next_seq)
 
-    def take(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
+    def record(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
         """Record messages that are not numbered, on the given channel."""
         now = time.time()
         for parts in batch:
             self._append(channel, parts, now)
         self._flush(now)
 
-    def hear(self, batch: Sequence[list[bytes]]) -> None:
+    def record_numbered(self, batch: Sequence[list[bytes]]) -> None:
         """Record a batch from iopub: numbered messages of all channels, or plain ones of an unchanged ipykernel.
 
         Numbered messages that are already recorded are skipped.
@@ -120,7 +120,7 @@ class Recorder:
 
     def event(self, name: str, **content: Any) -> None:
         """Record an event of the agent, such as ``started`` or ``exited``."""
-        self.take(Channel.EVENT, [_event(name, content)])
+        self.record(Channel.EVENT, [_event(name, content)])
 
     @property
     def is_whole(self) -> bool:
@@ -166,8 +166,8 @@ class Recorder:
 
     def _note_written(self) -> None:
         """Acknowledge what is on disk to the kernel; a full disk is tried again, even if no more output comes."""
-        if self._record.is_held:
-            self._watermark.give(self._record.next_seq)
+        if self._record.has_overflow:
+            self._watermark.assign(self._record.next_seq)
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_TRY_AGAIN_S, self._try_again)
         elif self._number != self._watermark.number:
@@ -180,11 +180,11 @@ class Recorder:
         self._retry = None
         self._record.release()
         self._note_written()
-        self._has_warned = self._record.is_held
+        self._has_warned = self._record.has_overflow
 
     def _warn_of_full_disk(self) -> None:
         """Record the event ``disk_full``, once until the disk takes the record again."""
-        is_new, self._has_warned = self._record.is_held and not self._has_warned, self._record.is_held
+        is_new, self._has_warned = self._record.has_overflow and not self._has_warned, self._record.has_overflow
         if is_new:
             self.event("disk_full", message=_DISK_FULL)
 

@@ -140,7 +140,7 @@ class RequestIndex:
         """Return all requests, in the order in which they came."""
         return list(self._requests.values())
 
-    def has_failed_behind(self, moment: float) -> bool:
+    def would_abort_at(self, moment: float) -> bool:
         """Whether the kernel would have aborted a cell if it had come at that moment (Unix seconds)."""
         return any(
             request.status == "error" and request.ends_others and not request.is_settled
@@ -169,7 +169,7 @@ class RequestIndex:
         place = header_place(entry.parts)
         return bool(place) and self._request_of(entry.parts[place + 1]) is request
 
-    def may_be_seen(self, question: bytes) -> bool:
+    def may_be_recorded(self, question: bytes) -> bool:
         """Whether an answer to ``input()`` is certainly not a password.
 
         Args:

@@ -21,7 +21,7 @@ _SEQ_AT = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SoundEntry:
     """A sound entry: its offset in the file, its seq and its size in bytes."""
 
     at: int
@@ -29,7 +29,7 @@ class Found:
     size: int
 
 
-def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[Found]:
+def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[SoundEntry]:
     """Yield the sound entries in the first `limit` bytes; the first has at least this `seq`."""
     at: int | None = 0
     while at is not None and at < limit:
@@ -52,7 +52,7 @@ def is_torn(data: mmap, at: int, seq: int, limit: int) -> bool:
     return rest < HEADER_BYTES + 4 * count or _adds_up(data, at, length, count)
 
 
-def _entry(data: mmap, at: int, seq: int, limit: int) -> Found | None:
+def _entry(data: mmap, at: int, seq: int, limit: int) -> SoundEntry | None:
     if at + HEADER_BYTES > limit:
         return None
     length, found, _, _, count, crc = _HEAD.unpack_from(data, at)
@@ -60,7 +60,7 @@ def _entry(data: mmap, at: int, seq: int, limit: int) -> Found | None:
     if found < seq or at + size > limit or not _adds_up(data, at, length, count):
         return None
     with memoryview(data) as view, view[at : at + _CHECKED_BYTES] as head, view[at + HEADER_BYTES : at + size] as body:
-        return Found(at, found, size) if zlib.crc32(body, zlib.crc32(head)) == crc else None
+        return SoundEntry(at, found, size) if zlib.crc32(body, zlib.crc32(head)) == crc else None
 
 
 def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:

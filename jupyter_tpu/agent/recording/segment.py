@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.paths import rewritten
-from jupyter_tpu.agent.recording.scan import Found, is_torn, sound_entries
+from jupyter_tpu.agent.paths import recreate_file
+from jupyter_tpu.agent.recording.scan import SoundEntry, is_torn, sound_entries
 from jupyter_tpu.wire.entries import HEADER_BYTES, entry_span
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Segment:
         if bad := size - sum(run.end - run.start for run in self._runs):
             log.warning("%s: %s of %s bytes are damaged and left out", self.path, bad, size)
 
-    def _add(self, entry: Found) -> None:
+    def _add(self, entry: SoundEntry) -> None:
         at = self.start + entry.at
         if self._runs and self._runs[-1].end == at:
             self._runs[-1].end += entry.size
@@ -177,7 +177,7 @@ class Segment:
                     at += span[1]
         return None
 
-    def go_on(self, offset: int) -> tuple[int, int] | None:
+    def resume_at(self, offset: int) -> tuple[int, int] | None:
         """Return ``(offset, seq)`` of the first run of sound entries at or behind `offset`; None if there is none."""
         self.check()
         return next(((run.start, run.first_seq) for run in self._runs if run.start >= offset), None)
@@ -200,9 +200,9 @@ class Segment:
             OSError: that failed.
         """
         if self._fd != _NO_FILE and not self.path.exists():
-            self._fd = rewritten(self.path, self._fd)
+            self._fd = recreate_file(self.path, self._fd)
 
-    def rest(self) -> None:
+    def close_file(self) -> None:
         """Close the descriptor: nothing more is written."""
         if self._fd != _NO_FILE:
             os.close(self._fd)
@@ -210,7 +210,7 @@ class Segment:
 
     def delete(self) -> None:
         """Delete the file."""
-        self.rest()
+        self.close_file()
         with suppress(FileNotFoundError):
             self.path.unlink()
 

@@ -21,23 +21,23 @@ class Watermark:
     Attributes:
         number: number of the kernel's last message that is on disk.
         next_seq: seq behind that message in the record.
-        given: seqs below this were used, on disk or not.
+        assigned: seqs below this were used, on disk or not.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._memory = _mapped(path)
-        self.number, self.next_seq, self.given = _STATE.unpack(self._memory[:])
+        self.number, self.next_seq, self.assigned = _STATE.unpack(self._memory[:])
 
     def save(self, number: int, next_seq: int) -> None:
         """Note that everything up to `number` is on disk, before `next_seq`."""
         self.number, self.next_seq = number, next_seq
-        self.give(next_seq)
+        self.assign(next_seq)
 
-    def give(self, next_seq: int) -> None:
+    def assign(self, next_seq: int) -> None:
         """Note that seqs below `next_seq` were used, on disk or not."""
-        self.given = next_seq
-        self._memory[:] = _STATE.pack(self.number, self.next_seq, self.given)
+        self.assigned = next_seq
+        self._memory[:] = _STATE.pack(self.number, self.next_seq, self.assigned)
 
     @property
     def is_whole(self) -> bool:

@@ -38,7 +38,7 @@ class Child:
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
-    async def tell(self, line: bytes) -> None:
+    async def send_line(self, line: bytes) -> None:
         """Write one line to its standard input and close that."""
         assert self.process.stdin is not None
         with suppress(ConnectionError):  # it has ended; the caller waits for that
@@ -71,7 +71,7 @@ async def running(
         log: file for its messages, overwritten.
         env: its environment.
         answers: standard output is read with `Child.first_line`; otherwise it goes to the log as well.
-        listens: standard input is written with `Child.tell`; otherwise it is empty.
+        listens: standard input is written with `Child.send_line`; otherwise it is empty.
     """
     with _closed_log(log) as messages:
         process = await asyncio.create_subprocess_exec(

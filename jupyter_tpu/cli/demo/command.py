@@ -58,7 +58,7 @@ def run_demo(options: argparse.Namespace) -> int:
     _require_packages()
     folder = DemoFolder((options.dir or default_folder()).expanduser().resolve())
     # one demo per folder: two would overwrite each other's state
-    with folder.held():
+    with folder.locked():
         if options.reset:
             folder.reset()
         folder.prepare()
@@ -114,7 +114,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
         async with running("JupyterLab", argv, log=log, env=folder.environment(), listens=True) as lab:
             cloud = await _emulator_ready(emulator)
-            await lab.tell(json.dumps(_variables(cloud)).encode() + b"\n")
+            await lab.send_line(json.dumps(_variables(cloud)).encode() + b"\n")
             server = await _lab_ready(lab, folder)
             progress.end()
             _say_where(server, cloud, folder)

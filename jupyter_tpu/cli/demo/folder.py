@@ -61,7 +61,7 @@ class DemoFolder:
         return self.root / f"{name}.log"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder for one demo.
 
         Raises:
@@ -89,7 +89,7 @@ class DemoFolder:
         marker.touch(mode=0o600)
 
     def reset(self) -> None:
-        """Delete what earlier demos left, notebooks included; call it while `held`."""
+        """Delete what earlier demos left, notebooks included; call it while `locked`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
                 # the marker stays, since it is the locked file

@@ -90,11 +90,11 @@ async def _access_to_worker(options: argparse.Namespace) -> SshAccess:
 
 def run_ssh_config(options: argparse.Namespace) -> int:
     """Print the ssh configuration of nodes, or write it to a file."""
-    from jupyter_tpu.cli.nodes.ssh_access import rendered, write_shared_config
+    from jupyter_tpu.cli.nodes.ssh_access import render_config, write_shared_config
 
     access = asyncio.run(_access(options))
     file = write_shared_config(access) if options.write else None
-    _say_ssh_config(options, access, rendered(access), file)
+    _say_ssh_config(options, access, render_config(access), file)
     return 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, fleet_at_work, performed, say_end
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_json_option,
@@ -128,15 +128,15 @@ def run_change(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say_interrupted(change, node, _charge(options, node))
         return SIGINT_EXIT
-    return say_end(options, intent, _done(change, node))
+    return report_end(options, intent, _done(change, node))
 
 
 async def _find(options: argparse.Namespace) -> Node:
-    from jupyter_tpu.cli.nodes.find import find_node_or_wish
+    from jupyter_tpu.cli.nodes.find import find_node_or_intent
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        return await find_node_or_wish(cloud, options.node, options.zone)
+        return await find_node_or_intent(cloud, options.node, options.zone)
 
 
 def _charge(options: argparse.Namespace, node: Node) -> str:
@@ -164,10 +164,10 @@ def _done(change: Change, node: Node) -> str:
 
 
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
-    async with fleet_at_work(options) as (opened, progress):
+    async with running_fleet(options) as (opened, progress):
         progress.show(f"{change.verb.capitalize()} {node_text(node)}")
         await opened.fleet.refresh()  # so that it knows what other processes of the user have begun
-        return await performed(opened, lambda fleet: change.act(fleet, node.name))
+        return await perform_request(opened, lambda fleet: change.act(fleet, node.name))
 
 
 def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.cli.terminal import is_confirmed
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.spend.grants import read_grant_book
+from jupyter_tpu.fleet.spend.grants import read_grant_usage
 from jupyter_tpu.lifecycle.words import terms
 from jupyter_tpu.models import NodeSpec
-from jupyter_tpu.money.coverage import Coverage, Request
+from jupyter_tpu.money.coverage import Coverage, NodeRequest
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cli.nodes.fleet_run import Work
+    from jupyter_tpu.cli.nodes.fleet_run import RunningFleet
     from jupyter_tpu.fleet.assembly import OpenFleet
 
 _MOST_NAMED = 5  # keeps the question readable: a search may have dozens of candidates
@@ -36,7 +36,7 @@ class UnknownPriceError(Exception):
         self.specs = tuple(specs)
 
 
-async def who_pays(work: Work | OpenFleet, spec: NodeSpec) -> Coverage:
+async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
     """Say whether a grant covers the node, given the nodes that exist now.
 
     Raises:
@@ -44,11 +44,13 @@ async def who_pays(work: Work | OpenFleet, spec: NodeSpec) -> Coverage:
         CloudUnavailable, CloudRefused: the offers could not be read.
     """
     await work.fleet.check_offered(spec)
-    book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
+    book = await read_grant_usage(work.journal, work.settings, await work.fleet.refresh())
     return book.coverage(_request(spec))
 
 
-async def require_known_price(options: argparse.Namespace, work: Work | OpenFleet, specs: Iterable[NodeSpec]) -> None:
+async def require_known_price(
+    options: argparse.Namespace, work: RunningFleet | OpenFleet, specs: Iterable[NodeSpec]
+) -> None:
     """Check that the price of each node is known, a grant covers it, or the user has accepted an unknown price.
 
     Of several, those that the cloud does not offer are skipped: a search reports each of them when it tries it.
@@ -63,13 +65,13 @@ async def require_known_price(options: argparse.Namespace, work: Work | OpenFlee
         return
     # ask only about nodes that the cloud offers and no grant covers
     offered = [spec for spec in wanted if not _has_price(spec) and await _is_offered(work, spec, len(wanted) == 1)]
-    book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
+    book = await read_grant_usage(work.journal, work.settings, await work.fleet.refresh())
     unknown = [spec for spec in offered if not book.coverage(_request(spec)).is_covered]
     if unknown:
         raise UnknownPriceError(unknown)
 
 
-async def _is_offered(work: Work | OpenFleet, spec: NodeSpec, is_only_one: bool) -> bool:
+async def _is_offered(work: RunningFleet | OpenFleet, spec: NodeSpec, is_only_one: bool) -> bool:
     try:
         await work.fleet.check_offered(spec)
     except BadInput:
@@ -102,5 +104,5 @@ def _has_price(spec: NodeSpec) -> bool:
     return price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None
 
 
-def _request(spec: NodeSpec) -> Request:
-    return Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
+def _request(spec: NodeSpec) -> NodeRequest:
+    return NodeRequest(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)

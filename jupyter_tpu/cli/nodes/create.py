@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price, who_pays
-from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, RunningFleet, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
@@ -90,7 +90,7 @@ def run_create(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say_interrupted(wanted)
         return SIGINT_EXIT
-    code = say_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
+    code = report_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return code
@@ -170,7 +170,7 @@ def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
 
 
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
-    async with fleet_at_work(options) as (opened, progress):
+    async with running_fleet(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
         # who pays is said before anything is created, so that Ctrl-C still costs nothing
         wanted.coverage = await who_pays(opened, spec)
@@ -184,12 +184,12 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         # from here on Ctrl-C may leave a node behind
         wanted.was_asked = True
         accepts = options.accept_unknown_price
-        return await performed(
+        return await perform_request(
             opened, lambda fleet: fleet.create(spec, accept_unknown_price=accepts), ssh_user=options.ssh_user
         )
 
 
-async def _say_egress(work: Work, wanted: Wanted, reads: Reads) -> None:
+async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
     for egress in await read_egress(work.settings, reads.buckets, wanted.zone, epoch_gib=reads.epoch_gib):
         if egress.is_warning:
             warn(egress.text)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import __version__
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.cli.nodes.find import find_node
 from jupyter_tpu.errors import (
     ApiDisabled,
@@ -159,7 +159,7 @@ async def _quotas(cloud: CloudApi) -> list[Finding]:
 
 
 def _leftovers(report: QuotaReport) -> Finding:
-    leftovers = sum(held.is_husk for held in report.holdings.held)
+    leftovers = sum(held.is_leftover for held in report.holdings.held)
     if not leftovers:
         return Finding(check="quota", state=OK, text="Limits can be read, and no leftovers use quota.")
     text = "1 leftover uses quota." if leftovers == 1 else f"{leftovers} leftovers use quota."
@@ -257,7 +257,9 @@ def _runtime_version(node: Node) -> Finding:
 def _clocks(ahead_s: float) -> Finding:
     if abs(ahead_s) <= _MOST_CLOCK_S:
         return Finding(check="clocks", state=OK, text="This machine's clock and the node's agree, to some seconds.")
-    text = f"The node's clock is {span_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
+    text = (
+        f"The node's clock is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
+    )
     fix = "Set the wrong one. Auto-stop does not depend on it, but times of day that you type do."
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 

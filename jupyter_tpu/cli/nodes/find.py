@@ -35,7 +35,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
     return _only_match(await cloud.list_nodes(), text)
 
 
-async def find_node_or_wish(cloud: CloudApi, text: str, zone: str) -> Node:
+async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
     """Return the node as `find_node` does, or one that is still to be created, so that it can be cancelled."""
     try:
         return await find_node(cloud, text, zone)

@@ -27,7 +27,7 @@ SIGINT_EXIT = 130
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class RunningFleet:
     """A running fleet, and the warnings to print when it is closed."""
 
     fleet: Fleet
@@ -37,7 +37,7 @@ class Work:
 
 
 @asynccontextmanager
-async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work, Progress]]:
+async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[RunningFleet, Progress]]:
     """Open a fleet, show its phases as they change, and print its warnings at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
@@ -49,7 +49,7 @@ async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work
         ) as opened:
             # printed at the end, where the progress line does not overwrite them
             warnings += opened.fleet.snapshot().notices
-            work = Work(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
+            work = RunningFleet(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
             yield work, progress
     finally:
         progress.end()
@@ -63,7 +63,7 @@ def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) 
         progress.show(f"{options.node}: {change.message or change.phase}")
 
 
-async def performed(work: Work, request: Request, *, ssh_user: str = "") -> Intent:
+async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str = "") -> Intent:
     """Send a request to the fleet, wait until its intent is settled, and update the kernelspecs.
 
     Args:
@@ -100,7 +100,7 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
             )
 
 
-def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user: str) -> None:
+def _update_kernelspecs(work: RunningFleet, settled: Intent, is_complete: bool, ssh_user: str) -> None:
     """Write a new node's kernelspec with its login; leave kernelspecs that a server wrote with its own settings."""
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
 
@@ -111,7 +111,7 @@ def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user
     sync_kernelspecs(snapshot.nodes, work.settings, complete=is_complete and not snapshot.unreachable)
 
 
-def say_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
+def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
     """Report how the intent ended, with the sentence `done` or as JSON, and return exit code 0.
 
     Raises:

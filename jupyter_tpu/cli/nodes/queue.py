@@ -120,7 +120,7 @@ def _time_text(moment: float | None) -> str:
 
 
 def _note_text(queued: QueuedResource) -> str:
-    leftover = "uses quota until it is removed" if queued.is_husk else ""
+    leftover = "uses quota until it is removed" if queued.is_leftover else ""
     return ". ".join(filter(None, (leftover, queued.error.message if queued.error else "")))
 
 

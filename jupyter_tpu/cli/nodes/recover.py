@@ -60,12 +60,12 @@ def _check_options(options: argparse.Namespace) -> None:
 
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.fleet.capacity.recreate import choose
+    from jupyter_tpu.fleet.capacity.recreate import set_recovery
     from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
 
     async with open_cloud(cloud_settings(options)) as cloud:
         with closing(_journal()) as journal:
-            chosen = await choose(
+            chosen = await set_recovery(
                 cloud,
                 journal,
                 await _name(options, cloud, journal),

@@ -147,13 +147,13 @@ async def _searched(
 ) -> Search:
     """Run the search to its end and return it; `begun` gets it as soon as the journal has it, to be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
-    from jupyter_tpu.fleet.capacity.ranking import by_cost
+    from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         # consent comes before the first try: a search can take long, and the user may leave
         await require_known_price(options, opened, [_spec(options, opened, each) for each in wanted])
         # grants count: a dearer type that a grant covers costs this user less
-        order = await by_cost(opened.fleet, opened.journal, opened.settings, wanted)
+        order = await rank_by_cost(opened.fleet, opened.journal, opened.settings, wanted)
         search = await opened.searches.begin(
             options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price
         )

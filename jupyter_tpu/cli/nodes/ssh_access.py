@@ -59,7 +59,7 @@ async def access_to(
     return SshAccess(tuple(worker_address(node, identity, user) for node, identity in found))
 
 
-def rendered(access: SshAccess) -> str:
+def render_config(access: SshAccess) -> str:
     """Return the text of a configuration file with an entry per worker."""
     key = UserKey.load_or_create(data_dir() / "ssh")
     return render_ssh_config(access.addresses, identity_file=key.private_path, known_hosts_file=host_key_store().path)
@@ -68,14 +68,14 @@ def rendered(access: SshAccess) -> str:
 def write_login_config(access: SshAccess) -> Path:
     """Write the file for ``ssh -F`` to the one worker of `access`; it includes the user's own file below ours."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
-    write_whole(path, (rendered(access) + _INCLUDE_USER_CONFIG).encode())
+    write_whole(path, (render_config(access) + _INCLUDE_USER_CONFIG).encode())
     return path
 
 
 def write_shared_config(access: SshAccess) -> Path:
     """Write the file with all hosts, and make ``~/.ssh/config`` include it."""
     path = data_dir() / "ssh" / "config"
-    write_whole(path, rendered(access).encode())
+    write_whole(path, render_config(access).encode())
     _include_in_user_config(path)
     return path
 

@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP, Keep, span_text
+from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning, duration_text
 from jupyter_tpu.cli.durations import seconds
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.autostop.views import brake_view, brakes_view
+from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from jupyter_tpu.fleet.autostop.controller import AutostopController, Brake
+    from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
     from jupyter_tpu.models import Node
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
@@ -83,7 +83,7 @@ def run_autostop(options: argparse.Namespace) -> int:
         return _say_one(options, asyncio.run(_of_node(options, _read_rules)))
     brakes = asyncio.run(_all(options))
     if options.json:
-        say_json(brakes_view(brakes, as_of=time.time()))
+        say_json(autostop_view(brakes, as_of=time.time()))
     elif brakes:
         say_table(_HEADER, map(_row, brakes))
     else:
@@ -94,17 +94,17 @@ def run_autostop(options: argparse.Namespace) -> int:
 def run_extend(options: argparse.Namespace) -> int:
     """Keep a node running past its auto-stop, or cancel that."""
     keep = _extension(options, time.time())
-    return _say_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.keep(node, keep))))
+    return _say_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.extend(node, keep))))
 
 
-async def _read_rules(controller: AutostopController, node: Node) -> Brake:
-    (brake,) = await controller.look((node,))
+async def _read_rules(controller: AutostopController, node: Node) -> AutostopStatus:
+    (brake,) = await controller.evaluate((node,))
     return brake
 
 
 async def _of_node(
-    options: argparse.Namespace, request: Callable[[AutostopController, Node], Awaitable[Brake]]
-) -> Brake:
+    options: argparse.Namespace, request: Callable[[AutostopController, Node], Awaitable[AutostopStatus]]
+) -> AutostopStatus:
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
 
@@ -114,7 +114,7 @@ async def _of_node(
             return await request(_controller(cloud, journal, (node,)), node)
 
 
-async def _all(options: argparse.Namespace) -> list[Brake]:
+async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -122,7 +122,7 @@ async def _all(options: argparse.Namespace) -> list[Brake]:
         for zone in listed.unreachable:
             warn(f"The zone {zone} did not answer: its nodes are missing here.")
         with closing(_journal()) as journal:
-            return await _controller(cloud, journal, listed.nodes).look(listed.nodes)
+            return await _controller(cloud, journal, listed.nodes).evaluate(listed.nodes)
 
 
 def _controller(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
@@ -161,13 +161,13 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
     return {**changes, "action": options.action} if options.action else changes
 
 
-def _extension(options: argparse.Namespace, now: float) -> Keep:
+def _extension(options: argparse.Namespace, now: float) -> KeepRunning:
     if options.off:
-        return NO_KEEP
+        return NO_KEEP_RUNNING
     if options.while_busy:
-        return Keep(while_busy=True)
+        return KeepRunning(while_busy=True)
     if options.until:
-        return Keep(until=next_time(options.until, now))
+        return KeepRunning(until=next_time(options.until, now))
     for_s = seconds(options.for_ or _DEFAULT_EXTENSION, "--for")
     if for_s > LONGEST_S:
         raise BadInput(
@@ -175,7 +175,7 @@ def _extension(options: argparse.Namespace, now: float) -> Keep:
             exists="Nothing was changed.",
             hint=f"A node can be extended by {LONGEST_S / 86400:.0f} days at most.",
         )
-    return Keep(until=now + for_s)
+    return KeepRunning(until=now + for_s)
 
 
 def next_time(text: str, now: float) -> float:
@@ -202,16 +202,16 @@ def next_time(text: str, now: float) -> float:
 # -- the output
 
 
-def _say_one(options: argparse.Namespace, brake: Brake) -> int:
+def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     if options.json:
-        say_json(brake_view(brake))
+        say_json(autostop_status_view(brake))
         return 0
     say(plain(f"{brake.node.name.node_id} is {brake.verdict.verdict}: {brake.verdict.reason}."))
     say(plain(f"  ends: {_ends_text(brake)}"))
     say(f"  rule: {_rule_text(brake)}")
     # an extension that is over stays in the settings until the next one
     if brake.keep.until is not None and brake.keep.until > time.time():
-        say(f"  extended: for {span_text(brake.keep.until - time.time())}")
+        say(f"  extended: for {duration_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
         say("  extended: until what runs now has finished")
     if brake.reminder is not None:
@@ -220,20 +220,20 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
     return 0
 
 
-def _rule_text(brake: Brake) -> str:
+def _rule_text(brake: AutostopStatus) -> str:
     """Describe the rules, as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
-    idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
-    session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
+    idle = [] if rules.idle_after_s is None else [f"{duration_text(rules.idle_after_s)} idle"]
+    session = [] if rules.session_s is None else [f"a session of {duration_text(rules.session_s)}"]
     unattended_s = rules.unattended_after_s
     # without an idle timeout the unattended limit has no effect
     is_lapsing = rules.idle_after_s is not None and unattended_s is not None
-    unattended = [f"{span_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
+    unattended = [f"{duration_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
     parts = [*idle, *unattended, *session]
     return f"{rules.action} after {' or '.join(parts)}" if parts else "none"
 
 
-def _row(brake: Brake) -> tuple[str, ...]:
+def _row(brake: AutostopStatus) -> tuple[str, ...]:
     name, rules = brake.node.name, brake.rules
     lengths = _length(rules.idle_after_s), _length(rules.session_s)
     return (
@@ -248,12 +248,12 @@ def _row(brake: Brake) -> tuple[str, ...]:
 
 
 def _length(length_s: float | None) -> str:
-    return "off" if length_s is None else span_text(length_s)
+    return "off" if length_s is None else duration_text(length_s)
 
 
-def _ends_text(brake: Brake) -> str:
+def _ends_text(brake: AutostopStatus) -> str:
     verdict = brake.verdict
     if verdict.ends_at is None:
         return "no auto-stop" if verdict.verdict == "idle" or brake.rules.idle_after_s is None else "not while busy"
     left_s = verdict.ends_at - time.time()
-    return f"now ({verdict.ends_why})" if left_s <= 0 else f"in {span_text(left_s)} ({verdict.ends_why})"
+    return f"now ({verdict.ends_why})" if left_s <= 0 else f"in {duration_text(left_s)} ({verdict.ends_why})"

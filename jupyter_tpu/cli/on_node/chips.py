@@ -30,13 +30,13 @@ class NodeChips:
 
     def __init__(self, node: Node, endpoint: str) -> None:
         from jupyter_tpu.kernels.agents.requests import workers_of
-        from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
+        from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
 
         self.node = node
         self._keys = workers_of(node, endpoint)
-        self._pool = WorkerLooks()
+        self._pool = MetricsPool()
 
-    async def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
+    async def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
         """Call a method of all workers' agents.
 
         Args:
@@ -47,10 +47,10 @@ class NodeChips:
         Returns:
             One answer per worker; one that did not answer has an error.
         """
-        asked = self._pool.look(self._keys, method, params, patience_s=patience_s)
-        return await (asked if patience_s is None else tell_if_slow(asked, self._note_waiting))
+        asked = self._pool.call(self._keys, method, params, patience_s=patience_s)
+        return await (asked if patience_s is None else notify_if_slow(asked, self._note_waiting))
 
-    async def ask_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def call_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Call a method of one worker's agent and return its answer.
 
         Raises:
@@ -59,12 +59,12 @@ class NodeChips:
         """
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
-        asked = self._pool.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
-        (answer,) = await tell_if_slow(asked, self._note_waiting)
+        asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        (answer,) = await notify_if_slow(asked, self._note_waiting)
         # with an error, what was said is an earlier answer
-        if answer.said is None or answer.error is not None:
+        if answer.content is None or answer.error is not None:
             raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
-        return answer.said
+        return answer.content
 
     def _note_waiting(self) -> None:
         note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
@@ -99,7 +99,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
         await chips.close()
 
 
-async def tell_if_slow(work: Awaitable[Found], notify: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
+async def notify_if_slow(work: Awaitable[Found], notify: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
     """Return the result of `work`; call `notify` once if it takes longer than `after_s` seconds."""
     timer = asyncio.get_running_loop().call_later(after_s, notify)
     try:

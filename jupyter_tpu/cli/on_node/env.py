@@ -94,22 +94,22 @@ def _run_remove(options: argparse.Namespace) -> int:
 
 
 async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any]]]:
-    from jupyter_tpu.kernels.agents.requests import ask_agent
-    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory
+    from jupyter_tpu.kernels.agents.requests import call_agent
+    from jupyter_tpu.kernels.environments.memory import SavedEnvironments
 
     node, key = await _worker(options)
-    found = (await ask_agent(key, "environments", {}))["environments"]
-    memory = EnvironmentMemory(key.node, key.endpoint)
+    found = (await call_agent(key, "environments", {}))["environments"]
+    memory = SavedEnvironments(key.node, key.endpoint)
     # the node cannot be asked once it is pre-empted, so remember what it has
     for each in found:
-        await asyncio.to_thread(memory.keep, each)
+        await asyncio.to_thread(memory.save, each)
     return node, found
 
 
 async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
-    from jupyter_tpu.kernels.agents.requests import open_agent
+    from jupyter_tpu.kernels.agents.requests import open_agent_link
     from jupyter_tpu.kernels.environments.environment import make_environment
-    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+    from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.environments.push import push_wheels
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
@@ -129,28 +129,28 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
         if options.push:
             version = await push_wheels(key, options.framework, version, requirements, show)
         order = {"framework": options.framework, "version": version, "requirements": requirements}
-        async with open_agent(key, show) as link:
+        async with open_agent_link(key, show) as link:
             made = await make_environment(link.call, order, show)
     finally:
         progress.end()
     # so that a node that is recreated gets the same environment
-    await asyncio.to_thread(EnvironmentMemory(key.node, key.endpoint).keep, made)
+    await asyncio.to_thread(SavedEnvironments(key.node, key.endpoint).save, made)
     way = {"proxy_command": key.proxy_command, "ssh_user": key.ssh_user}
     name = await asyncio.to_thread(
-        write_kernelspec, node, cloud_settings(options), **way, environment=Remembered.of(made)
+        write_kernelspec, node, cloud_settings(options), **way, environment=SavedEnvironment.from_json(made)
     )
     return node, made, name
 
 
 async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
-    from jupyter_tpu.kernels.agents.requests import ask_agent
-    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory
+    from jupyter_tpu.kernels.agents.requests import call_agent
+    from jupyter_tpu.kernels.environments.memory import SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import remove_kernelspec
 
     node, key = await _worker(options)
-    answer = await ask_agent(key, "remove_environment", {"framework": options.framework})
+    answer = await call_agent(key, "remove_environment", {"framework": options.framework})
     # forget it, or a recreated node would get it back
-    EnvironmentMemory(key.node, key.endpoint).forget(options.framework)
+    SavedEnvironments(key.node, key.endpoint).remove(options.framework)
     remove_kernelspec(key.node, key.endpoint, options.framework)
     return node, bool(answer["was_there"])
 

@@ -70,34 +70,34 @@ def run_release(options: argparse.Namespace) -> int:
         say_json(view)
     else:
         _say_released(view)
-    return 0 if is_as_wished(view, options.pid) else 1
+    return 0 if is_released(view, options.pid) else 1
 
 
-def is_as_wished(view: Mapping[str, Any], pid: int | None) -> bool:
+def is_released(view: Mapping[str, Any], pid: int | None) -> bool:
     """Say whether the process `pid` was ended; without a pid, whether no process uses the chips any more."""
     return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
 
 
 async def _list_processes(options: argparse.Namespace) -> list[Answer]:
     async with node_chips(options) as chips:
-        return await chips.ask("who", {})
+        return await chips.call("who", {})
 
 
 async def _release(options: argparse.Namespace) -> dict[str, Any]:
-    from jupyter_tpu.kernels.metrics_views import freed_view, holders_of
+    from jupyter_tpu.kernels.metrics_views import holders_of, release_view
 
     request: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu release` on {platform.node()}"}
     if options.pid is not None:
         request["pid"] = options.pid
     async with node_chips(options) as chips:
         if not options.yes:
-            answer = await chips.ask_worker(options.worker, "who", {})
+            answer = await chips.call_worker(options.worker, "who", {})
             meant = [one for one in holders_of(answer["holders"]) if _is_meant(options, one)]
             _require_consent(options, meant)
             if meant or options.pid is None:  # for a pid without chips the agent has the better error
                 # only what was confirmed, not a process that started since; `since` tells a reused pid apart
                 request["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
-        return freed_view(await chips.ask_worker(options.worker, "free", request))
+        return release_view(await chips.call_worker(options.worker, "free", request))
 
 
 def _is_meant(options: argparse.Namespace, holder: Holder) -> bool:
@@ -115,10 +115,12 @@ def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
 
 
 def _worker_view(answer: Answer) -> dict[str, Any]:
-    from jupyter_tpu.kernels.metrics_views import who_view
+    from jupyter_tpu.kernels.metrics_views import tpu_processes_view
 
     view: dict[str, Any] = {"worker_id": answer.worker_id, "error": answer.error.to_json() if answer.error else None}
-    return view | (who_view(answer.said) if answer.said is not None else {"holders": [], "lock_file": None})
+    return view | (
+        tpu_processes_view(answer.content) if answer.content is not None else {"holders": [], "lock_file": None}
+    )
 
 
 def _say_worker(view: Mapping[str, Any]) -> None:

@@ -72,7 +72,7 @@ async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
 async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
     from jupyter_tpu.kernels.metrics_views import metrics_view
 
-    answers = await chips.ask("metrics", {}, patience_s)
+    answers = await chips.call("metrics", {}, patience_s)
     return metrics_view(answers, chips.node.accelerator_type, time.time())
 
 

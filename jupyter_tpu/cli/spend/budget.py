@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option
-from jupyter_tpu.cli.spend.books import books_of_cloud, looked, warn_unseen
+from jupyter_tpu.cli.spend.books import ledger_of_cloud, observe_spend, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import dollars_text
 from jupyter_tpu.errors import BadInput
@@ -87,7 +87,7 @@ _USAGE = (
 
 
 def _list(options: argparse.Namespace) -> int:
-    account = asyncio.run(looked(options)).account
+    account = asyncio.run(observe_spend(options)).account
     views = budgets_view(account)
     if options.json:
         say_json({"budgets": views})
@@ -161,10 +161,10 @@ def _set(options: argparse.Namespace) -> int:
 
 
 async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
-    async with books_of_cloud(options) as (cloud, ledger):
+    async with ledger_of_cloud(options) as (cloud, ledger):
         ledger.set_budget(options.name, _wanted(options), now=cloud.clock.now())
         # the budget is saved even if the cloud does not answer
-        await warn_unseen(cloud)
+        await warn_if_project_unreadable(cloud)
         account = ledger.account(cloud.clock.now())
     (view,) = [view for view in budgets_view(account) if view["name"] == options.name]
     return view, account
@@ -191,7 +191,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 async def _removed(options: argparse.Namespace) -> None:
-    async with books_of_cloud(options) as (_, ledger):
+    async with ledger_of_cloud(options) as (_, ledger):
         # this machine's clock will do: a removal decides nothing by its time
         ledger.remove_budget(options.name, now=time.time())
 
@@ -207,7 +207,7 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 async def _confirmed(options: argparse.Namespace) -> bool:
-    async with books_of_cloud(options) as (_, ledger):
+    async with ledger_of_cloud(options) as (_, ledger):
         return ledger.confirm_budgets(now=time.time())
 
 

@@ -12,8 +12,8 @@ from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
 from jupyter_tpu.cli.wording import EMULATED, resource_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.cleanup.sweep import all_dead, delete_items, items_of, marked, results_view, sweep_view
-from jupyter_tpu.fleet.reconciler.inventory import look_at_all
+from jupyter_tpu.fleet.cleanup.sweep import all_dead, billable_view, delete_items, items_of, marked, results_view
+from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -74,7 +74,7 @@ async def _read_holdings(options: argparse.Namespace) -> Holdings:
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        holdings = await look_at_all(cloud)
+        holdings = await list_holdings(cloud)
     # an incomplete list is shown with a warning; only an empty one is an error
     if holdings.error and not (holdings.nodes or holdings.queued):
         raise holdings.error
@@ -83,7 +83,7 @@ async def _read_holdings(options: argparse.Namespace) -> Holdings:
 
 def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     if options.json:
-        say_json({**sweep_view(holdings), "emulated": cloud_settings(options).is_emulated})
+        say_json({**billable_view(holdings), "emulated": cloud_settings(options).is_emulated})
         return
     items = items_of(holdings)
     if items:
@@ -105,7 +105,7 @@ def _row(item: Item) -> tuple[str, ...]:
         _KINDS[item.kind],
         item.zone,
         item.accelerator_type,
-        f"{item.state} (leftover)" if item.is_husk else item.state,
+        f"{item.state} (leftover)" if item.is_leftover else item.state,
         _price_text(item),
         "yes" if item.holds_quota else "no",
         "jupyter_tpu" if item.is_ours else "others",
@@ -134,7 +134,7 @@ def _require_consent(chosen: Iterable[Item]) -> None:
 
 async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tuple[Result, ...]:
     async with _open(options) as opened:
-        return await delete_items(opened, chosen, reason=_REASON, wait=True, tell=_result_printer(options))
+        return await delete_items(opened, chosen, reason=_REASON, wait=True, on_result=_result_printer(options))
 
 
 @asynccontextmanager
@@ -166,7 +166,7 @@ async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
     from jupyter_tpu.fleet.cleanup.stop_all import steps
 
     async with _open(options) as opened:
-        return steps(await look_at_all(opened.cloud), opened.fleet.snapshot())
+        return steps(await list_holdings(opened.cloud), opened.fleet.snapshot())
 
 
 def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
@@ -182,10 +182,10 @@ def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
 
 async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
     """Stop everything; return the results, and the text to print if there are none."""
-    from jupyter_tpu.fleet.cleanup.stop_all import panic
+    from jupyter_tpu.fleet.cleanup.stop_all import stop_all
 
     async with _open(options) as opened:
-        results = await panic(opened, _result_printer(options))
+        results = await stop_all(opened, _result_printer(options))
         # a stopped node still costs its disk, which is no emergency but must be said
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.spend.billed import add_billed_options, run_billed
-from jupyter_tpu.cli.spend.books import Looked, looked
+from jupyter_tpu.cli.spend.books import ObservedSpend, observe_spend
 from jupyter_tpu.cli.spend.budget import say_budgets
 from jupyter_tpu.cli.spend.cost_history import add_history_options, check_history_options, history_of, say_history
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import EMULATED, dollars_text, duration_text
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet.spend.prices import Pricing, failure_text
+from jupyter_tpu.fleet.spend.prices import PriceUpdater, failure_text
 from jupyter_tpu.money.spending import spend_view
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run_cost(options: argparse.Namespace) -> int:
 
 def _run_spend(options: argparse.Namespace) -> int:
     failure = _prices_failure(options)
-    seen = asyncio.run(looked(options))
+    seen = asyncio.run(observe_spend(options))
     view = history_of(options, seen.account) if options.by else _view(seen)
     is_emulated = cloud_settings(options).is_emulated
     if options.json:
@@ -66,22 +66,22 @@ def _run_spend(options: argparse.Namespace) -> int:
     return 0
 
 
-def _view(seen: Looked) -> dict[str, Any]:
+def _view(seen: ObservedSpend) -> dict[str, Any]:
     return spend_view(seen.account, as_of=seen.as_of, is_complete=seen.is_complete)
 
 
 def _prices_failure(options: argparse.Namespace) -> str:
     """Read the Billing Catalog if the options say so; return why it could not be read, now or the last time."""
-    pricing, now = Pricing.of_user(cloud_settings(options)), time.time()
+    pricing, now = PriceUpdater.of_user(cloud_settings(options)), time.time()
     if options.refresh_prices:
         try:
             pricing.read(now)
         except TpuError as error:  # the last known prices still apply
             return failure_text(error)
-    return pricing.kept().failure
+    return pricing.stored().failure
 
 
-def _say_spend(view: dict[str, Any], seen: Looked) -> None:
+def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
     if view["nodes"]:
         say_table(_HEADER, map(_row, view["nodes"]))
         say()

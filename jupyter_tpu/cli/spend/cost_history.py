@@ -11,7 +11,7 @@ from jupyter_tpu.cli.wording import dollars_text, duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.ledger import utc_offset_s
 from jupyter_tpu.money.budgets import moment_text
-from jupyter_tpu.money.history import LAST, MOST, history_view
+from jupyter_tpu.money.history import DEFAULT_SLOTS, MAX_SLOTS, history_view
 from jupyter_tpu.money.spending import Account
 
 _HEADER = ("FROM", "READY FOR", "COST")
@@ -19,13 +19,15 @@ _HEADER = ("FROM", "READY FOR", "COST")
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
     """Add ``--by`` and ``--last``."""
-    parser.add_argument("--by", choices=tuple(LAST), help="show what was spent in each hour or day of the recent past")
+    parser.add_argument(
+        "--by", choices=tuple(DEFAULT_SLOTS), help="show what was spent in each hour or day of the recent past"
+    )
     parser.add_argument(
         "--last",
         type=int,
         metavar="N",
-        help=f"with --by: how many hours (default: {LAST['hour']}, at most {MOST['hour']}) "
-        f"or days (default: {LAST['day']}, at most {MOST['day']})",
+        help=f"with --by: how many hours (default: {DEFAULT_SLOTS['hour']}, at most {MAX_SLOTS['hour']}) "
+        f"or days (default: {DEFAULT_SLOTS['day']}, at most {MAX_SLOTS['day']})",
     )
 
 
@@ -39,7 +41,7 @@ def check_history_options(options: argparse.Namespace) -> None:
 
 def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
     """Return the history that the options ask for; raises BadInput for a bad ``--last``."""
-    last = LAST[options.by] if options.last is None else options.last
+    last = DEFAULT_SLOTS[options.by] if options.last is None else options.last
     return history_view(account, options.by, last, utc_offset_s)
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
-from jupyter_tpu.cli.spend.books import books_of_cloud, warn_unseen
+from jupyter_tpu.cli.spend.books import ledger_of_cloud, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
-from jupyter_tpu.fleet.spend.grants import read_grant_book
+from jupyter_tpu.fleet.spend.grants import read_grant_usage
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import checked_name, grant_from_json
 from jupyter_tpu.money.trc_mail import TrcMail, read_trc_mail
@@ -126,8 +126,8 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 async def _removed(options: argparse.Namespace) -> None:
-    async with books_of_cloud(options) as (cloud, ledger):
-        await warn_unseen(cloud)  # its answer tells the cloud's time, by which the ledger counts
+    async with ledger_of_cloud(options) as (cloud, ledger):
+        await warn_if_project_unreadable(cloud)  # its answer tells the cloud's time, by which the ledger counts
         await asyncio.to_thread(ledger.remove_grant, options.name, now=cloud.clock.now())
 
 
@@ -229,7 +229,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)
             await asyncio.to_thread(change, grants)
-        await warn_unseen(cloud)
+        await warn_if_project_unreadable(cloud)
 
 
 async def _listed(options: argparse.Namespace) -> dict[str, Any]:
@@ -237,7 +237,7 @@ async def _listed(options: argparse.Namespace) -> dict[str, Any]:
 
     async with open_cloud(cloud_settings(options)) as cloud:
         with _journal() as journal:
-            return (await read_grant_book(journal, cloud.settings, await _snapshot(cloud))).to_json()
+            return (await read_grant_usage(journal, cloud.settings, await _snapshot(cloud))).to_json()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from jupyter_tpu.fleet.spend.quotas import QuotaReport
-    from jupyter_tpu.money.quota import Held
+    from jupyter_tpu.money.quota import QuotaHolder
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -71,7 +71,7 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
     return {**view, "limits": rows}
 
 
-def _near(rows: Iterable[_JSON], held: Iterable[Held]) -> list[_JSON]:
+def _near(rows: Iterable[_JSON], held: Iterable[QuotaHolder]) -> list[_JSON]:
     """Return the limits that are in use, and those of zones with resources or in which nodes are created by default."""
     zones = {DEFAULT_ZONE, *(each.zone for each in held)}
     places = {*zones, *map(accelerators.region_of, zones)}

@@ -59,7 +59,7 @@ def _read(settings: CloudSettings, table: ExportTable, environment: Mapping[str,
     client: RestClient = rest.RestClient.open(settings, service, environment)
     with closing(client):
         answers = [
-            list(_rows(client, settings.project, table, table.asked(query), parameters)) for query in (COSTS, CREDITS)
+            list(_rows(client, settings.project, table, table.sql(query), parameters)) for query in (COSTS, CREDITS)
         ]
     view = billed_view(*answers, table=table, project=settings.project, periods=periods)
     return {"as_of": as_of, **view}

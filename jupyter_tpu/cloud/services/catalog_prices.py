@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cloud.emulator_address import emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import CloudUnavailable
-from jupyter_tpu.money.prices import Reading, prices_of
+from jupyter_tpu.money.prices import SkuPrices, prices_of
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.services.rest import RestClient
@@ -34,7 +34,7 @@ def catalog_address(settings: CloudSettings, environment: Mapping[str, str]) -> 
     return emulator_address(settings, environment) if settings.is_emulated else f"https://{_HOST}"
 
 
-def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of: str) -> Reading:
+def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of: str) -> SkuPrices:
     """Return the list prices, dated `as_of`, which must be today. Blocks for seconds; call it in a thread.
 
     Raises:
@@ -47,7 +47,7 @@ def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of:
     with closing(client):
         reading = prices_of(_skus(client), as_of)
     if not reading.rows:
-        reason = "; ".join(reading.passed_over[:3])
+        reason = "; ".join(reading.skipped[:3])
         raise CloudUnavailable(f"The {_TITLE} lists no readable TPU price.", hint="Try again later.", raw=reason)
     return reading
 

@@ -21,7 +21,7 @@ from google.rpc import code_pb2, error_details_pb2
 
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
-from jupyter_tpu.emulator.store.kept_files import kept_file
+from jupyter_tpu.emulator.store.kept_files import read_or_create
 
 LIFETIME_S = 3600  # the usual lifetime of Google's access tokens
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
@@ -84,9 +84,9 @@ class AccessTokens:
         return hmac.new(self._key, payload.encode(errors="replace"), hashlib.sha256).hexdigest()
 
 
-def kept_key(path: Path) -> bytes:
+def read_or_create_key(path: Path) -> bytes:
     """Return the key of a state folder, created if it is new, readable by its owner only."""
-    return kept_file(path, lambda: secrets.token_bytes(32))
+    return read_or_create(path, lambda: secrets.token_bytes(32))
 
 
 def is_of_worker(token: str) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 from google.rpc import code_pb2
 
 from jupyter_tpu.emulator.access.access_tokens import bearer, is_of_worker
-from jupyter_tpu.emulator.access.peers import Address, can_tell_users, is_own_connection
+from jupyter_tpu.emulator.access.peers import Address, is_own_connection, shows_owners
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
-from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE, kept_file
+from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE, read_or_create
 
 BY_USER, BY_TOKEN = "user", "token"
 HARMLESS = ("Get", "List", "Stop", "Delete")
@@ -22,7 +22,7 @@ HARMLESS = ("Get", "List", "Stop", "Delete")
 
 def usual_access() -> str:
     """Return how callers are recognised on this system by default."""
-    return BY_USER if can_tell_users() else BY_TOKEN
+    return BY_USER if shows_owners() else BY_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def callers(access: str, state_dir: Path) -> Callers:
     if access == BY_USER:
         return Callers()
     path = state_dir / "access_token"
-    kept_file(path, lambda: secrets.token_urlsafe(32).encode("ascii"))
+    read_or_create(path, lambda: secrets.token_urlsafe(32).encode("ascii"))
     return Callers(path)
 
 

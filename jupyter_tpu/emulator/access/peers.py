@@ -28,7 +28,7 @@ _OWNER_AT = _HEADER.size + 4 + _ID.size + 12  # after four bytes, the id, and th
 _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 
 
-def can_tell_users() -> bool:
+def shows_owners() -> bool:
     """Return whether this system shows the owner of a connection."""
     return sys.platform == "linux"
 
@@ -38,7 +38,7 @@ def is_own_connection(peer: Address, ours: Address) -> bool:
 
     On Linux an end whose owner is not found counts as another user's. Other systems do not show it: there it is True.
     """
-    return not can_tell_users() or _owner(peer, ours) in (os.getuid(), 0)
+    return not shows_owners() or _owner(peer, ours) in (os.getuid(), 0)
 
 
 def _owner(peer: Address, ours: Address) -> int | None:

@@ -81,7 +81,7 @@ class Fault:
         return KINDS[self.kind].sort
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """The text of its refusal."""
         return self.message or default_text(self.code)
 
@@ -91,7 +91,7 @@ class Fault:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as the control API shows it."""
-        return {**asdict(self), "code": code_pb2.Code.Name(self.code), "message": self.words}
+        return {**asdict(self), "code": code_pb2.Code.Name(self.code), "message": self.text}
 
 
 def _code(value: object) -> int:

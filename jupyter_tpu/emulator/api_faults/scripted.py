@@ -70,7 +70,7 @@ class ScriptedFaults:
         # nearly every call: no fault costs nothing
         if not self.table.waiting:
             return perform(Plan())
-        met = self.table.take(self._call_of(method, request))
+        met = self.table.consume(self._call_of(method, request))
         if Sort.SKEW in met:
             _skew_s.set(met[Sort.SKEW].seconds)
         slow = met.get(Sort.LATENCY)
@@ -133,7 +133,7 @@ class ScriptedFaults:
         """Return the answer as changed by faults of view and skew."""
         view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
         answer = seen_by(view, request, perform, self._store, now) if view else perform()
-        self.table.token_given(str(getattr(answer, "next_page_token", "")), now)
+        self.table.record_token(str(getattr(answer, "next_page_token", "")), now)
         return moved_in_time(answer, skew.seconds) if skew else answer
 
     def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
@@ -149,9 +149,9 @@ class ScriptedFaults:
         zone, number = zone_of(target), self._project_number
         # functions, so that only the refusal that is needed gets an error id
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
-            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
-            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
-            "rate": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),
+            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),
+            "rate": lambda: errors.Refusal(errors.status_of(fault.code, fault.text)),
             "flaky_zone": errors.zone_unavailable,
             "quota": lambda: errors.quota_exceeded(
                 fault.quota_id or "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI", fault.limit, zone, number
@@ -179,5 +179,5 @@ def plan_of(fault: Fault, zone: str) -> Plan:
     if fault.kind == "stockout":
         return Plan(verdict=errors.stockout(zone))
     if fault.kind in ("operation_error", "half_created"):
-        return Plan(verdict=errors.status_of(fault.code, fault.words))
+        return Plan(verdict=errors.status_of(fault.code, fault.text))
     return Plan(is_stuck=fault.kind == "stuck")

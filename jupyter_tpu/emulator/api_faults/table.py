@@ -73,7 +73,7 @@ class FaultTable:
             self._forget(waiting)
         return bool(found)
 
-    def take(self, call: Call) -> dict[str, Fault]:
+    def consume(self, call: Call) -> dict[str, Fault]:
         """Return the faults that a call meets, by sort, and count each as used once."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
@@ -84,7 +84,7 @@ class FaultTable:
                     met[waiting.fault.sort] = self._use(waiting)
         return met
 
-    def token_given(self, token: str, now: float) -> None:
+    def record_token(self, token: str, now: float) -> None:
         """Record a page token that was handed out, if a fault waits that lets tokens expire."""
         if token and any(each.fault.kind == "expired_token" for each in self.waiting):
             self._tokens[token] = now

@@ -32,7 +32,7 @@ CONTROLS = frozenset(
         "stockout",
     ]
 )
-"""Commands of `table`, which steer a running emulator; named here so that nothing is loaded to find one."""
+"""Commands of `control_commands`, which steer a running emulator; named here so that nothing is loaded to find one."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

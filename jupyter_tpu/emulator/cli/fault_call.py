@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_tpu.emulator.api_faults.kinds import KINDS
 from jupyter_tpu.emulator.cli.options import Command, number
-from jupyter_tpu.emulator.cli.views import fault_words
+from jupyter_tpu.emulator.cli.views import format_fault
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
@@ -67,7 +67,7 @@ def _list(control: EmulatorControl, _: argparse.Namespace) -> Any:
 
 
 def _format(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield from map(fault_words, answer["faults"])
+    yield from map(format_fault, answer["faults"])
     if not answer["faults"]:
         yield "No fault waits for a call."
 
@@ -82,16 +82,18 @@ COMMANDS = (
         name="fault call",
         summary="Make API calls fail: refused, slow, unanswered, or answered with nonsense.",
         arguments=_call_arguments,
-        ask=_call,
-        words=_format,
+        perform=_call,
+        format_lines=_format,
         notes=_kinds_listed(),
     ),
-    Command(name="fault list", summary="Show the faults that wait for their calls.", ask=_list, words=_format),
+    Command(
+        name="fault list", summary="Show the faults that wait for their calls.", perform=_list, format_lines=_format
+    ),
     Command(
         name="fault clear",
         summary="Remove the faults that wait for their calls, all or one.",
         arguments=_clear_arguments,
-        ask=_clear,
-        words=_format,
+        perform=_clear,
+        format_lines=_format,
     ),
 )

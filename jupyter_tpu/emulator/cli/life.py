@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.cli.options import BadValue, Command, number
-from jupyter_tpu.emulator.cli.views import clock_words, maintenance_words
+from jupyter_tpu.emulator.cli.views import format_clock, format_maintenance
 from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.emulator.runtime_metrics.script import LIES
 
@@ -63,7 +63,7 @@ def _maintenance(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 
 def _format_maintenance(answer: Mapping[str, Any]) -> Iterator[str]:
-    yield from map(maintenance_words, answer["maintenance"])
+    yield from map(format_maintenance, answer["maintenance"])
     if not answer["maintenance"]:
         yield "No maintenance is planned."
 
@@ -91,7 +91,7 @@ def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
     }
     # options that were not given stay out of the request: without any, the control API measures again
     given = {name: value for name, value in metrics.items() if value is not None}
-    return control.lay_down_metrics(options.node, options.worker, **given)
+    return control.set_metrics(options.node, options.worker, **given)
 
 
 def _format_metrics(done: Mapping[str, Any]) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _clock(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 
 def _format_clock(clock: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{clock_words(clock)}."
+    yield f"{format_clock(clock)}."
 
 
 def _reset_arguments(parser: argparse.ArgumentParser) -> None:
@@ -156,30 +156,30 @@ COMMANDS = (
         name="preempt",
         summary="Preempt a node, as Google preempts spot nodes: it becomes PREEMPTED, and its workers die.",
         arguments=_preempt_arguments,
-        ask=_preempt,
-        words=_format_preempt,
+        perform=_preempt,
+        format_lines=_format_preempt,
     ),
     Command(
         name="maintenance",
         summary="Announce or begin maintenance of a node's host, or show what is planned.",
         arguments=_maintenance_arguments,
-        ask=_maintenance,
-        words=_format_maintenance,
+        perform=_maintenance,
+        format_lines=_format_maintenance,
     ),
     Command(
         name="metrics",
         summary="Set the metrics that the chips of a node report; without any metric, measure again.",
         arguments=_metrics_arguments,
-        ask=_metrics,
-        words=_format_metrics,
+        perform=_metrics,
+        format_lines=_format_metrics,
         notes="They are reported while a process uses the chips: otherwise there are no metrics.",
     ),
     Command(
         name="clock",
         summary="Show or set virtual time: how fast it runs, a pause, a jump ahead.",
         arguments=_clock_arguments,
-        ask=_clock,
-        words=_format_clock,
+        perform=_clock,
+        format_lines=_format_clock,
         notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; in a jump, each thing "
         "happens at its own moment. The scale and a pause survive a restart of the emulator.",
     ),
@@ -187,7 +187,7 @@ COMMANDS = (
         name="reset",
         summary="Empty the emulated project: nodes, queued resources, faults, limits, switches and the ledger.",
         arguments=_reset_arguments,
-        ask=_reset,
-        words=_format_reset,
+        perform=_reset,
+        format_lines=_format_reset,
     ),
 )

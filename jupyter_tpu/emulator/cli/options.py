@@ -40,15 +40,15 @@ class Command:
 
     Attributes:
         name: what follows ``jupyter tpu emulator``.
-        ask: performs it, and returns what ``--json`` prints; raises BadValue for wrong arguments.
-        words: the same as lines for people.
+        perform: performs it, and returns what ``--json`` prints; raises BadValue for wrong arguments.
+        format_lines: the same as lines for people.
         notes: printed after the arguments in the help; line breaks are kept.
     """
 
     name: str
     summary: str
-    ask: Callable[[EmulatorControl, argparse.Namespace], Any]
-    words: Callable[[Any], Iterable[str]]
+    perform: Callable[[EmulatorControl, argparse.Namespace], Any]
+    format_lines: Callable[[Any], Iterable[str]]
     arguments: Callable[[argparse.ArgumentParser], None] = no_arguments
     notes: str = ""
 
@@ -71,7 +71,7 @@ class Command:
             answer = _answer_of(self, options)
         except TpuError as error:
             return _report(error, as_json=options.json)
-        lines = [json.dumps(answer, indent=2)] if options.json else [plain(line) for line in self.words(answer)]
+        lines = [json.dumps(answer, indent=2)] if options.json else [plain(line) for line in self.format_lines(answer)]
         return _print(lines)
 
 
@@ -94,7 +94,7 @@ def _answer_of(command: Command, options: argparse.Namespace) -> Any:
             hint=f"Pass --emulator URL, or set {ADDRESS_VARIABLE}; an emulator prints its address when it starts.",
         )
     try:
-        return command.ask(EmulatorControl(options.emulator), options)
+        return command.perform(EmulatorControl(options.emulator), options)
     # the emulator's own words: it knows what exists and what would be right
     except ControlRefused as refusal:
         raise BadInput(

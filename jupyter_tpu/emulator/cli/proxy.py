@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jupyter_tpu.emulator.cli.stop_signals import told_to_stop
+from jupyter_tpu.emulator.cli.stop_signals import stop_event
 from jupyter_tpu.emulator.network_faults.connection import Address
 from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.script import Moment, play, random_script, script_from_json
@@ -118,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    stopping = told_to_stop()
+    stopping = stop_event()
     proxy = FaultProxy(options.to, seed=options.seed or 0)
     proxy.listen(options.listen)
     # before it is announced: no connection must slip through without them

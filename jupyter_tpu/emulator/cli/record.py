@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from jupyter_tpu.emulator.cli.stop_signals import told_to_stop
+from jupyter_tpu.emulator.cli.stop_signals import stop_event
 from jupyter_tpu.emulator.recording.cases import Case
 from jupyter_tpu.emulator.recording.proxy import (
     LARGEST_BODY_BYTES,
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _serve(upstreams: Sequence[str], recording: Recording, options: argparse.Namespace) -> None:
-    stopping = told_to_stop()
+    stopping = stop_event()
     async with contextlib.AsyncExitStack() as stack:
         # consecutive ports, so that one number names them all
         ports = [options.port + index if options.port else 0 for index in range(len(upstreams))]

@@ -9,10 +9,10 @@ from typing import Any
 from jupyter_tpu.emulator.cli.life import duration
 from jupyter_tpu.emulator.cli.options import BadValue, Command
 from jupyter_tpu.emulator.cli.views import (
-    capacity_words,
-    quota_words,
-    reservation_words,
-    switch_words,
+    format_pool,
+    format_quota,
+    format_reservation,
+    format_switch,
 )
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -50,7 +50,7 @@ def _lines(answer: Mapping[str, Any], part: str, words: Callable[[Any], str], ot
 
 
 def _capacity_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    return _lines(answer, "capacity", capacity_words, "Capacity is unlimited in every zone.")
+    return _lines(answer, "capacity", format_pool, "Capacity is unlimited in every zone.")
 
 
 def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +127,7 @@ def _quota(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 
 def _quota_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    return _lines(answer, "quotas", quota_words, "No quota is limited or used.")
+    return _lines(answer, "quotas", format_quota, "No quota is limited or used.")
 
 
 def _reserve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -146,7 +146,7 @@ def _reserve(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 
 def _reservation_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    return _lines(answer, "reservations", reservation_words, "The project has no reservation.")
+    return _lines(answer, "reservations", format_reservation, "The project has no reservation.")
 
 
 def _project_arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,7 +174,7 @@ def switch(text: str) -> tuple[str, Any]:
 
 
 def _project_lines(switches: Mapping[str, Any]) -> Iterator[str]:
-    return (switch_words(name, value) for name, value in switches.items())
+    return (format_switch(name, value) for name, value in switches.items())
 
 
 COMMANDS = (
@@ -182,36 +182,36 @@ COMMANDS = (
         name="stockout",
         summary="Let a zone run out of capacity: creates and starts fail, queued resources wait.",
         arguments=_stockout_arguments,
-        ask=_stockout,
-        words=_capacity_lines,
+        perform=_stockout,
+        format_lines=_capacity_lines,
     ),
     Command(
         name="capacity",
         summary="Show or set the chips of a generation in a zone: a number, a script, or random by a seed.",
         arguments=_capacity_arguments,
-        ask=_capacity,
-        words=_capacity_lines,
+        perform=_capacity,
+        format_lines=_capacity_lines,
     ),
     Command(
         name="quota",
         summary="Show or set the limits of the project's quotas, by zone or region as each counts.",
         arguments=_quota_arguments,
-        ask=_quota,
-        words=_quota_lines,
+        perform=_quota,
+        format_lines=_quota_lines,
     ),
     Command(
         name="reserve",
         summary="Show, create or change the reservations of the project.",
         arguments=_reserve_arguments,
-        ask=_reserve,
-        words=_reservation_lines,
+        perform=_reserve,
+        format_lines=_reservation_lines,
     ),
     Command(
         name="project",
         summary="Show or change the switches of the project: what its owner, administrators and Google allow.",
         arguments=_project_arguments,
-        ask=_project,
-        words=_project_lines,
+        perform=_project,
+        format_lines=_project_lines,
         notes="Such as: project api_enabled=false, or project denied_permissions=tpu.nodes.list,tpu.nodes.create, or "
         "project allowlist=v5e,v6e@us-east5-b, or project creates_per_minute=none.",
     ),

@@ -6,7 +6,7 @@ import asyncio
 import signal
 
 
-def told_to_stop() -> asyncio.Event:
+def stop_event() -> asyncio.Event:
     """Return an event set by SIGTERM, SIGINT and SIGHUP.
 
     SIGHUP (the terminal was closed) is ignored if the process was started with nohup.

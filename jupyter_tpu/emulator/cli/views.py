@@ -9,14 +9,14 @@ from typing import Any
 from jupyter_tpu.emulator.cli.options import BadValue, Command, table
 from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.emulator.control.format import (
-    chips_words,
     counted,
-    duration_words,
+    format_chips,
+    format_duration,
+    format_limit,
+    format_moment,
+    format_money,
+    format_price,
     last_part,
-    limit_words,
-    moment_words,
-    money_words,
-    price_words,
 )
 
 _MOST = 20  # lines of one list: keeps the whole state on about a screen
@@ -28,18 +28,18 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
 
 def format_state(state: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of ``state``."""
-    yield f"Project {state['project']}, {clock_words(state['clock'])}"
+    yield f"Project {state['project']}, {format_clock(state['clock'])}"
     yield from _listed(counted(state["node_count"], "node"), map(_format_node, state["nodes"]))
     queued = state["queued_resources"]
     yield from _listed(counted(len(queued), "queued resource"), map(_format_queued, queued))
-    yield from _listed("Faults of calls", map(fault_words, state["faults"]))
+    yield from _listed("Faults of calls", map(format_fault, state["faults"]))
     # links without faults are left out: there is one for every worker
     yield from _listed("Faults of links", map(_format_link, filter(_is_faulty, state["links"])))
-    yield from _listed("Capacity that was set", map(capacity_words, state["capacity"]))
-    yield from _listed("Quotas that are set or used", map(quota_words, state["quotas"]))
-    yield from _listed("Reservations", map(reservation_words, state["reservations"]))
-    yield from _listed("Maintenance", map(maintenance_words, state["maintenance"]))
-    yield from _listed("Switches", (switch_words(name, value) for name, value in state["switches"].items()))
+    yield from _listed("Capacity that was set", map(format_pool, state["capacity"]))
+    yield from _listed("Quotas that are set or used", map(format_quota, state["quotas"]))
+    yield from _listed("Reservations", map(format_reservation, state["reservations"]))
+    yield from _listed("Maintenance", map(format_maintenance, state["maintenance"]))
+    yield from _listed("Switches", (format_switch(name, value) for name, value in state["switches"].items()))
     yield format_totals(state["ledger"])
 
 
@@ -53,10 +53,10 @@ def _listed(title: str, lines: Any) -> Iterator[str]:
         yield f"  … {len(known) - _MOST} more (--json shows them)"
 
 
-def clock_words(clock: Mapping[str, Any]) -> str:
+def format_clock(clock: Mapping[str, Any]) -> str:
     """Return the clock in a line."""
     pace = "paused" if clock["paused"] else f"{clock['scale']:g} virtual seconds per second"
-    return f"{moment_words(clock['now'])} in virtual time, {pace}"
+    return f"{format_moment(clock['now'])} in virtual time, {pace}"
 
 
 def _format_node(node: Mapping[str, Any]) -> str:
@@ -73,7 +73,7 @@ def _format_queued(queued: Mapping[str, Any]) -> str:
     return f"{last_part(queued['name'])} in {_zone(queued['name'])}: {queued['state']} ({nodes})"
 
 
-def fault_words(fault: Mapping[str, Any]) -> str:
+def format_fault(fault: Mapping[str, Any]) -> str:
     """Return a fault such as ``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1 of 1 call``."""
     # `times` is None for kinds that last
     left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
@@ -97,31 +97,31 @@ def _format_link(link: Mapping[str, Any]) -> str:
     return f"{last_part(link['node'])} worker {link['worker_id']}: {verbs}"
 
 
-def capacity_words(pool: Mapping[str, Any]) -> str:
+def format_pool(pool: Mapping[str, Any]) -> str:
     """Return a pool of chips in a line."""
     out = ", stocked out" if pool["stocked_out"] else ""
-    return f"{pool['family']} in {pool['zone']}: {chips_words(pool['chips'])}, {pool['used']} used{out}"
+    return f"{pool['family']} in {pool['zone']}: {format_chips(pool['chips'])}, {pool['used']} used{out}"
 
 
-def quota_words(quota: Mapping[str, Any]) -> str:
+def format_quota(quota: Mapping[str, Any]) -> str:
     """Return a quota in a line."""
     place = quota.get("zone") or quota.get("region")
-    return f"{quota['quota_id']} in {place}: {quota['used']} of {limit_words(quota['limit'])} {quota['unit']} used"
+    return f"{quota['quota_id']} in {place}: {quota['used']} of {format_limit(quota['limit'])} {quota['unit']} used"
 
 
-def reservation_words(reservation: Mapping[str, Any]) -> str:
+def format_reservation(reservation: Mapping[str, Any]) -> str:
     """Return a reservation in a line."""
     chips = f"{reservation['chips']} chips of {reservation['family']}"
     return f"{reservation['reservation_id']}: {chips} in {reservation['zone']}"
 
 
-def maintenance_words(event: Mapping[str, Any]) -> str:
+def format_maintenance(event: Mapping[str, Any]) -> str:
     """Return maintenance in a line."""
-    begins = "under way" if event["is_ongoing"] else f"begins {moment_words(event['starts'])}"
-    return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {moment_words(event['ends'])}"
+    begins = "under way" if event["is_ongoing"] else f"begins {format_moment(event['starts'])}"
+    return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {format_moment(event['ends'])}"
 
 
-def switch_words(name: str, value: object) -> str:
+def format_switch(name: str, value: object) -> str:
     """Return a switch as the command ``project`` takes it."""
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
     return f"{name}={shown}"
@@ -131,8 +131,8 @@ def format_totals(totals: Mapping[str, Any]) -> str:
     """Return the totals of the ledger in a line."""
     unpriced = f", without {totals['unpriced']} of unknown price" if totals["unpriced"] else ""
     return (
-        f"Ledger: {money_words(totals['total_nano_usd'])} (emulated: no charge){unpriced}; "
-        f"{totals['billing']} billed now, {price_words(totals['usd_per_hour'])}"
+        f"Ledger: {format_money(totals['total_nano_usd'])} (emulated: no charge){unpriced}; "
+        f"{totals['billing']} billed now, {format_price(totals['usd_per_hour'])}"
     )
 
 
@@ -167,19 +167,19 @@ def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
         bill["zone"],
         bill["accelerator_type"],
         bill["mode"],
-        duration_words(bill["ready_seconds"]),
-        price_words(bill["usd_per_hour"]),
-        money_words(bill["nano_usd"]),
+        format_duration(bill["ready_seconds"]),
+        format_price(bill["usd_per_hour"]),
+        format_money(bill["nano_usd"]),
         "now" if bill["billing"] else "no",
     )
 
 
 def _format_span(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
-    end = "now" if span["ended"] is None else moment_words(span["ended"])
+    end = "now" if span["ended"] is None else format_moment(span["ended"])
     waived = ", waived: preempted in its first minute" if span["waived"] else ""
     return (
-        f"  {last_part(bill['name'])}: {moment_words(span['started'])} to {end}, {span['seconds']} s, "
-        f"{money_words(span['nano_usd'])}{waived}"
+        f"  {last_part(bill['name'])}: {format_moment(span['started'])} to {end}, {span['seconds']} s, "
+        f"{format_money(span['nano_usd'])}{waived}"
     )
 
 
@@ -187,15 +187,15 @@ COMMANDS = (
     Command(
         name="state",
         summary="Show all of a running emulator: nodes, queued resources, faults, limits, switches, clock and costs.",
-        ask=_state,
-        words=format_state,
+        perform=_state,
+        format_lines=format_state,
     ),
     Command(
         name="ledger",
         summary="Show what the emulated nodes would have cost: READY seconds at list price, to the nano-dollar.",
         arguments=_ledger_arguments,
-        ask=_ledger,
-        words=_format_ledger,
+        perform=_ledger,
+        format_lines=_format_ledger,
         notes="A node that is recreated under the same name has a bill of its own. Nothing is ever charged.",
     ),
 )

@@ -12,23 +12,23 @@ def last_part(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def moment_words(moment: float) -> str:
+def format_moment(moment: float) -> str:
     """Return ``2026-11-21 22:00:00 UTC`` for virtual seconds since the epoch."""
     return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def duration_words(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration such as ``1:02:05``."""
     whole = round(seconds)
     return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def money_words(nano_usd: int | None) -> str:
+def format_money(nano_usd: int | None) -> str:
     """Return ``$1.234567891``, to the nano-dollar; None is unknown."""
     return "unknown" if nano_usd is None else f"${nano_usd // NANOS}.{nano_usd % NANOS:09}"
 
 
-def price_words(usd_per_hour: float | None) -> str:
+def format_price(usd_per_hour: float | None) -> str:
     """Return a price such as ``$4.8000/h``; None is unknown."""
     return "unknown" if usd_per_hour is None else f"${usd_per_hour:.4f}/h"
 
@@ -38,11 +38,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def chips_words(chips: int | None) -> str:
+def format_chips(chips: int | None) -> str:
     """Return a number of chips; None is unlimited."""
     return "unlimited" if chips is None else f"{chips} chips"
 
 
-def limit_words(limit: int) -> str:
+def format_limit(limit: int) -> str:
     """Return a limit; a negative one is unlimited."""
     return "unlimited" if limit < 0 else str(limit)

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.store.database import Store
 _SHOWN = 10  # names in a refusal: enough to recognise a typo
 
 
-def node_called(store: Store, name: str) -> NodePb:
+def node_named(store: Store, name: str) -> NodePb:
     """Return the node of this name.
 
     Raises:

@@ -11,14 +11,14 @@ from google.rpc import code_pb2
 
 from jupyter_tpu import __version__
 from jupyter_tpu.emulator.api_faults.faults import fault_from_json
-from jupyter_tpu.emulator.control.node_names import node_called
+from jupyter_tpu.emulator.control.node_names import node_named
 from jupyter_tpu.emulator.control.rules import ControlRules
 from jupyter_tpu.emulator.control.state import faults_json, links_to, state_of
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 from jupyter_tpu.emulator.resources import errors, fields
 from jupyter_tpu.emulator.resources.behaviours import behaviours
-from jupyter_tpu.emulator.runtime_metrics.script import CHECKS, Script, lay_down
+from jupyter_tpu.emulator.runtime_metrics.script import CHECKS, Script, write_script
 from jupyter_tpu.emulator.store.ledger import ledger_json
 from jupyter_tpu.emulator.store.schema import DiskFull
 from jupyter_tpu.emulator.transport.json_answers import refused
@@ -72,7 +72,7 @@ class ControlRoutes:
             ("POST", "reservations", rules.set_reservation),
             ("GET", "workers", self.workers),
             ("POST", "workers", self.change_worker),
-            ("POST", "metrics", self.lay_down_metrics),
+            ("POST", "metrics", self.set_metrics),
             ("GET", "links", self.links),
             ("POST", "links", self.fault_link),
             ("POST", "reset", self.reset),
@@ -94,7 +94,7 @@ class ControlRoutes:
 
     async def ledger(self, _: web.Request) -> Any:
         """Return what all nodes cost."""
-        now = self._cloud.told_time()
+        now = self._cloud.store_now()
         return ledger_json(self._cloud.ledger.bills(now), now)
 
     async def faults(self, _: web.Request) -> Any:
@@ -131,7 +131,7 @@ class ControlRoutes:
 
     async def workers(self, request: web.Request) -> Any:
         """Return where the workers of a node are on this machine."""
-        node = node_called(self._cloud.store, request.query["node"])
+        node = node_named(self._cloud.store, request.query["node"])
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
         return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
 
@@ -140,8 +140,8 @@ class ControlRoutes:
         settings = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
         workers = self._cloud.workers
         actions = {
-            "close_ssh": workers.close_door,
-            "open_ssh": workers.reopen_door,
+            "close_ssh": workers.stop_ssh,
+            "open_ssh": workers.restart_ssh,
             "change_host_key": workers.change_host_key,
         }
         # a table, so that the refusal can name what exists
@@ -149,17 +149,17 @@ class ControlRoutes:
         if act is None:
             raise ValueError(f"action: {settings['action'][:40]!r} is none of {', '.join(actions)}")
         # worker 0 is the only one of most nodes
-        await act(node_called(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
+        await act(node_named(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
         return {}
 
-    async def lay_down_metrics(self, request: web.Request) -> Any:
+    async def set_metrics(self, request: web.Request) -> Any:
         """Script what the chips of a node's workers, or of one, report; without any metric, measure again."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
-        node, worker_id = node_called(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
+        node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
         machines = [self._cloud.workers.machine(node, index) for index in workers]
         for machine in machines:
-            lay_down(chips_folder(machine.folder), Script(**settings) if settings else None)
+            write_script(chips_folder(machine.folder), Script(**settings) if settings else None)
         return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(settings)}
 
     async def links(self, request: web.Request) -> Any:
@@ -181,7 +181,7 @@ class ControlRoutes:
 
     def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
         """Return why there is none; raise the refusal of a node that does not exist."""
-        node = node_called(self._cloud.store, name)
+        node = node_named(self._cloud.store, name)
         if not links_to(self._cloud, name):
             reason = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
         else:
@@ -195,7 +195,7 @@ class ControlRoutes:
         return {}
 
     def _time(self) -> dict[str, Any]:
-        return {**self._cloud.time.to_json(), "now": self._cloud.told_time()}
+        return {**self._cloud.time.to_json(), "now": self._cloud.store_now()}
 
 
 def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.emulator.control.node_names import node_called
+from jupyter_tpu.emulator.control.node_names import node_named
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits import capacity
 from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, parse_quota_id
@@ -119,10 +119,10 @@ class ControlRules:
     async def preempt(self, request: web.Request) -> Any:
         """Preempt a node, at once or with `notice_s` seconds of notice to its workers."""
         settings = fields.checked(await json_object(request), _PREEMPT, required=("node",))
-        node = node_called(self._cloud.store, settings["node"])
+        node = node_named(self._cloud.store, settings["node"])
         if settings.get("notice_s"):
             # the workers learn it from their metadata servers
-            self._cloud.notices.give(node, settings["notice_s"])
+            self._cloud.notices.announce(node, settings["notice_s"])
         else:
             await self._cloud.effects.preempt(node)
         self._cloud.timeline.arm()
@@ -135,7 +135,7 @@ class ControlRules:
     async def announce_maintenance(self, request: web.Request) -> Any:
         """Plan maintenance of a node."""
         settings = fields.checked(await json_object(request), _MAINTENANCE, required=("node",))
-        node = node_called(self._cloud.store, settings["node"])
+        node = node_named(self._cloud.store, settings["node"])
         with self._cloud.store.transaction():
             self._cloud.maintenance.announce(node, settings.get("kind", "SCHEDULED"), settings.get("in_s"))
         self._cloud.timeline.arm()

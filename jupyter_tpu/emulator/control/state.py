@@ -17,7 +17,7 @@ MOST = 500
 
 def state_of(cloud: Cloud) -> dict[str, Any]:
     """Return what the project has, what is set, what waits, and what it costs."""
-    now = cloud.told_time()
+    now = cloud.store_now()
     # read once for both lists: with thousands of nodes this is the slow part
     nodes = cloud.store.nodes()
     bills = cloud.ledger.bills(now)
@@ -74,4 +74,4 @@ def faults_json(cloud: Cloud) -> list[dict[str, Any]]:
 def links_to(cloud: Cloud, name: str = "") -> list[WorkerLink]:
     """Return the links to the nodes of this name, in full or the last part of it; without a name, to all nodes."""
     nodes = [node for node in cloud.store.nodes() if name in ("", node.name, last_part(node.name))]
-    return [link for node in nodes for link in worker_links(node.name, cloud.workers.doors(node))]
+    return [link for node in nodes for link in worker_links(node.name, cloud.workers.ssh_servers(node))]

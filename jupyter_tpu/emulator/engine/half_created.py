@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.emulator.resources.records import OperationRecord
 from jupyter_tpu.emulator.store.database import Store
-from jupyter_tpu.emulator.store.settings import Kept
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class HalfCreated:
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
         self._clock = clock
-        self._setting = Kept(store, "half_created")
+        self._setting = StoredSetting(store, "half_created")
         kept = self._setting.read() or {}
         self._delays: dict[str, float] = kept.get("delays", {})
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
@@ -62,7 +62,7 @@ class HalfCreated:
         """Forget all, as a reset does."""
         self._delays.clear()
         self._leftovers.clear()
-        self._setting.forget()
+        self._setting.delete()
 
     async def _roll_back(self, name: str) -> None:
         """Remove the node, unless it is being deleted or was recreated in the meantime."""

@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_tpu.emulator.engine.timeline import Timeline
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.clock import RealTime, VirtualClock
-from jupyter_tpu.emulator.store.settings import Facts, Kept
+from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 DEFAULT_SCALE = 10.0
 """Virtual seconds per real second: a create of 90 s takes 9 real ones."""
@@ -22,7 +22,7 @@ LAST_MOMENT = 221_845_392_000.0
 """The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
 
 
-def kept_clock(
+def restored_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
     """Return the clock as the last run left it; `scale` is that of this run; None: as before."""
@@ -35,8 +35,8 @@ def kept_clock(
     )
 
 
-def _setting(facts: Facts) -> Kept:
-    return Kept(facts, "clock")
+def _setting(facts: Facts) -> StoredSetting:
+    return StoredSetting(facts, "clock")
 
 
 class VirtualTime:
@@ -96,7 +96,7 @@ class VirtualTime:
         """Return to the scale of the start, not paused."""
         self._clock.set_scale(self._first_scale)
         self._clock.resume()
-        self._setting.forget()
+        self._setting.delete()
 
     def to_json(self) -> dict[str, Any]:
         """Return the clock as the control API shows it."""

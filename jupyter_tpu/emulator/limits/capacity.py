@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.limits.pools import Pool, pool_from_json, script
 from jupyter_tpu.emulator.resources import fields
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.protos import NodePb
-from jupyter_tpu.emulator.store.settings import Facts, Kept
+from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
@@ -30,7 +30,7 @@ class Capacity:
 
     def __init__(self, facts: Facts, now: Callable[[], float]) -> None:
         self._now = now
-        self._setting = Kept(facts, "project:capacity")
+        self._setting = StoredSetting(facts, "project:capacity")
         self._pools = {key: pool_from_json(data) for key, data in (self._setting.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
@@ -78,7 +78,7 @@ class Capacity:
     def clear(self) -> None:
         """Make everything unlimited again."""
         self._pools.clear()
-        self._setting.forget()
+        self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
         """Return each pool that was set, as the control API shows it; `held` as for `has_room`."""

@@ -14,7 +14,7 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.limits.quota_profiles import PROFILES
 from jupyter_tpu.emulator.resources import fields
 from jupyter_tpu.emulator.resources.behaviours import recorded
-from jupyter_tpu.emulator.store.settings import Facts, Kept
+from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota that a public report shows
 STOP_RULES = ("multi_host", "spot")
@@ -157,7 +157,7 @@ class Project:
         source="marin-community/marin#6198 (tpu.googleapis.com/qps/create)",
     )
     def __init__(self, facts: Facts) -> None:
-        self._setting = Kept(facts, "project:switches")
+        self._setting = StoredSetting(facts, "project:switches")
         # checked again: a switch of a newer emulator must not come in unnoticed
         self._switches = changed(Switches(), self._setting.read() or {})
 
@@ -175,4 +175,4 @@ class Project:
     def clear(self) -> None:
         """Return to the switches of a new emulator."""
         self._switches = Switches()
-        self._setting.forget()
+        self._setting.delete()

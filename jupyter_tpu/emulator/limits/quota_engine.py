@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.limits.quota_profiles import default_limit
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.protos import NodePb
-from jupyter_tpu.emulator.store.settings import Facts, Kept
+from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
@@ -76,7 +76,7 @@ class QuotaEngine:
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project
-        self._setting = Kept(facts, "project:quota_limits")
+        self._setting = StoredSetting(facts, "project:quota_limits")
         rows = self._setting.read() or []
         # only what was set; the profile gives the rest, so that changing the profile changes it
         self._set: dict[tuple[QuotaId, str], int] = {
@@ -100,7 +100,7 @@ class QuotaEngine:
     def clear(self) -> None:
         """Return to the limits of the profile."""
         self._set.clear()
-        self._setting.forget()
+        self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[QuotaUse]:
         """Return every quota that has a limit set or that something counts against."""

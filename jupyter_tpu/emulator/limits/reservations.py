@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.resources import fields, paging, verdicts
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.names import Location, last_part, parse_location
 from jupyter_tpu.emulator.resources.protos import NodePb
-from jupyter_tpu.emulator.store.settings import Facts, Kept
+from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.store.holdings import Held
@@ -56,7 +56,7 @@ class Reservations:
     """The reservations of the project; none until the control API creates one."""
 
     def __init__(self, facts: Facts) -> None:
-        self._setting = Kept(facts, "project:reservations")
+        self._setting = StoredSetting(facts, "project:reservations")
         rows = self._setting.read() or []
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
@@ -70,7 +70,7 @@ class Reservations:
     def clear(self) -> None:
         """Remove all."""
         self._by_id.clear()
-        self._setting.forget()
+        self._setting.delete()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return all of them as they are stored."""

@@ -27,7 +27,7 @@ from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.protos import Health, NodePb, State, state_name
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import Ledger
-from jupyter_tpu.emulator.store.settings import Kept
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 EXTRA = "upcomingMaintenance"
 UNDER_MAINTENANCE = "The node is under maintenance and will resume running once rescheduled."
@@ -58,7 +58,7 @@ class Maintenance:
         self._workers = workers
         self._node_changed = node_changed
         self._notice_changed = notice_changed
-        self._setting = Kept(store, "project:maintenance")
+        self._setting = StoredSetting(store, "project:maintenance")
         self._events = {row["node"]: event_from_json(row) for row in self._setting.read() or []}
 
     def announce(self, node: NodePb, kind: str, in_s: float | None = None) -> MaintenanceEvent:
@@ -94,7 +94,7 @@ class Maintenance:
     def clear(self) -> None:
         """Forget all, as a reset does."""
         self._events.clear()
-        self._setting.forget()
+        self._setting.delete()
 
     # -- the agenda
 

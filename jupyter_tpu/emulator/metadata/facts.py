@@ -24,7 +24,7 @@ class NodeStore(Protocol):
 class Notices(Protocol):
     """The notices of preemption."""
 
-    def is_given(self, node: NodePb) -> bool:
+    def is_announced(self, node: NodePb) -> bool:
         """Return whether the node has a notice that it will be preempted."""
 
 

@@ -42,7 +42,7 @@ class Changes:
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wake all that wait now."""
         current, self._next = self._next, asyncio.Event()  # those who wait from now on wait for the next one
         current.set()
@@ -52,7 +52,7 @@ class Changes:
         await self._next.wait()
 
 
-class GuestAttributeKeeper(Protocol):
+class GuestAttributeStore(Protocol):
     """Stores guest attributes of the worker."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
@@ -67,7 +67,7 @@ class MetadataServer:
         *,
         facts: Callable[[], WorkerFacts],
         tokens: AccessTokens,
-        guests: GuestAttributeKeeper,
+        guests: GuestAttributeStore,
         changes: Changes,
     ) -> None:
         self._facts = facts
@@ -89,7 +89,7 @@ class MetadataServer:
 
     async def close(self) -> None:
         """Answer those who wait for a change, and stop."""
-        self._changes.tell()
+        self._changes.notify()
         await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -170,7 +170,7 @@ class MetadataServer:
             self._guests.put_guest_attribute(names[0], names[1], value)
         except ValueError as error:
             return error_page(400, "Bad Request", str(error))
-        self._changes.tell()
+        self._changes.notify()
         return Reply()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.metadata.facts import WorkerFacts
-from jupyter_tpu.emulator.metadata.vm_attributes import is_taken_back, tpu_attributes
+from jupyter_tpu.emulator.metadata.vm_attributes import is_preemptible_node, tpu_attributes
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 
@@ -104,9 +104,9 @@ def _network_interface(facts: WorkerFacts) -> dict[str, Any]:
 
 def _scheduling(facts: WorkerFacts) -> dict[str, str]:
     return {
-        "automatic-restart": _word(not is_taken_back(facts)),
+        "automatic-restart": _word(not is_preemptible_node(facts)),
         "on-host-maintenance": "TERMINATE",
-        "preemptible": _word(is_taken_back(facts)),
+        "preemptible": _word(is_preemptible_node(facts)),
     }
 
 

@@ -55,7 +55,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
         "INFERENCE_MODE": "false",
         "MAINTENANCE_ACTION_FLAG": "unhealthy-maintenance",
         "NODE_ID": facts.node_id,
-        "PREEMPTIBLE": _word(is_taken_back(facts)),
+        "PREEMPTIBLE": _word(is_preemptible_node(facts)),
         "RUNTIME_VERSION": str(facts.node.runtime_version),
         "SERVICE_NAME": "tpu.googleapis.com",
         "TOPOLOGY": kind.topology,
@@ -73,7 +73,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     }
 
 
-def is_taken_back(facts: WorkerFacts) -> bool:
+def is_preemptible_node(facts: WorkerFacts) -> bool:
     """Return whether the node can be preempted."""
     scheduling = facts.node.scheduling_config
     return bool(scheduling.preemptible or scheduling.spot)

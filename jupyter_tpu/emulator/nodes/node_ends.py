@@ -15,7 +15,7 @@ AGAIN_S = 60.0
 """Virtual seconds until a node that is being maintained is checked again; bounds how late its end can be."""
 
 
-class NodeEnds:
+class NodeExpiry:
     """The agenda of preemptible nodes whose day is over (see `timeline.Agenda`)."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
@@ -37,7 +37,7 @@ class NodeEnds:
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
             # its end is then an ordinary preemption, announced like any other
-            self._notices.give(node)
+            self._notices.announce(node)
         is_over = node is None or node.state not in (State.REPAIRING, State.RESTARTING)
         with self._store.transaction():
             self._store.set_expiry(name, None if is_over else moment + AGAIN_S)

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.protos import ALLOWED_IN, NodePb, State, state_name
 from jupyter_tpu.emulator.store.database import Store
-from jupyter_tpu.emulator.store.settings import Kept
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 NOTICE_S = 30.0
 """Virtual seconds between the notice and the end: Compute Engine's documented notice for spot VMs."""
@@ -32,7 +32,7 @@ class PreemptionNotices:
         self._clock = clock
         self._preempt = preempt
         self._notify_change = notify_change
-        self._setting = Kept(store, "project:preempting")
+        self._setting = StoredSetting(store, "project:preempting")
 
     @documented(
         "preemption-notice",
@@ -40,7 +40,7 @@ class PreemptionNotices:
         "instance/preempted turns TRUE.",
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )
-    def give(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
+    def announce(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
         """Announce the preemption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
 
         Raises:
@@ -53,7 +53,7 @@ class PreemptionNotices:
             self._setting.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
         self._notify_change(node.name)
 
-    def is_given(self, node: NodePb) -> bool:
+    def is_announced(self, node: NodePb) -> bool:
         """Return whether this node has a notice; an earlier node of the same name does not count."""
         given = self._given().get(node.name)
         return given is not None and given[1] == str(node.id)
@@ -72,7 +72,7 @@ class PreemptionNotices:
     async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
         # a node that was stopped, deleted or recreated meanwhile is not preempted
-        is_due = node is not None and node.state == State.READY and self.is_given(node)
+        is_due = node is not None and node.state == State.READY and self.is_announced(node)
         with self._store.transaction():
             self._setting.write({other: given for other, given in self._given().items() if other != name})
         if is_due:

@@ -20,14 +20,21 @@ from jupyter_tpu.emulator.limits.placement import Placement
 from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
 from jupyter_tpu.emulator.queued_resources.nodes import QueueNodes
 from jupyter_tpu.emulator.queued_resources.records import in_state
-from jupyter_tpu.emulator.queued_resources.specs import Wish, is_flex, is_reserved, run_end, wanted_nodes, wish_of
+from jupyter_tpu.emulator.queued_resources.specs import (
+    CapacityRequest,
+    capacity_request,
+    is_flex,
+    is_reserved,
+    run_end,
+    wanted_nodes,
+)
 from jupyter_tpu.emulator.resources import errors, verdicts
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.names import last_part, location_of
 from jupyter_tpu.emulator.resources.protos import Initiator, NodePb, QueuedState, State, new
 from jupyter_tpu.emulator.resources.records import QueuedRecord
-from jupyter_tpu.emulator.resources.terminations import with_end
+from jupyter_tpu.emulator.resources.terminations import with_termination
 from jupyter_tpu.emulator.store.database import Store
 
 # virtual seconds, assumed (behaviour `queue-durations`)
@@ -61,7 +68,7 @@ class Queue:
         self._nodes = nodes
         self._placement = placement
         self._new_nodes = new_nodes
-        self._requests: dict[str, Wish] = {}
+        self._requests: dict[str, CapacityRequest] = {}
 
     # -- the agenda
 
@@ -81,7 +88,7 @@ class Queue:
         fitting = [
             Due(moment, name, partial(self._provision, name))
             for moment, name in waiting
-            if self._request(name).is_served(has_room)
+            if self._request(name).can_be_provisioned(has_room)
         ]
         change = self._placement.next_change(self._clock.now())
         return fitting if change is None else [*fitting, Due(change, _CAPACITY, _recheck)]
@@ -95,12 +102,12 @@ class Queue:
         held = self._store.occupying_nodes()
         return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
-    def _request(self, name: str) -> Wish:
+    def _request(self, name: str) -> CapacityRequest:
         """Return what it asks for; this never changes, so it is parsed once while it waits."""
         if name not in self._requests:
             queued = self._store.queued(name)
             assert queued is not None, f"{name} waits"
-            self._requests[name] = wish_of(queued, self._store.extras(name))
+            self._requests[name] = capacity_request(queued, self._store.extras(name))
         return self._requests[name]
 
     async def _step(self, name: str) -> None:
@@ -170,7 +177,7 @@ class Queue:
             queued = self._store.queued(name)
             # the room may be gone, or the request deleted, since it was listed
             is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
-            if queued is not None and is_waiting and self._request(name).is_served(self._room()):
+            if queued is not None and is_waiting and self._request(name).can_be_provisioned(self._room()):
                 self._create_nodes_of(queued)
 
     def _create_nodes_of(self, queued: QueuedRecord) -> None:
@@ -261,7 +268,7 @@ class Queue:
         if ends is None:
             return
         for node in self._store.nodes_of_queued(queued.name):
-            self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
+            self._store.save_extras(node.name, with_termination(self._store.extras(node.name), ends))
 
     @documented(
         "queued-suspend",

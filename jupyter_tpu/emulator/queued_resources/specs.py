@@ -118,14 +118,14 @@ def offers_flex_start(accelerator_type: str, zone: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class CapacityRequest:
     """The chips that a queued resource asks for: accelerator types of its nodes, all of them at once."""
 
     zone: str
     types: tuple[str, ...]
     is_reserved: bool
 
-    def is_served(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
+    def can_be_provisioned(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
         """Return whether it can be provisioned.
 
         A reserved one does not wait: its reservation has the chips, or it fails.
@@ -133,11 +133,11 @@ class Wish:
         return self.is_reserved or has_room(self.zone, self.types)
 
 
-def wish_of(queued: QueuedRecord, extras: Mapping[str, Any]) -> Wish:
+def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> CapacityRequest:
     """Return the chips that a queued resource asks for."""
     wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
     types = tuple(each.node.accelerator_type for each in wanted)
-    return Wish(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
+    return CapacityRequest(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
 
 
 @dataclass(frozen=True, slots=True)

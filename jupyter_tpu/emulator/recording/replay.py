@@ -85,14 +85,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EmulatorAddress:
     """An emulator's REST address, and the file with its token (None: that of the environment, if any)."""
 
     url: str
     token_file: str | None = None
 
 
-def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple[Case, list[str]]]:
+def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Yield each case with the differences of the emulator's answer. Raises OSError if nothing answers."""
     control = EmulatorControl(place.url, place.token_file)
     # the emulator's project stands for the one that was recorded
@@ -112,14 +112,14 @@ def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple
             control.resume()
 
 
-def _differences(case: Case, place: Place, bound: Bindings) -> Iterator[str]:
+def _differences(case: Case, place: EmulatorAddress, bound: Bindings) -> Iterator[str]:
     status, answer = _answer_to(place, case, bound)
     if status != case.status:
         yield f"status: expected {case.status}, got {status}"
     yield from differences(case.answer, answer, bound)
 
 
-def _answer_to(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
+def _answer_to(place: EmulatorAddress, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
     # stored decoded, for people to read
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
@@ -155,10 +155,10 @@ def _decoded(content: bytes) -> Any:
 
 
 @contextlib.contextmanager
-def _emulator(url: str) -> Iterator[Place]:
+def _emulator(url: str) -> Iterator[EmulatorAddress]:
     """Yield the address given, or that of an emulator that is started for the block."""
     if url:
-        yield Place(url)
+        yield EmulatorAddress(url)
         return
     with tempfile.TemporaryDirectory(prefix="jt-replay-") as folder:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", folder]
@@ -167,7 +167,7 @@ def _emulator(url: str) -> Iterator[Place]:
             assert process.stdout is not None
             try:
                 ready = _ready(process.stdout.readline())
-                yield Place(ready["rest"], ready.get("token_file", ""))
+                yield EmulatorAddress(ready["rest"], ready.get("token_file", ""))
             finally:
                 process.terminate()
 

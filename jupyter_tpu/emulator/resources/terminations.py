@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
     source="v2alpha1 discovery document, SchedulingConfig",
 )
 @assumed("termination-timestamp-nodes", "Preemptible nodes and those with a run duration show it, once they run.")
-def with_end(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
+def with_termination(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
     """Return a node's extras with the virtual moment at which it will end."""
     shown = timestamp_pb2.Timestamp()
     shown.FromNanoseconds(int(moment * 1e9))

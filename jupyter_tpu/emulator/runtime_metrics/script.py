@@ -70,7 +70,7 @@ CHECKS: Mapping[str, fields.Check] = {
 }
 
 
-def lay_down(folder: Path, script: Script | None) -> None:
+def write_script(folder: Path, script: Script | None) -> None:
     """Store the script for the chips in a folder; None: measure again."""
     path = folder / _FILE
     if script is None:
@@ -82,7 +82,7 @@ def lay_down(folder: Path, script: Script | None) -> None:
     draft.replace(path)
 
 
-def laid_down(folder: Path) -> Script | None:
+def read_script(folder: Path) -> Script | None:
     """Return the script for the chips in a folder; None: there is none."""
     try:
         data: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.access.peers import is_own_connection
 from jupyter_tpu.emulator.runtime_metrics import readings
 from jupyter_tpu.emulator.runtime_metrics.load import Load
 from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
-from jupyter_tpu.emulator.runtime_metrics.script import laid_down
+from jupyter_tpu.emulator.runtime_metrics.script import read_script
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
 
 # Real seconds between two checks; each bounds how late a change is seen.
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
     """Serve on this port of loopback, for the chips in a folder. Raises RuntimeError if the port is taken."""
-    # so_reuseport: the emulator holds the port too, without listening (`workers.chips.KeptPort`)
+    # so_reuseport: the emulator holds the port too, without listening (`workers.chips.ReservedPort`)
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
     handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -67,11 +67,11 @@ def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Met
     def get_runtime_metric(request: Any, context: Any) -> Any:
         if request.metric_name not in readings.supported(chips):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
-        script = laid_down(folder)
+        script = read_script(folder)
         # until the client gives up or the test lifts it
         while script is not None and script.lie == "hang" and context.is_active():
             time.sleep(LOOK_FOR_SCRIPT_S)
-            script = laid_down(folder)
+            script = read_script(folder)
         return readings.metric(request.metric_name, chips, replace(load.read(), script=script))
 
     return {

@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
 from jupyter_tpu.emulator.store.documents import timestamp
 from jupyter_tpu.emulator.workers.project_metadata import ProjectMetadata
@@ -25,9 +25,9 @@ _KEY = re.compile(r"[-_a-zA-Z0-9]{1,127}")
 _LONGEST_VALUE, _LONGEST_METADATA = 262_144, 524_288  # documented (behaviour `metadata-limits`)
 
 
-def compute_service(cloud: Cloud) -> SideService:
+def compute_service(cloud: Cloud) -> GoogleService:
     """Return the service with its methods."""
-    return SideService(
+    return GoogleService(
         name="compute",
         owns=r"compute/v1/.*",
         methods=tuple(Compute(cloud).methods()),
@@ -67,7 +67,7 @@ class Compute:
         source="answers of compute.projects.get in public repositories",
     )
     @assumed("os-login", "OS Login is off: no metadata item turns it on, and its API is not served.")
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``projects.get``."""
         self._check_project(call)
         return {
@@ -96,7 +96,7 @@ class Compute:
         source="Compute Engine API, projects.setCommonInstanceMetadata",
     )
     @assumed("metadata-without-fingerprint", "A request without a fingerprint is refused like one with a stale one.")
-    def set_metadata(self, call: SideCall) -> Mapping[str, Any]:
+    def set_metadata(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``projects.setCommonInstanceMetadata``; workers accept the new SSH keys at once."""
         self._check_project(call)
         shapes.check_shape(call.body, _SHAPE, "metadata")
@@ -112,7 +112,7 @@ class Compute:
             self._cloud.workers.update_keys(node)
         return self._done("setMetadata")
 
-    def operation(self, call: SideCall) -> Mapping[str, Any]:
+    def operation(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``globalOperations.get`` and ``wait``."""
         self._check_project(call)
         name = call.parts["operation"]
@@ -151,7 +151,7 @@ class Compute:
         }
         return self._operations[name]
 
-    def _check_project(self, call: SideCall) -> None:
+    def _check_project(self, call: ServiceCall) -> None:
         if call.parts["project"] not in (self._cloud.project, PROJECT_NUMBER):
             raise _missing(f"projects/{call.parts['project']}")
 

@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.services.monitoring.samples import Samples
 from jupyter_tpu.emulator.services.quota.grpc import CheckToken, quota_handlers
 from jupyter_tpu.emulator.services.quota.infos import quotas_service
 from jupyter_tpu.emulator.services.quota.service_usage import service_usage_services
-from jupyter_tpu.emulator.services.requests.calls import SideCall, SideService
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
 from jupyter_tpu.emulator.transport.json_answers import printed, refused
 from jupyter_tpu.emulator.transport.json_text import json_object
@@ -37,7 +37,7 @@ _SYSTEM = "$"
 """Prefix of parameters such as ``$alt``, which are not fields of a request."""
 
 
-def google_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
+def google_services(cloud: Cloud, samples: Samples) -> tuple[GoogleService, ...]:
     """Return all of them; if two match a path, the first gets the call."""
     return (
         compute_service(cloud),
@@ -65,7 +65,7 @@ def grpc_handlers(cloud: Cloud, token: CheckToken) -> Iterator[Any]:
     return quota_handlers(cloud, lambda service, permission: check_allowed(cloud, service, permission), token)
 
 
-def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _handler(cloud: Cloud, service: GoogleService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
             answer = await _answer(cloud, service, request)
@@ -83,12 +83,12 @@ def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awai
     return handle
 
 
-async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> Mapping[str, Any]:
+async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) -> Mapping[str, Any]:
     method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
     # before the body is read: a caller without permission learns nothing else
     check_allowed(cloud, service, method.permission)
     fields = [name for name in request.query if not name.startswith(_SYSTEM)]
-    call = SideCall(
+    call = ServiceCall(
         parts=parts,
         query={name: request.query.getall(name)[-1] for name in fields},
         lists={name: request.query.getall(name) for name in fields},
@@ -107,7 +107,7 @@ def without_nulls(value: Any) -> Any:
 
 
 @assumed("side-permissions", "The switch for denied permissions applies to the side services as well.")
-def check_allowed(cloud: Cloud, service: SideService, permission: str) -> None:
+def check_allowed(cloud: Cloud, service: GoogleService, permission: str) -> None:
     """Raise the service's 403 for a permission that is denied."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
         raise service.denial(permission, cloud.project)

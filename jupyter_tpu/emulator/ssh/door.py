@@ -9,14 +9,14 @@ from typing import Any
 
 from jupyter_tpu.emulator.access.peers import is_own_connection
 from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
-from jupyter_tpu.emulator.workers.machine import Door, Machine
-from jupyter_tpu.emulator.workers.workers import OpenDoor
+from jupyter_tpu.emulator.workers.machine import Machine, SshServer
+from jupyter_tpu.emulator.workers.workers import StartSshServer
 
 
 class ProxiedSshServer:
-    """Implements `machine.Door`; `link` takes the faults."""
+    """Implements `machine.SshServer`; `link` takes the faults."""
 
-    def __init__(self, inner: Door, link: FaultProxy) -> None:
+    def __init__(self, inner: SshServer, link: FaultProxy) -> None:
         self._inner = inner
         self.link = link
 
@@ -51,7 +51,7 @@ class WorkerLink:
         return {**own, "port": self.proxy.port, **counts, "round_trips": self.proxy.round_trips, "faults": faults}
 
 
-def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
+def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLink]:
     """Return the links of a node whose SSH servers have a fault proxy; `doors` is in the order of worker ids."""
     return [
         WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
@@ -60,7 +60,7 @@ def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
     ]
 
 
-def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
+def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
     """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:

@@ -20,7 +20,7 @@ WINDOW_BYTES = 32 * 1024 * 1024  # asyncssh's 2 MiB would limit a transfer with 
 
 
 class EmbeddedSshServer:
-    """An asyncssh listener; implements `machine.Door`."""
+    """An asyncssh listener; implements `machine.SshServer`."""
 
     def __init__(self, acceptor: asyncssh.SSHAcceptor, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._acceptor = acceptor
@@ -44,7 +44,7 @@ class EmbeddedSshServer:
         await asyncio.gather(*(connection.wait_closed() for connection in connections))
 
 
-async def open_embedded_door(machine: Machine, port: int) -> EmbeddedSshServer:
+async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServer:
     """Listen on loopback. Raises OSError if the port is taken."""
     connections: set[asyncssh.SSHServerConnection] = set()
     acceptor = await asyncssh.listen(

@@ -18,7 +18,7 @@ from pathlib import Path
 from jupyter_tpu.emulator.access.peers import is_own_connection
 from jupyter_tpu.emulator.workers.machine import SHELL, Machine, as_env_command
 from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE, kill_server
-from jupyter_tpu.emulator.workers.workers import OpenDoor
+from jupyter_tpu.emulator.workers.workers import StartSshServer
 from jupyter_tpu.files import users_umask
 
 # The home is in SetEnv because sshd starts a forced command by the user's shell, and a bash would run the user's own
@@ -70,7 +70,7 @@ def find_sshd() -> Path:
     return Path(found).resolve()
 
 
-def system_door(sshd: Path) -> OpenDoor:
+def system_server(sshd: Path) -> StartSshServer:
     """Return a function that starts SSH servers with this sshd."""
 
     async def open_door(machine: Machine, port: int) -> SystemSshServer:
@@ -83,7 +83,7 @@ def system_door(sshd: Path) -> OpenDoor:
 
 
 class SystemSshServer:
-    """Accepts connections of one machine; implements `machine.Door`."""
+    """Accepts connections of one machine; implements `machine.SshServer`."""
 
     def __init__(self, machine: Machine, sshd: Path) -> None:
         self._machine = machine

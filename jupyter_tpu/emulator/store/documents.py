@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.store.database import Store
-from jupyter_tpu.emulator.store.settings import Kept
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 
 class Documents:
@@ -18,7 +18,7 @@ class Documents:
 
     def __init__(self, store: Store, kind: str) -> None:
         self._store = store
-        self._setting = Kept(store, f"project:{kind}")
+        self._setting = StoredSetting(store, f"project:{kind}")
 
     def all(self) -> dict[str, dict[str, Any]]:
         """Return all documents by name."""

@@ -10,7 +10,7 @@ from jupyter_tpu.files import write_whole
 TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
-def kept_file(path: Path, make: Callable[[], bytes]) -> bytes:
+def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
     """Return what the file holds; create it with what `make` gives, readable by its owner only, if there is none.
 
     It is written whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.

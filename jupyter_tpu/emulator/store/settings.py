@@ -16,7 +16,7 @@ class Facts(Protocol):
         """Store a text under a key."""
 
 
-class Kept:
+class StoredSetting:
     """One JSON value under one key."""
 
     def __init__(self, facts: Facts, key: str) -> None:
@@ -32,6 +32,6 @@ class Kept:
         """Store a value."""
         self._facts.save_fact(self._key, json.dumps(value))
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         """Delete the value."""
         self._facts.save_fact(self._key, "")

@@ -16,7 +16,7 @@ class StateDirInUse(Exception):
 
 
 @contextlib.contextmanager
-def held_state_dir(named: Path | None) -> Iterator[Path]:
+def locked_state_dir(named: Path | None) -> Iterator[Path]:
     """Yield the folder that was named, locked and kept; without a name, one that is deleted with the process.
 
     Raises:

@@ -24,9 +24,9 @@ from jupyter_tpu.emulator.transport.versions import (
     LOCATIONS,
     OPERATIONS,
     View,
-    asked_in_protobuf,
     methods_of,
     request_class,
+    request_from_protobuf,
 )
 
 # else a second server could listen on the same port, and each would get some of the connections
@@ -92,7 +92,7 @@ class GrpcServer:
             try:
                 self.check_caller(context, f"{service}.{name}")
                 request = message_in(sent, kind)
-                shown = view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
+                shown = view.shown(await self._cloud.call(request_from_protobuf(version, name, request)))
             except Refusal as refusal:
                 await self._send_date(context)
                 return await _abort(context, refusal)

@@ -26,12 +26,12 @@ class Ports:
     rest: int
 
 
-def kept_ports(store: Store) -> Ports:
+def saved_ports(store: Store) -> Ports:
     """Return the ports of the last run; 0 where there was none."""
     return Ports(grpc=int(store.fact(_GRPC) or 0), rest=int(store.fact(_REST) or 0))
 
 
-def keep_ports(store: Store, ports: Ports) -> None:
+def save_ports(store: Store, ports: Ports) -> None:
     """Store the ports for the next run."""
     with store.transaction():
         store.save_fact(_GRPC, str(ports.grpc))

@@ -128,7 +128,7 @@ async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
         fields["updateMask"] = mask_paths(mask)
     # last: the path wins over a name in the body
     _set(fields, rule.variable, found.value)
-    return versions.asked_in_json(version, rule.method, fields)
+    return versions.request_from_json(version, rule.method, fields)
 
 
 def request_kind(version: str, method: str) -> Descriptor:

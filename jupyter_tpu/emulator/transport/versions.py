@@ -54,7 +54,7 @@ def methods_of(version: str) -> list[str]:
     return [name.removesuffix("Request") for name in dir(PACKAGES[version]) if name.endswith("Request")]
 
 
-def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
+def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     """Return the call whose request is `fields`, already checked against the version's message.
 
     `updateMask` is a list.
@@ -75,7 +75,7 @@ def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
 
 
 @assumed("grpc-bad-time", "A time or duration out of range is refused over gRPC as well, with INVALID_ARGUMENT.")
-def asked_in_protobuf(version: str, method: str, request: Any) -> ApiRequest:
+def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest:
     """Return the call of a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
     paths = list(mask.paths)
@@ -87,7 +87,7 @@ def asked_in_protobuf(version: str, method: str, request: Any) -> ApiRequest:
         raise errors.Refusal(errors.status_of(code_pb2.INVALID_ARGUMENT, f"Invalid value: {error}")) from error
     mask.paths.extend(paths)
     if version != V2:
-        return asked_in_json(version, method, {**fields, "updateMask": paths} if paths else fields)
+        return request_from_json(version, method, {**fields, "updateMask": paths} if paths else fields)
     return ApiRequest(method=method, request=request, request_id=getattr(request, "request_id", ""))
 
 

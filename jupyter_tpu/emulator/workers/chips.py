@@ -73,7 +73,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
 
 
 def read_chips(folder: Path) -> tuple[Chips, int]:
-    """Return what `lay_out` wrote: the chips, and the port of their runtime metrics."""
+    """Return what `write_chips` wrote: the chips, and the port of their runtime metrics."""
     text = json.loads((folder / "chips.json").read_text(encoding="utf-8"))
     return Chips(**text["chips"]), int(text["port"])
 
@@ -112,7 +112,7 @@ def device_files(chips: Chips) -> list[str]:
     "%tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
     "machine's.",
 )
-def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
+def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Write a worker's chips to its folder; return the variables by which its processes find them.
 
     A lock that a process holds stays held: after a crash of the emulator its workers run on.
@@ -144,7 +144,7 @@ def _service() -> Mapping[str, object]:
     return {"argv": argv, "path": str(_PACKAGE_ROOT)}
 
 
-class KeptPort:
+class ReservedPort:
     """A port of loopback that is reserved and not listened on: connections are refused, as on an idle TPU VM.
 
     Only processes of the same user may listen on it beside us (SO_REUSEPORT), which is what gRPC's servers ask for.
@@ -178,7 +178,7 @@ class KeptPort:
         self._socket.close()
 
 
-def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
+def reserve_port(folder: Path, first_choice: int = 0) -> ReservedPort:
     """Reserve a port for the runtime metrics of the chips in a folder.
 
     It is the port of the last time, else `first_choice`, else any free one, so that readers need not
@@ -189,20 +189,20 @@ def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
     """
     kept = folder / "port"
     noted = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
-    port = _first_free(noted, first_choice, is_served=is_held(folder))
+    port = _first_free(noted, first_choice, is_served=is_in_use(folder))
     folder.mkdir(parents=True, exist_ok=True)
     kept.write_text(str(port.number), encoding="ascii")
     return port
 
 
-def _first_free(noted: int, first_choice: int, *, is_served: bool) -> KeptPort:
+def _first_free(noted: int, first_choice: int, *, is_served: bool) -> ReservedPort:
     for number in filter(None, (noted, first_choice)):
         with contextlib.suppress(OSError):
-            return KeptPort(number, is_served=is_served and number == noted)
-    return KeptPort(0)
+            return ReservedPort(number, is_served=is_served and number == noted)
+    return ReservedPort(0)
 
 
-def is_held(folder: Path) -> bool:
+def is_in_use(folder: Path) -> bool:
     """Return whether a process uses the chips, without taking the lock."""
     try:
         lock = os.open(folder / "libtpu_lockfile", os.O_RDWR)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import asyncssh
 
-from jupyter_tpu.emulator.store.kept_files import kept_file
+from jupyter_tpu.emulator.store.kept_files import read_or_create
 from jupyter_tpu.emulator.workers.image import Image, passed_on_settings
 from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE
 
@@ -80,7 +80,7 @@ class Machine:
         self.host_key_path.chmod(0o600)
 
 
-class Door(Protocol):
+class SshServer(Protocol):
     """A running SSH server of one machine."""
 
     @property
@@ -105,12 +105,12 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
         hostname=hostname,
         accelerator_type=accelerator_type,
         image=image,
-        token=kept_file(folder / "token", lambda: secrets.token_hex(12).encode()).decode(),
+        token=read_or_create(folder / "token", lambda: secrets.token_hex(12).encode()).decode(),
         host_key=_host_key(folder / "host_key"),
     )
 
 
-def places_below(folder: Path) -> Iterator[Path]:
+def machine_folders(folder: Path) -> Iterator[Path]:
     """Yield the folders of all machines below a folder.
 
     Their homes are not searched: what runs there changes them.
@@ -124,7 +124,7 @@ def places_below(folder: Path) -> Iterator[Path]:
 
 def tokens_below(folder: Path) -> list[str]:
     """Return the tokens of all machines below a folder, running or not."""
-    return [(place / "token").read_text(encoding="ascii") for place in places_below(folder)]
+    return [(place / "token").read_text(encoding="ascii") for place in machine_folders(folder)]
 
 
 def key_lines(metadata_item: str) -> tuple[tuple[str, str], ...]:
@@ -143,7 +143,7 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 def _host_key(path: Path) -> asyncssh.SSHKey:
     return asyncssh.import_private_key(
-        kept_file(path, lambda: asyncssh.generate_private_key("ssh-ed25519").export_private_key())
+        read_or_create(path, lambda: asyncssh.generate_private_key("ssh-ed25519").export_private_key())
     )
 
 

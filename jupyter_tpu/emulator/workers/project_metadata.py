@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_tpu.emulator.resources.behaviours import documented
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.documents import fingerprint_of
-from jupyter_tpu.emulator.store.settings import Kept
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 
 class ProjectMetadata:
@@ -16,7 +16,7 @@ class ProjectMetadata:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._setting = Kept(store, "project:metadata")
+        self._setting = StoredSetting(store, "project:metadata")
 
     @property
     def items(self) -> dict[str, str]:

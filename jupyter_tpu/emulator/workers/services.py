@@ -25,7 +25,7 @@ def chips_folder(machine: Path) -> Path:
 
 
 @dataclass(slots=True)
-class Surroundings:
+class SharedContext:
     """Settings and facts that all workers share.
 
     Attributes:
@@ -45,11 +45,11 @@ class Surroundings:
 class WorkerServices:
     """The services of one worker; `start` once, `close` once."""
 
-    def __init__(self, machine: Machine, node: NodePb, surroundings: Surroundings) -> None:
+    def __init__(self, machine: Machine, node: NodePb, surroundings: SharedContext) -> None:
         self._machine = machine
         self._node = node
         self._surroundings = surroundings
-        self._metrics_port: chips.KeptPort | None = None
+        self._metrics_port: chips.ReservedPort | None = None
         self._guests = _read_guests(machine.folder)
         self.changes = Changes()
         self._metadata = MetadataServer(facts=self.facts, tokens=surroundings.tokens, guests=self, changes=self.changes)
@@ -67,23 +67,23 @@ class WorkerServices:
         """
         folder = chips_folder(self._machine.folder)
         described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
-        self._metrics_port = chips.keep_port(folder, self._surroundings.metrics_port)
+        self._metrics_port = chips.reserve_port(folder, self._surroundings.metrics_port)
         # before any login, since a process gets its environment once
-        self._machine.variables.update(chips.lay_out(folder, described, self._metrics_port.number))
+        self._machine.variables.update(chips.write_chips(folder, described, self._metrics_port.number))
         try:
             address = f"{LOOPBACK}:{await self._start_metadata()}"
         except BaseException:
             self._metrics_port.close()
             raise
         self._machine.variables.update(GCE_METADATA_HOST=address, GCE_METADATA_IP=address)
-        self.tell_api()
+        self.publish_api()
 
     @assumed(
         "api-of-workers",
         "Programs on a worker find the API by the variable that gcloud reads, CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU; "
         "on a real TPU VM they call tpu.googleapis.com.",
     )
-    def tell_api(self) -> None:
+    def publish_api(self) -> None:
         """Give the address of the API to logins from here on."""
         if self._surroundings.api:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
@@ -119,14 +119,14 @@ class WorkerServices:
             project_number=UNKNOWN_NUMBER if cloud is None else cloud.project_number,
             project_attributes=self._surroundings.project_metadata(),
             metrics_port=0 if self._metrics_port is None else self._metrics_port.number,
-            is_preempted=cloud is not None and cloud.notices.is_given(node),
+            is_preempted=cloud is not None and cloud.notices.is_announced(node),
             upcoming_maintenance=None if cloud is None else cloud.extras_of(name).get("upcomingMaintenance"),
             guest_attributes=self._guests,
         )
 
     @assumed("guest-attributes-size", "All guest attributes of a worker together have at most 256 KiB.")
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
-        """Implement `metadata.server.GuestAttributeKeeper`."""
+        """Implement `metadata.server.GuestAttributeStore`."""
         items = {**self._guests.get(namespace, {}), key: value}
         # None deletes the key
         kept = {name: text for name, text in items.items() if text is not None}

@@ -57,6 +57,6 @@ def is_booting(folder: Path) -> bool:
     return not is_up
 
 
-def note_shutdown(folder: Path) -> None:
+def record_shutdown(folder: Path) -> None:
     """Record that the machine in this folder is down."""
     (folder / "booted").unlink(missing_ok=True)

@@ -12,22 +12,29 @@ from pathlib import Path
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.agent.paths import Home
-from jupyter_tpu.emulator.access.access_tokens import AccessTokens, kept_key
+from jupyter_tpu.emulator.access.access_tokens import AccessTokens, read_or_create_key
 from jupyter_tpu.emulator.metadata.facts import CloudFacts
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.protos import NodePb, State
 from jupyter_tpu.emulator.resources.records import GuestItem
 from jupyter_tpu.emulator.workers.image import Image
-from jupyter_tpu.emulator.workers.machine import Door, Machine, key_lines, open_machine, places_below, tokens_below
+from jupyter_tpu.emulator.workers.machine import (
+    Machine,
+    SshServer,
+    key_lines,
+    machine_folders,
+    open_machine,
+    tokens_below,
+)
 from jupyter_tpu.emulator.workers.process_tree import kill_workers
 from jupyter_tpu.emulator.workers.project_metadata import ssh_keys
-from jupyter_tpu.emulator.workers.services import Surroundings, WorkerServices
-from jupyter_tpu.emulator.workers.startup_script import is_booting, note_shutdown, run_startup_script
+from jupyter_tpu.emulator.workers.services import SharedContext, WorkerServices
+from jupyter_tpu.emulator.workers.startup_script import is_booting, record_shutdown, run_startup_script
 
 _log = logging.getLogger(__name__)
 
-OpenDoor = Callable[[Machine, int], Awaitable[Door]]
+StartSshServer = Callable[[Machine, int], Awaitable[SshServer]]
 """Starts an SSH server for a machine on a port (0: any); raises OSError if the port is taken."""
 
 
@@ -35,28 +42,28 @@ OpenDoor = Callable[[Machine, int], Awaitable[Door]]
 class RunningWorker:
     """A machine that is up.
 
-    `door` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even after
+    `ssh_server` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even after
     the control API has changed the real one.
     """
 
     machine: Machine
     services: WorkerServices
-    door: Door | None
+    ssh_server: SshServer | None
     published_key: str
 
 
 class Workers:
     """All workers of the emulated cloud, by the uid of their node."""
 
-    def __init__(self, folder: Path, image: Image, open_door: OpenDoor, *, metrics_port: int = 0) -> None:
-        """Store the settings; `metrics_port` is the first choice for runtime metrics (see `services.Surroundings`)."""
+    def __init__(self, folder: Path, image: Image, open_door: StartSshServer, *, metrics_port: int = 0) -> None:
+        """Store the settings; `metrics_port` is the first choice for runtime metrics (see `services.SharedContext`)."""
         self._folder = folder
         self._image = image
         self._open_door = open_door
         self._running: dict[str, list[RunningWorker]] = {}
         self._scripts: set[asyncio.Task[None]] = set()
         self._wiping: set[asyncio.Future[None]] = set()
-        self._surroundings = Surroundings(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
+        self._surroundings = SharedContext(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
 
     def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
         """Let workers accept the SSH keys in the project's metadata, read each time that keys are checked."""
@@ -71,10 +78,10 @@ class Workers:
         self._surroundings.api = address
         for workers in self._running.values():
             for worker in workers:
-                worker.services.tell_api()
+                worker.services.publish_api()
 
     def _tokens(self) -> AccessTokens:
-        return AccessTokens(kept_key(self._folder.parent / "token_key"))
+        return AccessTokens(read_or_create_key(self._folder.parent / "token_key"))
 
     @property
     def tokens(self) -> AccessTokens:
@@ -119,7 +126,7 @@ class Workers:
         "What workers run outlives an emulator that was killed, as it would outlive the API's servers. The next start "
         "on the same state folder takes it over, and ends what belongs to nodes that are stopped, preempted or gone.",
     )
-    async def end_strays(self, nodes: Iterable[NodePb]) -> None:
+    async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
         """Kill what runs on workers of any but these nodes; their homes stay."""
         places = {self._place(node) for node in nodes}
         for place in self._folder.glob("*"):
@@ -140,8 +147,8 @@ class Workers:
         """Kill every process of the machines below a folder."""
         if tokens := tokens_below(place):
             await kill_workers(tokens)
-        for machine in places_below(place):
-            note_shutdown(machine)
+        for machine in machine_folders(place):
+            record_shutdown(machine)
 
     @documented(
         "ssh-keys",
@@ -152,16 +159,16 @@ class Workers:
         """Follow a change of the node's or the project's metadata."""
         for worker in self._running.get(str(node.id), []):
             worker.machine.authorized = self._keys_of(node)
-            if worker.door is not None:
-                worker.door.keys_changed()
-        self.tell_change(node.name)
+            if worker.ssh_server is not None:
+                worker.ssh_server.keys_changed()
+        self.notify_change(node.name)
 
-    def tell_change(self, name: str) -> None:
+    def notify_change(self, name: str) -> None:
         """Wake the requests that wait at the node's metadata servers for a change."""
         for workers in self._running.values():
             for worker in workers:
                 if worker.services.node_name == name:
-                    worker.services.changes.tell()
+                    worker.services.changes.notify()
 
     def _keys_of(self, node: NodePb) -> tuple[tuple[str, str], ...]:
         return key_lines(ssh_keys(node.metadata, self._surroundings.project_metadata()))
@@ -173,7 +180,7 @@ class Workers:
             return []
         worker = workers[worker_id]
         # 0 while a fault has closed it
-        port = worker.door.port if worker.door else 0
+        port = worker.ssh_server.port if worker.ssh_server else 0
         return [
             ("hostkeys", "ssh-ed25519", worker.published_key),
             ("guestInventory", "Hostname", worker.machine.hostname),
@@ -184,26 +191,26 @@ class Workers:
 
     # -- faults of workers, by the control API
 
-    async def close_door(self, node: NodePb, worker_id: int) -> None:
+    async def stop_ssh(self, node: NodePb, worker_id: int) -> None:
         """Stop the worker's SSH server; its processes run on."""
         worker = self._worker(node, worker_id)
         await _close(worker)
-        worker.door = None
+        worker.ssh_server = None
 
-    async def reopen_door(self, node: NodePb, worker_id: int) -> None:
+    async def restart_ssh(self, node: NodePb, worker_id: int) -> None:
         """Restart the worker's SSH server on its port."""
         worker = self._worker(node, worker_id)
         await _close(worker)
-        worker.door = await self._open_at_saved_port(worker.machine)
+        worker.ssh_server = await self._open_at_saved_port(worker.machine)
 
     async def change_host_key(self, node: NodePb, worker_id: int) -> None:
         """Let the worker answer with another host key than the one its guest attributes show."""
         self._worker(node, worker_id).machine.renew_host_key()
-        await self.reopen_door(node, worker_id)
+        await self.restart_ssh(node, worker_id)
 
-    def doors(self, node: NodePb) -> list[Door | None]:
+    def ssh_servers(self, node: NodePb) -> list[SshServer | None]:
         """Return the SSH servers of a node's workers, by worker id; empty while it is not up."""
-        return [worker.door for worker in self._running.get(str(node.id), [])]
+        return [worker.ssh_server for worker in self._running.get(str(node.id), [])]
 
     def machine(self, node: NodePb, worker_id: int) -> Machine:
         """Return the machine of a worker.
@@ -238,11 +245,11 @@ class Workers:
         await services.start()
         worker = RunningWorker(machine, services, None, _public_key(machine))
         try:
-            worker.door = await self._open_at_saved_port(machine)
+            worker.ssh_server = await self._open_at_saved_port(machine)
         except BaseException:
             await _shut_down(worker)
             raise
-        _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.door.port)
+        _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.ssh_server.port)
         # when logins are possible, as on a real VM; the node does not wait for it
         self._run_startup_script(machine, node.metadata.get("startup-script", ""))
         return worker
@@ -258,7 +265,7 @@ class Workers:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a startup script could not be run: %s", error)
 
-    async def _open_at_saved_port(self, machine: Machine) -> Door:
+    async def _open_at_saved_port(self, machine: Machine) -> SshServer:
         """Listen on the worker's port of the last time if it is free, so that ~/.ssh/config stays valid."""
         kept = machine.folder / "port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
@@ -272,7 +279,7 @@ class Workers:
 
 def _wipe(folder: Path) -> None:
     """Remove all machines below a folder, and what the agent on each keeps outside its home."""
-    for place in places_below(folder):
+    for place in machine_folders(folder):
         Home(place / "home" / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -283,8 +290,8 @@ async def _shut_down(worker: RunningWorker) -> None:
 
 
 async def _close(worker: RunningWorker) -> None:
-    if worker.door is not None:
-        await worker.door.close()
+    if worker.ssh_server is not None:
+        await worker.ssh_server.close()
 
 
 def _public_key(machine: Machine) -> str:

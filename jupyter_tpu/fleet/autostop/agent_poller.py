@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyter_tpu.brakes import (
-    LENGTHS,
-    NO_KEEP,
+    DURATION_FIELDS,
+    NO_KEEP_RUNNING,
     OLDEST_SOURCES,
     SOURCES,
     Activity,
-    Keep,
+    KeepRunning,
     Moment,
     Rules,
     Source,
+    duration_text,
     never_connected,
     not_running,
-    span_text,
     unknown,
 )
 from jupyter_tpu.errors import BadInput, TpuError, plain
@@ -54,7 +54,7 @@ class AgentReport:
 
     at: Moment
     activity: Activity | None = None
-    keep: Keep = NO_KEEP
+    keep: KeepRunning = NO_KEEP_RUNNING
     keep_revision: float = 0.0
     guard: Mapping[str, str] = field(default_factory=dict)
     rules: tuple[float, Rules] | None = None
@@ -73,7 +73,7 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
         return AgentReport(
             at=at,
             activity=Activity(**{name: _source(sources[name], at.wall) for name in SOURCES if name in sources}),
-            keep=Keep(until=until, while_busy=keep["while_busy"]),
+            keep=KeepRunning(until=until, while_busy=keep["while_busy"]),
             keep_revision=float(answer["keep_revision"]),
             guard={name: plain(answer["guard"][name], _LONGEST_TEXT) for name in ("state", "detail")},
             rules=_rules(answer),
@@ -98,7 +98,7 @@ class AgentPoller:
         self._reports: dict[tuple[str, str], AgentReport] = {}
         self._due_at: dict[tuple[str, str], float] = {}
 
-    async def listen(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings], now: Moment) -> None:
+    async def poll(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings], now: Moment) -> None:
         """Poll the agents that are due, and send them newer settings; never raises for one of them."""
         due = [node for node in nodes if node.is_billed and now.steady >= self._due_at.get(_key(node), 0.0)]
         await asyncio.gather(*(self._poll(node, settings[str(node.name)], now) for node in due))
@@ -125,7 +125,7 @@ class AgentPoller:
         # the agent answers with its new state, so one report has both
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
-    async def past(self, node: Node) -> Mapping[str, Any] | str:
+    async def history(self, node: Node) -> Mapping[str, Any] | str:
         """Return the agent's answer with its history of the last hour; or why there is none, for people."""
         if self._agents is None:
             return NO_LINK
@@ -139,7 +139,7 @@ class AgentPoller:
         except TpuError as error:
             return error.message
 
-    def hurry(self, node: Node) -> None:
+    def poll_soon(self, node: Node) -> None:
         """Poll the node at the next turn, though it is not due yet."""
         self._due_at.pop(_key(node), None)
 
@@ -156,7 +156,7 @@ class AgentPoller:
         if abs((now.wall - last.at.wall) - (now.steady - last.at.steady)) > _CLOCK_SET_S:
             return unknown("this computer's clock was changed since the node's last report")
         if last.at.age_s(now) > _FRESH_S:
-            return unknown(f"the node's last report is {span_text(last.at.age_s(now))} old")
+            return unknown(f"the node's last report is {duration_text(last.at.age_s(now))} old")
         return last.activity
 
     def last_human_at(self, node: Node) -> float | None:
@@ -164,7 +164,7 @@ class AgentPoller:
         last = self._reports.get(_key(node))
         return last.activity.human.last_at if last is not None and last.activity is not None else None
 
-    def keep(self, node: Node, settings: NodeSettings) -> Keep:
+    def keep(self, node: Node, settings: NodeSettings) -> KeepRunning:
         """Return the “keep running” setting: the agent's, which a notebook may have changed, or ours if newer."""
         last = self._reports.get(_key(node))
         is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
@@ -215,7 +215,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
     if settings.revision > revision or not (has_rules or settings.rules.is_off):
         rules = settings.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
-        lengths = {name: getattr(rules, name) for name in LENGTHS}
+        lengths = {name: getattr(rules, name) for name in DURATION_FIELDS}
         # a deadline as a distance, because the node's clock may differ
         news |= {
             "rules": {**lengths, "deadline_in_s": deadline_in_s, "action": rules.action},

@@ -14,17 +14,27 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import Activity, Keep, Moment, Reminder, Rules, Verdict, earliest_end, judge, span_text
+from jupyter_tpu.brakes import (
+    Activity,
+    KeepRunning,
+    Moment,
+    Reminder,
+    Rules,
+    Verdict,
+    duration_text,
+    earliest_end,
+    judge,
+)
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.agent_poller import AgentPoller
-from jupyter_tpu.fleet.autostop.history_view import JSON, past_view
+from jupyter_tpu.fleet.autostop.history_view import JSON, activity_history_view
 from jupyter_tpu.fleet.autostop.settings import AutostopSettings, NodeSettings, reminder_of
 from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.fleet.termination.checkpoint_hooks import HOOK_S, CheckpointHooks
-from jupyter_tpu.fleet.termination.executor import ask_directly
-from jupyter_tpu.fleet.termination.stop_refusals import NEVER_ASKED, Asked
+from jupyter_tpu.fleet.termination.executor import request_directly
+from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.rising import BOOTING
@@ -56,7 +66,7 @@ def this_moment() -> Moment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brake:
+class AutostopStatus:
     """The auto-stop status of one node.
 
     Attributes:
@@ -66,7 +76,7 @@ class Brake:
 
     node: Node
     rules: Rules
-    keep: Keep
+    keep: KeepRunning
     activity: Activity
     verdict: Verdict
     guard: Mapping[str, str]
@@ -98,8 +108,8 @@ class AutostopController:
         self._cloud = cloud
         self._owner = journal.owner
         self._settings = AutostopSettings(journal, cloud.settings, login_key)
-        self.saving = CheckpointHooks(agents, journal, cloud.settings) if agents else None
-        self._poller = AgentPoller(self.saving, every_s=every_s, answer_s=answer_s)
+        self.checkpoint_hooks = CheckpointHooks(agents, journal, cloud.settings) if agents else None
+        self._poller = AgentPoller(self.checkpoint_hooks, every_s=every_s, answer_s=answer_s)
         self._cloud_clock = cloud.clock
         self._clocks = look_at_clocks
         self._ledger = SpendLedger(journal, cloud.settings)
@@ -107,19 +117,19 @@ class AutostopController:
         self._cost_again_at = -math.inf
         # the time of both clocks when an end was first seen, see `_earliest`
         self._first_seen: dict[tuple[object, ...], Moment] = {}
-        self._asked: dict[tuple[str, str], Asked] = {}
+        self._asked: dict[tuple[str, str], EndRequest] = {}
         self._warned: set[tuple[str, str]] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Judge all nodes, and stop or delete those that are due; a failure of one does not affect the others."""
-        for status in await self.look(fleet.snapshot().nodes):
+        for status in await self.evaluate(fleet.snapshot().nodes):
             if await self._is_ready(status) and _is_due(status):
                 try:
                     await self._end(fleet, status, now)
                 except TpuError as error:
                     log.warning("Auto-stop could not end %s: %s", status.node.name, error)
 
-    async def look(self, nodes: Iterable[Node]) -> list[Brake]:
+    async def evaluate(self, nodes: Iterable[Node]) -> list[AutostopStatus]:
         """Return the present status of each of these nodes.
 
         Raises:
@@ -133,12 +143,12 @@ class AutostopController:
             for node in nodes
         }
         self._log_damage(settings)
-        await self._poller.listen(nodes, settings, self._clocks())
+        await self._poller.poll(nodes, settings, self._clocks())
         await asyncio.to_thread(self._record_acts, nodes, settings)
         statuses = [self._status(node, settings[str(node.name)]) for node in nodes]
         return await self._with_costs(statuses) if any(status.reminder for status in statuses) else statuses
 
-    async def _with_costs(self, statuses: list[Brake]) -> list[Brake]:
+    async def _with_costs(self, statuses: list[AutostopStatus]) -> list[AutostopStatus]:
         """Add the cost of the node to each reminder; the ledger is read once a minute."""
         now = self._clocks()
         if now.steady >= self._cost_again_at:
@@ -157,7 +167,7 @@ class AutostopController:
             acted_at = self._poller.last_human_at(node)
             if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
                 with suppress(JournalUnwritable):
-                    self._settings.put_act(node, acted_at)
+                    self._settings.put_last_use(node, acted_at)
 
     def _log_damage(self, settings: Mapping[str, NodeSettings]) -> None:
         """Log each damaged entry once."""
@@ -166,7 +176,7 @@ class AutostopController:
             log.warning("%s: %s", name, damage)
         self._warned |= damaged
 
-    async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> Brake:
+    async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> AutostopStatus:
         """Change the rules that `changes` names; the others stay. Returns the new status.
 
         Raises:
@@ -178,7 +188,7 @@ class AutostopController:
         await asyncio.to_thread(self._settings.put_rules, node, rules, now=self._clocks().wall)
         return await self._after_change(node)
 
-    async def keep(self, node: Node, keep: Keep) -> Brake:
+    async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
         """Suspend the idle timeout and move the session's end, or cancel that; returns the new status.
 
         Raises as `set_rules`.
@@ -186,20 +196,20 @@ class AutostopController:
         await asyncio.to_thread(self._settings.put_keep, node, keep, now=self._clocks().wall)
         return await self._after_change(node)
 
-    async def past(self, node: Node) -> JSON:
-        """Return the guard's history of the last hour, see `past_view`; over an open link only.
+    async def history(self, node: Node) -> JSON:
+        """Return the guard's history of the last hour, see `activity_history_view`; over an open link only.
 
         Raises:
             JournalUnwritable: the rules cannot be read.
         """
         settings = (await asyncio.to_thread(self._settings.read, (node,)))[str(node.name)]
-        answer = await self._poller.past(node)
+        answer = await self._poller.history(node)
         idle_after_s = self._poller.rules(node, settings).idle_after_s
-        return past_view(answer, idle_after_s=idle_after_s, now=self._clocks().wall)
+        return activity_history_view(answer, idle_after_s=idle_after_s, now=self._clocks().wall)
 
-    async def _after_change(self, node: Node) -> Brake:
-        self._poller.hurry(node)
-        return (await self.look((node,)))[0]
+    async def _after_change(self, node: Node) -> AutostopStatus:
+        self._poller.poll_soon(node)
+        return (await self.evaluate((node,)))[0]
 
     def _with_possible_action(self, node: Node, settings: NodeSettings) -> NodeSettings:
         """Replace the action stop by delete where the cloud cannot stop the node; a STOPPED node needs no deletion."""
@@ -212,9 +222,9 @@ class AutostopController:
     def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
         """Convert the ledger's time, by the cloud's clock, to this computer's, which dates everything else."""
         since = settings.ready_since
-        return settings if since is None else replace(settings, ready_since=self._cloud_clock.of_here(since))
+        return settings if since is None else replace(settings, ready_since=self._cloud_clock.to_local(since))
 
-    def _status(self, node: Node, settings: NodeSettings) -> Brake:
+    def _status(self, node: Node, settings: NodeSettings) -> AutostopStatus:
         now = self._clocks()
         rules, keep = self._poller.rules(node, settings), self._poller.keep(node, settings)
         activity = self._poller.activity(node, settings, now)
@@ -228,7 +238,7 @@ class AutostopController:
         verdict = judge(rules, activity, keep, ready_since, now.wall)
         if settings.damage:
             verdict = replace(verdict, reason=f"{settings.damage}; {verdict.reason}")
-        return Brake(
+        return AutostopStatus(
             node=node,
             rules=rules,
             keep=keep,
@@ -254,24 +264,24 @@ class AutostopController:
 
     # stopping and deleting
 
-    async def _is_ready(self, status: Brake) -> bool:
+    async def _is_ready(self, status: AutostopStatus) -> bool:
         """Whether the checkpoint hooks have had their time; before a fixed end they are called ahead of it."""
         left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
-        if self.saving is None or not is_near or not status.node.is_billed:
+        if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:
             return True
         # only a deadline is never postponed for a hook
         deadline_at = status.rules.deadline_at
         ends_in_s = math.inf if deadline_at is None else deadline_at - self._clocks().wall
-        return await self.saving.is_ready(status.node, why_text(status), ends_in_s=ends_in_s)
+        return await self.checkpoint_hooks.is_ready(status.node, why_text(status), ends_in_s=ends_in_s)
 
-    async def _end(self, fleet: Fleet, status: Brake, now: float) -> None:
+    async def _end(self, fleet: Fleet, status: AutostopStatus, now: float) -> None:
         node, key = status.node, (str(status.node.name), status.node.uid)
         open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
         # another intent is changing the node: judge it again when that is done
         if any(not _can_overrule(status.rules.action, each) for each in open_intents):
             return
-        asked, steady = self._asked.get(key, NEVER_ASKED), self._clocks().steady
+        asked, steady = self._asked.get(key, NO_REQUEST), self._clocks().steady
         if asked.times and steady - asked.at < _AGAIN_AFTER_S:
             return
         # repeated refusals turn a stop into a deletion
@@ -283,17 +293,17 @@ class AutostopController:
             intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
         except JournalUnwritable:  # a full disk must not keep a node billed
             log.warning("Auto-stop ends %s: %s", node.name, reason)
-            self._asked[key] = await ask_directly(self._cloud, verb, node.name, asked, steady)
+            self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, steady)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         log.warning("Auto-stop ends %s: %s", node.name, reason)
         # another process may have begun the same intent, and then it writes the line
         if intent.owner == self._owner:
             entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)
-            await asyncio.to_thread(self._settings.note, entry)
+            await asyncio.to_thread(self._settings.record, entry)
 
     @staticmethod
-    async def _with_outcome(fleet: Fleet, asked: Asked) -> Asked:
+    async def _with_outcome(fleet: Fleet, asked: EndRequest) -> EndRequest:
         """Add the outcome of the last request."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None or intent.verb == "delete":
@@ -309,17 +319,17 @@ def _can_overrule(action: str, intent: Intent) -> bool:
     return is_rising and (action == "delete" or intent.phase == BOOTING)
 
 
-def why_text(status: Brake) -> str:
+def why_text(status: AutostopStatus) -> str:
     """Return why a node ends, for people."""
     rules = status.rules
     if status.verdict.ends_why == "idle" and status.verdict.idle_limit_s is not None:
-        return f"It was idle for longer than {span_text(status.verdict.idle_limit_s)}: {status.verdict.reason}."
+        return f"It was idle for longer than {duration_text(status.verdict.idle_limit_s)}: {status.verdict.reason}."
     if status.verdict.ends_why == "session" and rules.session_s is not None:
-        return f"Its session of {span_text(rules.session_s)} is over."
+        return f"Its session of {duration_text(rules.session_s)} is over."
     return "Its deadline has passed."
 
 
-def _is_due(status: Brake) -> bool:
+def _is_due(status: AutostopStatus) -> bool:
     """Whether to end the node now. One that is not READY costs only its disk, so only a deadline deletes it."""
     if not status.verdict.is_due or status.node.state in _ENDING:
         return False

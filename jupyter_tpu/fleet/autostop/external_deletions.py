@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.brakes import Rules, span_text
+from jupyter_tpu.brakes import Rules, duration_text
 from jupyter_tpu.fleet.autostop.settings import AutostopSettings, NodeSettings
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
@@ -80,13 +80,13 @@ class ExternalDeletions:
         reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {_moment(span.ended_at)}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         # once for all processes of the user
-        if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
+        if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
 
     def _was_asked_here(self, span: Span) -> bool:
         """Whether a process of this user requested the end, and the cloud did not refuse."""
-        since = self._clock.of_here(span.began_at)  # intents are dated by this computer's clock
-        meant = self._journal.meant(span.name, endpoint=self._endpoint, since=since)
+        since = self._clock.to_local(span.began_at)  # intents are dated by this computer's clock
+        meant = self._journal.intents_about(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
             return True
         # then the audit log, for requests without an intent: on a full disk the cloud is asked directly
@@ -109,7 +109,7 @@ class ExternalDeletions:
         made_by = next(
             (
                 each.intent_id
-                for each in self._journal.meant(span.name, endpoint=self._endpoint, since=0.0)
+                for each in self._journal.intents_about(span.name, endpoint=self._endpoint, since=0.0)
                 if each.verb == "create"
             ),
             "",
@@ -133,8 +133,8 @@ def _when(rules: Rules, span: Span) -> str:
     ends = [
         *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),
         *([f"at {_moment(span.began_at + rules.session_s)} (session)"] if rules.session_s is not None else []),
-        *([f"after {span_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
-        *([f"after {span_text(unattended_s)} unattended (idle)"] if unattended_s is not None else []),
+        *([f"after {duration_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
+        *([f"after {duration_text(unattended_s)} unattended (idle)"] if unattended_s is not None else []),
     ]
     return " or ".join(ends)
 

@@ -16,7 +16,7 @@ _VERDICTS = ("busy", "idle", "unknown")
 _LONGEST_TEXT = 500
 
 
-def past_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
+def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
     """Return the stretches of time with the same verdict, oldest first.
 
     Args:

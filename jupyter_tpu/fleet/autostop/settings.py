@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from jupyter_tpu.brakes import DEFAULT_RULES, DEFAULT_RULES_OF_DELETION, NO_KEEP, Keep, Reminder, Rules, reminder
+from jupyter_tpu.brakes import (
+    DEFAULT_DELETE_RULES,
+    DEFAULT_RULES,
+    NO_KEEP_RUNNING,
+    KeepRunning,
+    Reminder,
+    Rules,
+    reminder,
+)
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.fleet.spend.enforcer import can_stop
@@ -45,7 +53,7 @@ class NodeSettings:
 
     rules: Rules = field(default_factory=Rules)
     revision: float = 0.0
-    keep: Keep = NO_KEEP
+    keep: KeepRunning = NO_KEEP_RUNNING
     keep_revision: float = 0.0
     acted_at: float | None = None
     ready_since: float | None = None
@@ -97,7 +105,7 @@ class AutostopSettings:
         return NodeSettings(
             rules=_with_label(own or default, node),
             revision=revision,
-            keep=kept or NO_KEEP,
+            keep=kept or NO_KEEP_RUNNING,
             keep_revision=keep_revision,
             # a session is counted only while the node is READY
             ready_since=ready_since if node.is_billed else None,
@@ -123,22 +131,22 @@ class AutostopSettings:
         """Write the rules, with a line in the audit log; raises `JournalUnwritable`."""
         # the uid: a deadline must not hold for the next node with this name
         self._documents.put(_RULES, str(node.name), {**rules.to_json(), "uid": node.uid}, now=now)
-        self.note(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
+        self.record(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
 
-    def put_keep(self, node: Node, keep: Keep, *, now: float) -> None:
+    def put_keep(self, node: Node, keep: KeepRunning, *, now: float) -> None:
         """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
         self._documents.put(_KEEP, str(node.name), {**keep.to_json(), "uid": node.uid}, now=now)
         detail = keep.to_json()
         reason = "The user cancelled “keep running”." if keep.is_none else "The user chose to keep the node running."
-        self.note(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
+        self.record(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
 
-    def put_act(self, node: Node, acted_at: float) -> None:
+    def put_last_use(self, node: Node, acted_at: float) -> None:
         """Write when a person used the node last (Unix seconds); raises `JournalUnwritable`."""
         self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
 
-    def note(self, entry: Entry) -> None:
+    def record(self, entry: Entry) -> None:
         """Add a line to the audit log; raises `JournalUnwritable`."""
-        self._audit.note(entry)
+        self._audit.record(entry)
 
 
 def rules_text(rules: Rules) -> str:
@@ -153,7 +161,7 @@ def rules_text(rules: Rules) -> str:
 
 
 def _by_default(node: Node) -> Rules:
-    return DEFAULT_RULES if can_stop(node) else DEFAULT_RULES_OF_DELETION
+    return DEFAULT_RULES if can_stop(node) else DEFAULT_DELETE_RULES
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
@@ -177,10 +185,10 @@ def _rules(document: Document, node: Node) -> Rules:
     return Rules.from_json(body)
 
 
-def _keep(document: Document, node: Node) -> Keep | None:
+def _keep(document: Document, node: Node) -> KeepRunning | None:
     """Return the “keep running” setting, if it was set for this very node."""
     body: Mapping[str, Any] = document.body
-    return Keep(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
+    return KeepRunning(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
 
 
 def _acted_at(found: Found | None, node: Node) -> float | None:

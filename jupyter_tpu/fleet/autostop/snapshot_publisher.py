@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.accelerators import region_of
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.reconciler.views import node_view
-from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
+from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
 from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, quota_view
 from jupyter_tpu.models import Node
@@ -79,7 +79,7 @@ class LocalState:
 
     snapshot: FleetSnapshot
     account: Account
-    grants: GrantBook
+    grants: GrantUsage
     quota: QuotaReport
 
 
@@ -168,7 +168,7 @@ class SnapshotPublisher:
     async def _known(self, snapshot: FleetSnapshot) -> LocalState:
         """Read everything once for all nodes; raises `JournalUnwritable`."""
         account = await asyncio.to_thread(self._ledger.account, self._clock())
-        grants = await read_grant_book(self._journal, self._cloud.settings, snapshot)
+        grants = await read_grant_usage(self._journal, self._cloud.settings, snapshot)
         quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))
         return LocalState(snapshot=snapshot, account=account, grants=grants, quota=quota)
 

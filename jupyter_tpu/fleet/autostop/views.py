@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_tpu.fleet.autostop.controller import Brake
+    from jupyter_tpu.fleet.autostop.controller import AutostopStatus
 
 JSON = dict[str, Any]
 
 
-def brake_view(status: Brake) -> JSON:
+def autostop_status_view(status: AutostopStatus) -> JSON:
     """Return the auto-stop status of one node. Texts from its agent must be escaped by whoever shows them."""
     verdict, rules, name = status.verdict, status.rules, status.node.name
     return {
@@ -37,6 +37,6 @@ def brake_view(status: Brake) -> JSON:
     }
 
 
-def brakes_view(statuses: Iterable[Brake], *, as_of: float | None) -> JSON:
+def autostop_view(statuses: Iterable[AutostopStatus], *, as_of: float | None) -> JSON:
     """Return the status of all nodes; `as_of` is when they were listed (Unix seconds)."""
-    return {"as_of": as_of, "nodes": [brake_view(status) for status in statuses]}
+    return {"as_of": as_of, "nodes": [autostop_status_view(status) for status in statuses]}

@@ -191,7 +191,7 @@ class Queue:
 
     async def _note(self, action: str, name: QueuedName, reason: str) -> None:
         entry = Entry(at=time.time(), action=action, subject=str(name), reason=reason)
-        await asyncio.to_thread(self._audit.note, entry)
+        await asyncio.to_thread(self._audit.record, entry)
 
 
 def _name_of(spec: NodeSpec) -> QueuedName:
@@ -239,7 +239,7 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
         node.provisioning,
     )
     # ours and still waiting or active: the same request sent twice
-    if is_same and known.intent_id and not known.is_husk and known.state != "DELETING":
+    if is_same and known.intent_id and not known.is_leftover and known.state != "DELETING":
         return known
     raise NodeExists(
         f"The queued resource {known.name.queued_id} exists already in {known.name.zone}.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.fleet.spend.grants import read_grant_book
+from jupyter_tpu.fleet.spend.grants import read_grant_usage
 from jupyter_tpu.lifecycle.search import ordered
 from jupyter_tpu.lifecycle.searches import Candidate
-from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.coverage import NodeRequest
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal.journal import Journal
 
 
-async def by_cost(
+async def rank_by_cost(
     fleet: Fleet, journal: Journal, settings: CloudSettings, candidates: Iterable[Candidate]
 ) -> tuple[Candidate, ...]:
     """Sort candidates: those that a grant covers first, then by list price, unknown prices last; the sort is stable.
@@ -27,10 +27,10 @@ async def by_cost(
     snapshot = fleet.snapshot()
     if not snapshot.as_of and snapshot.error is None:  # just started: which nodes use the grants is not known yet
         snapshot = await fleet.refresh()
-    book = await read_grant_book(journal, settings, snapshot)
+    book = await read_grant_usage(journal, settings, snapshot)
 
     def is_covered(each: Candidate) -> bool:
-        request = Request(accelerator_type=each.accelerator_type, zone=each.zone, provisioning=each.provisioning)
+        request = NodeRequest(accelerator_type=each.accelerator_type, zone=each.zone, provisioning=each.provisioning)
         return book.coverage(request).is_covered
 
     return ordered(candidates, is_covered)

@@ -27,8 +27,8 @@ from jupyter_tpu.lifecycle.recoveries import (
     ATTEMPT_LABEL,
     DEFAULT_ATTEMPTS,
     DeleteQueued,
+    Observation,
     Recovery,
-    Seen,
     Step,
     is_lost,
     spec_of,
@@ -37,7 +37,7 @@ from jupyter_tpu.lifecycle.recoveries import (
 from jupyter_tpu.lifecycle.recovery import decide, refused
 from jupyter_tpu.lifecycle.words import terms
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedResource
-from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.coverage import NodeRequest
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -98,7 +98,7 @@ class RecreateController:
         if recovery.phase == "waiting":
             return now < recovery.retry_at
         if recovery.phase == "making":
-            intent = _making(recovery, await asyncio.to_thread(self._recoveries.wishes, recovery))
+            intent = _making(recovery, await asyncio.to_thread(self._recoveries.intents, recovery))
             return intent is not None and not intent.settled
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
@@ -110,9 +110,9 @@ class RecreateController:
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
         self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s
-        return decide(recovery, Seen(at=now, node=node), self._limits) == (recovery, None)
+        return decide(recovery, Observation(at=now, node=node), self._limits) == (recovery, None)
 
-    async def _observe(self, recovery: Recovery, now: float) -> Seen:
+    async def _observe(self, recovery: Recovery, now: float) -> Observation:
         """Observe the node and the journal.
 
         Raises:
@@ -120,8 +120,8 @@ class RecreateController:
         """
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
-        intents = await asyncio.to_thread(self._recoveries.wishes, recovery)
-        return Seen(
+        intents = await asyncio.to_thread(self._recoveries.intents, recovery)
+        return Observation(
             at=now,
             node=node,
             missing_s=missing_s,
@@ -137,7 +137,7 @@ class RecreateController:
         """Return when the setting was made by the cloud's clock, as the ledger counts; ours may have been set since."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
-        return self._cloud.clock.of_cloud(recovery.chosen_at)
+        return self._cloud.clock.to_cloud(recovery.chosen_at)
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
         """Whether this process saw the node shortly before it disappeared; after a sleep it did not."""
@@ -208,7 +208,7 @@ class RecreateController:
         node = fleet.snapshot().node(recovery.name)
         state = node.state if node else ""
         log.info("%s", recovery.message)
-        fleet.tell(FleetChange(kind="node", node_name=str(recovery.name), state=state, message=recovery.message))
+        fleet.notify(FleetChange(kind="node", node_name=str(recovery.name), state=state, message=recovery.message))
 
 
 async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
@@ -236,7 +236,7 @@ def _entry(recovery: Recovery, now: float) -> Entry:
     )
 
 
-async def choose(
+async def set_recovery(
     cloud: CloudApi,
     journal: Journal,
     name: NodeName,
@@ -268,7 +268,7 @@ async def choose(
     if known is not None and not is_on:
         return await _store(recoveries, _off(known, now), now)
     # keep the attempts of a re-creation under way: only its caps change
-    if known is not None and known.is_being_made:
+    if known is not None and known.is_being_recreated:
         await _require_price(cloud, journal, known.spec, max_usd)
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
         return await _store(recoveries, capped, now)
@@ -291,7 +291,7 @@ async def choose(
         was_ready=node.state == "READY" or is_lost(node),
         is_queued=await queued_of(cloud, name) is not None,
         chosen_at=now,
-        chosen_at_of_cloud=cloud.clock.of_cloud(now),
+        chosen_at_of_cloud=cloud.clock.to_cloud(now),
         since=now,
     )
     chosen = replace(recovery, message=watching_text(recovery)) if is_on else _off(recovery, now)
@@ -303,7 +303,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
     # a covered node costs nothing, so any cap holds
-    request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
+    request = NodeRequest(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
     if not await is_covered(cloud, journal, spec.name, request):
         raise BadInput(
             f"There is no list price for {spec.name.node_id} ({terms(spec)}), so a cap in dollars cannot be checked.",

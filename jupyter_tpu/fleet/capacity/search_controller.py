@@ -84,7 +84,7 @@ class SearchController:
     async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
         """Create the node of the last try, whose intent is not known yet."""
         spec = search.spec(search.tries[-1].index)
-        await asyncio.to_thread(self._audit.note, search_entry(search, "create", search.message, str(spec.name)))
+        await asyncio.to_thread(self._audit.record, search_entry(search, "create", search.message, str(spec.name)))
         try:
             intent_id = await self._create_or_find(fleet, search)
         except TpuError as error:
@@ -137,7 +137,7 @@ class SearchController:
             await _dismiss(fleet, intent)
 
     async def _delete(self, fleet: Fleet, search: Search, name: NodeName, reason: str) -> None:
-        await asyncio.to_thread(self._audit.note, search_entry(search, "delete", reason, str(name)))
+        await asyncio.to_thread(self._audit.record, search_entry(search, "delete", reason, str(name)))
         try:
             await fleet.delete(name)
         except NodeNotFound:

@@ -78,7 +78,7 @@ class SearchService:
         search = await asyncio.to_thread(self._searches.begin, wanted)
         # another process may have begun the same one in this moment, and then it writes the line
         if search.search_id == wanted.search_id:
-            await asyncio.to_thread(self._audit.note, search_entry(search, "search", _begun_reason(search)))
+            await asyncio.to_thread(self._audit.record, search_entry(search, "search", _begun_reason(search)))
         return search
 
     async def _same_open(self, wanted: Search) -> Search | None:
@@ -132,7 +132,9 @@ class SearchService:
         """
         search = await asyncio.to_thread(self._searches.cancel, search_id)
         if not search.has_ended:
-            await asyncio.to_thread(self._audit.note, search_entry(search, "cancel", "The user cancelled the search."))
+            await asyncio.to_thread(
+                self._audit.record, search_entry(search, "cancel", "The user cancelled the search.")
+            )
         return search
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
 from jupyter_tpu.models import QueuedName, QueuedResource
-from jupyter_tpu.provisioning import is_taken_back
+from jupyter_tpu.provisioning import can_be_preempted
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
@@ -53,7 +53,7 @@ def _candidate_view(candidate: Candidate) -> JSON:
     return {
         "zone": candidate.zone,
         "accelerator_type": candidate.accelerator_type,
-        "spot": is_taken_back(candidate.provisioning),
+        "spot": can_be_preempted(candidate.provisioning),
         "provisioning": candidate.provisioning,
     }
 
@@ -77,13 +77,13 @@ def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None
         "state": queued.state,
         "state_since": (since or {}).get(queued.name),
         "accelerator_type": queued.accelerator_type,
-        "spot": is_taken_back(queued.provisioning),
+        "spot": can_be_preempted(queued.provisioning),
         "provisioning": queued.provisioning,
         "node_ids": list(queued.node_ids),
         "valid_until": queued.valid_until,
         "error": _error_text(queued),
         "holds_quota": queued.holds_quota,
-        "is_husk": queued.is_husk,
+        "is_husk": queued.is_leftover,
     }
 
 

@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jupyter_tpu.errors import CloudUnavailable, TpuError
-from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.capacity.search_service import SearchService
-from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.spend.enforcer import can_stop
-from jupyter_tpu.fleet.termination.executor import ACCEPTED_S, Opened, Result, TerminationExecutor, say_nothing
+from jupyter_tpu.fleet.termination.executor import ACCEPTED_S, Opened, Result, TerminationExecutor, ignore_result
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.models import Node, NodeName, QueuedResource
-from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind
+from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 
 REASON = "The user stopped all spending."
 # our bound: each round ends what appeared during the one before
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
-_ALREADY_OVER = QUEUED_HUSKS | {"ACTIVE", "DELETING", "SUSPENDING"}
+_ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,20 +90,20 @@ def _step_for(node: Node) -> Step:
     return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
 
 
-async def panic(
-    opened: Opened, tell: Callable[[Result], None] = say_nothing, *, accepted_s: float = ACCEPTED_S
+async def stop_all(
+    opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
     """Stop all spending, and check again for what came meanwhile. A failure is in its result; the others go on.
 
-    `tell` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
+    `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
     # first what would create nodes, then the nodes
-    executor = TerminationExecutor(opened, reason=REASON, wait=True, tell=tell, accepted_s=accepted_s)
-    results = {result.name: result async for result in _call_off(opened, executor, tell)}
+    executor = TerminationExecutor(opened, reason=REASON, wait=True, on_result=on_result, accepted_s=accepted_s)
+    results = {result.name: result async for result in _call_off(opened, executor, on_result)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
         # includes what other processes have begun meanwhile
-        holdings, snapshot = await asyncio.gather(look_at_all(opened.cloud), opened.fleet.refresh())
+        holdings, snapshot = await asyncio.gather(list_holdings(opened.cloud), opened.fleet.refresh())
         # a queued resource that could not be deleted: its nodes are, one by one
         failed = [name for name, result in results.items() if result.error]
         todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
@@ -113,7 +113,7 @@ async def panic(
         results.update({result.name: result for result in done})
     gaps = tuple(_gaps(holdings))
     for gap in gaps:
-        tell(gap)
+        on_result(gap)
     return (*results.values(), *gaps)
 
 
@@ -135,12 +135,12 @@ async def _call_off(
         name = f"the search for {search.node_id}"
         yield await executor.done("cancel", name, service.cancel(search.search_id))
     for each in chosen:
-        off = choose(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
+        off = set_recovery(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
         yield await executor.done("recover-off", f"auto-recovery of {each.name.node_id}", off)
 
 
 async def _performed(executor: TerminationExecutor, step: Step) -> Result:
-    return await (executor.stopped(step.name) if step.verb == "stop" else executor.deleted(step.kind, step.name))
+    return await (executor.stop(step.name) if step.verb == "stop" else executor.delete(step.kind, step.name))
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:

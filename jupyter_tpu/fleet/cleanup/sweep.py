@@ -9,13 +9,13 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.reconciler.inventory import Holdings
 from jupyter_tpu.fleet.reconciler.views import node_price
-from jupyter_tpu.fleet.termination.executor import Opened, Result, TerminationExecutor, say_nothing
+from jupyter_tpu.fleet.termination.executor import Opened, Result, TerminationExecutor, ignore_result
 from jupyter_tpu.models import Node, QueuedResource
-from jupyter_tpu.money.quota import NODE_HUSKS, QUEUED_HUSKS, Kind, without_nodes
+from jupyter_tpu.money.quota import LEFTOVER_NODE_STATES, LEFTOVER_QUEUED_STATES, Kind, without_nodes
 
 JSON = dict[str, Any]
 
-DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | QUEUED_HUSKS
+DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | LEFTOVER_QUEUED_STATES
 """States of leftovers that can only be deleted; a STOPPED node could be started, and has a disk."""
 
 
@@ -28,7 +28,7 @@ class Item:
         short_id: node id or queued resource id.
         usd_per_hour: list price of a READY node; None where it is not known, and for queued resources.
         is_billed: it is billed by the hour now.
-        is_husk: a leftover: it runs nothing and counts towards the quota until it is deleted.
+        is_leftover: a leftover: it runs nothing and counts towards the quota until it is deleted.
         is_ours: created by jupyter_tpu.
     """
 
@@ -41,7 +41,7 @@ class Item:
     usd_per_hour: float | None
     is_billed: bool
     holds_quota: bool
-    is_husk: bool
+    is_leftover: bool
     is_ours: bool
     create_time: str
     description: str
@@ -49,7 +49,7 @@ class Item:
     @property
     def is_dead(self) -> bool:
         """Whether it is a leftover that can only be deleted."""
-        return self.is_husk and self.state in DEAD
+        return self.is_leftover and self.state in DEAD
 
     def to_json(self) -> JSON:
         """Return the item as JSON, for the REST API and the CLI."""
@@ -63,7 +63,7 @@ class Item:
             "usd_per_hour": self.usd_per_hour,
             "is_billed": self.is_billed,
             "holds_quota": self.holds_quota,
-            "is_husk": self.is_husk,
+            "is_husk": self.is_leftover,
             "is_ours": self.is_ours,
             "create_time": self.create_time,
             "description": self.description,
@@ -76,7 +76,7 @@ def items_of(holdings: Holdings) -> tuple[Item, ...]:
     counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
     found = [_node_item(node) for node in holdings.nodes]
     found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
-    return tuple(sorted(found, key=lambda item: (not item.is_billed, not item.is_husk, item.zone, item.name)))
+    return tuple(sorted(found, key=lambda item: (not item.is_billed, not item.is_leftover, item.zone, item.name)))
 
 
 def _node_item(node: Node) -> Item:
@@ -91,7 +91,7 @@ def _node_item(node: Node) -> Item:
         usd_per_hour=price.usd_per_hour if price else None,
         is_billed=node.is_billed,
         holds_quota=not node.reserved,  # a reservation has no quota id
-        is_husk=node.state in NODE_HUSKS,
+        is_leftover=node.state in LEFTOVER_NODE_STATES,
         is_ours=bool(node.intent_id),
         create_time=node.create_time,
         description=node.description,
@@ -109,14 +109,14 @@ def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
         usd_per_hour=None,
         is_billed=False,
         holds_quota=holds_quota and not queued.reserved,
-        is_husk=queued.state in QUEUED_HUSKS,
+        is_leftover=queued.state in LEFTOVER_QUEUED_STATES,
         is_ours=bool(queued.intent_id),
         create_time=queued.create_time,
         description=queued.error.message if queued.error else "",
     )
 
 
-def sweep_view(holdings: Holdings) -> JSON:
+def billable_view(holdings: Holdings) -> JSON:
     """Return the list as JSON."""
     return {
         "as_of": holdings.as_of,
@@ -127,7 +127,7 @@ def sweep_view(holdings: Holdings) -> JSON:
     }
 
 
-def no_sweep_view(error: TpuError) -> JSON:
+def no_billable_view(error: TpuError) -> JSON:
     """Return the list when the fleet could not start: empty, with the reason."""
     return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
 
@@ -197,20 +197,20 @@ async def delete_items(
     *,
     reason: str,
     wait: bool,
-    tell: Callable[[Result], None] = say_nothing,
+    on_result: Callable[[Result], None] = ignore_result,
 ) -> tuple[Result, ...]:
     """Delete the items; a failure of one does not affect the others.
 
     Args:
         reason: for the audit log.
         wait: return when they are gone, not when the cloud has begun.
-        tell: called with each result as it comes.
+        on_result: called with each result as it comes.
     """
-    executor = TerminationExecutor(opened, reason=reason, wait=wait, tell=tell)
+    executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
     # what is being deleted already counts as done
     waiting = [item for item in items if item.state != "DELETING"]
-    done = await executor.each([executor.deleted(item.kind, item.name) for item in waiting])
+    done = await executor.each([executor.delete(item.kind, item.name) for item in waiting])
     under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
     for result in under_way:
-        tell(result)
+        on_result(result)
     return (*done, *under_way)

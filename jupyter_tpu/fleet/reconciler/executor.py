@@ -13,19 +13,19 @@ from jupyter_tpu.lifecycle.actions import (
     GetNode,
     GetOperation,
     GetWorkerIdentities,
-    Look,
+    Query,
     StartNode,
     StopNode,
 )
 from jupyter_tpu.lifecycle.events import (
-    Asked,
+    Accepted,
     Event,
     KeysSeen,
+    NoAnswer,
     NodeMissing,
     NodeSeen,
     OperationSeen,
     Refused,
-    Silent,
     Unanswered,
 )
 from jupyter_tpu.models import Node, Operation, WorkerIdentity
@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 """Returns Unix seconds."""
 
 
-async def ask(cloud: CloudApi, change: Change, clock: Clock) -> Event:
+async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:
     """Send a request that changes something; return the answer as an event."""
     try:
         operation = await _send(cloud, change)
@@ -42,7 +42,7 @@ async def ask(cloud: CloudApi, change: Change, clock: Clock) -> Event:
         return Unanswered(at=clock(), error=error)
     except TpuError as error:
         return Refused(at=clock(), error=error)
-    return Asked(at=clock(), operation=operation)
+    return Accepted(at=clock(), operation=operation)
 
 
 async def _send(cloud: CloudApi, change: Change) -> Operation:
@@ -57,17 +57,17 @@ async def _send(cloud: CloudApi, change: Change) -> Operation:
             return await cloud.start_node(name)
 
 
-async def look(cloud: CloudApi, query: Look, clock: Clock) -> Event:
+async def read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
     """Read something in the cloud; return the answer as an event."""
     try:
         return await _read(cloud, query, clock)
     except NodeNotFound:
         return NodeMissing(at=clock())
     except TpuError as error:
-        return Silent(at=clock(), error=error)
+        return NoAnswer(at=clock(), error=error)
 
 
-async def _read(cloud: CloudApi, query: Look, clock: Clock) -> Event:
+async def _read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
     match query:
         case GetNode(name):
             return NodeSeen(at=clock(), node=await cloud.get_node(name))
@@ -84,7 +84,7 @@ async def _read_operation(cloud: CloudApi, name: str, clock: Clock) -> Event:
     try:
         return OperationSeen(at=clock(), operation=await cloud.get_operation(name))
     except NodeNotFound as error:  # the cloud has forgotten the operation; the node decides
-        return Silent(at=clock(), error=error)
+        return NoAnswer(at=clock(), error=error)
 
 
 def _are_published(node: Node, identities: tuple[WorkerIdentity, ...]) -> bool:

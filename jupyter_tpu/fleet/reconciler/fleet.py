@@ -20,12 +20,12 @@ from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.fleet.reconciler.admission import AdmissionCheck
 from jupyter_tpu.fleet.reconciler.availability import check_offered
 from jupyter_tpu.fleet.reconciler.intent_runner import IntentRunner, RunnerContext
-from jupyter_tpu.fleet.reconciler.new_intents import name_taken, wish, wish_for_node
+from jupyter_tpu.fleet.reconciler.new_intents import name_taken, new_create_intent, new_intent
 from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
 from jupyter_tpu.fleet.reconciler.state import FleetState
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
-from jupyter_tpu.lifecycle.events import Event, Resumed, Taken
+from jupyter_tpu.lifecycle.events import Event, Resumed, Started
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.models import NodeName, NodeSpec
@@ -70,7 +70,7 @@ class Fleet:
         on_change: called in the event loop with each change; must not block.
         polling: how often the cloud is polled.
         controllers: called at every turn of the loop, in this order.
-        guards: checks that may refuse what costs money, each called before an intent is written.
+        admission_checks: checks that may refuse what costs money, each called before an intent is written.
         limits: how long each step of an intent may take.
         clock: returns Unix seconds.
     """
@@ -86,7 +86,7 @@ class Fleet:
         polling: Polling | None = None,
         limits: Limits | None = None,
         controllers: Iterable[Controller] = (),
-        guards: Iterable[AdmissionCheck] = (),
+        admission_checks: Iterable[AdmissionCheck] = (),
         clock: executor.Clock = time.time,
     ) -> None:
         self._cloud = cloud
@@ -96,11 +96,11 @@ class Fleet:
         self._polling = polling or Polling()
         self._clock = clock
         self._controllers = tuple(controllers)
-        self._guards = tuple(guards)
+        self._guards = tuple(admission_checks)
         self._context = RunnerContext(
             cloud=cloud,
             journal=journal,
-            watcher=self._state,
+            observer=self._state,
             limits=limits or Limits(),
             clock=clock,
             poll_s=self._polling.open_s,
@@ -127,7 +127,7 @@ class Fleet:
         with contextlib.suppress(TpuError):
             # given up now, so that the next process need not wait until this one is gone
             await asyncio.to_thread(self._release, performed)
-        self._state.tell_waiting()
+        self._state.wake_waiting()
 
     def _release(self, intent_ids: list[str]) -> None:
         for intent_id in intent_ids:
@@ -170,7 +170,7 @@ class Fleet:
     def equipped(self, spec: NodeSpec) -> NodeSpec:
         """Return the spec with our label and login key, for callers that create it by another way than `create`."""
         settings = self._cloud.settings
-        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
+        wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
         return wanted.spec or spec
 
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
@@ -186,7 +186,7 @@ class Fleet:
             CloudUnavailable, CloudRefused: the cloud did not say what it offers.
         """
         endpoint = self._cloud.settings.endpoint
-        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
+        wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is wanted:
             # a wrong type before the budget: its price would be unknown, which explains nothing
@@ -234,7 +234,7 @@ class Fleet:
         """
         while True:
             # before the read, so that no change between the two is missed
-            news = self._state.news
+            news = self._state.intent_moved
             intent = await self.intent(intent_id)
             if intent is None:
                 raise NodeNotFound(f"There is no intent {intent_id[:70]!r}.")
@@ -260,9 +260,9 @@ class Fleet:
         await asyncio.to_thread(self._journal.dismiss, intent_id)
         self._state.intents.pop(intent_id, None)
 
-    def tell(self, change: FleetChange) -> None:
+    def notify(self, change: FleetChange) -> None:
         """Notify the listener of a change that a controller made."""
-        self._state.tell(change)
+        self._state.notify(change)
 
     # intents
 
@@ -289,7 +289,7 @@ class Fleet:
         raise name_taken(node)
 
     async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
-        wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
+        wanted = new_intent(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
         listed = [await self._caught_up(each) for each in await self._listed(self._clock())]
         known = settle_conflict(listed, wanted)
         if known is not wanted:
@@ -315,7 +315,7 @@ class Fleet:
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
             self._state.intent_changed(chosen)
-            self._run_intent(chosen, Taken(at=self._clock()))
+            self._run_intent(chosen, Started(at=self._clock()))
             # runners that this intent overrules stop at once
             self._wake_runners_of(chosen.node_name)
         return chosen
@@ -383,16 +383,18 @@ class Fleet:
         async with self._listing:
             # the list is dated by its request: what is read meanwhile is newer
             requested = self._cloud.clock.steady()
-            failing = self._state.picture.error is not None
+            failing = self._state.node_cache.error is not None
             try:
                 listed = await self._cloud.list_nodes()
             except TpuError as error:
-                if self._state.picture.failed(error):
-                    self._state.tell(FleetChange(kind="list", message=error.message, error_code=error.code))
+                if self._state.node_cache.record_failure(error):
+                    self._state.notify(FleetChange(kind="list", message=error.message, error_code=error.code))
                 return
-            self._state.nodes_changed(self._state.picture.listed(listed, asked=self._cloud.clock.moment(requested)))
+            self._state.nodes_changed(
+                self._state.node_cache.merge_list(listed, asked=self._cloud.clock.moment(requested))
+            )
             if failing:
-                self._state.tell(FleetChange(kind="list"))
+                self._state.notify(FleetChange(kind="list"))
 
     async def _reconcile(self) -> None:
         """Read what other processes wrote, and claim the intents whose process is gone."""
@@ -413,7 +415,7 @@ class Fleet:
             ended = None if over.settled else await asyncio.to_thread(self._journal.find, intent_id)
             if ended is not None and ended.settled:
                 self._state.intent_changed(ended)
-            self._state.tell_waiting()
+            self._state.wake_waiting()
 
     async def _adopt(self, intent: Intent) -> None:
         if intent.intent_id in self._tasks:

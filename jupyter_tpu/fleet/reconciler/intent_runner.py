@@ -18,11 +18,11 @@ from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.journal import ClaimLost
-from jupyter_tpu.lifecycle.actions import Change, Look
+from jupyter_tpu.lifecycle.actions import Change, Query
 from jupyter_tpu.lifecycle.events import Event, NodeMissing, NodeSeen, Overruled
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.machine import looks, step
+from jupyter_tpu.lifecycle.machine import queries, step
 from jupyter_tpu.lifecycle.outcomes import failed
 from jupyter_tpu.models import Node, NodeName
 
@@ -55,7 +55,7 @@ class RunnerContext:
 
     cloud: CloudApi
     journal: Journal
-    watcher: IntentObserver
+    observer: IntentObserver
     limits: Limits
     clock: executor.Clock
     poll_s: float
@@ -94,23 +94,23 @@ class IntentRunner:
                 await self._woken.wait()
 
     async def _poll(self) -> None:
-        for query in looks(self._intent):
+        for query in queries(self._intent):
             # an answer before may have made it needless
-            if query in looks(self._intent) and not self._is_overruled(self._intent):
+            if query in queries(self._intent) and not self._is_overruled(self._intent):
                 seen = await self._read(query)
                 if not self._is_overruled(self._intent):  # else it may show the effect of the newer intent
                     await self._advance(seen)
         if self._is_overruled(self._intent) and not self._intent.settled:
             await self._advance(Overruled(at=self._context.clock()))
 
-    async def _read(self, query: Look) -> Event:
+    async def _read(self, query: Query) -> Event:
         requested = self._context.cloud.clock.steady()
-        event = await executor.look(self._context.cloud, query, self._context.clock)
+        event = await executor.read(self._context.cloud, query, self._context.clock)
         at = self._context.cloud.clock.moment(requested)
         if isinstance(event, NodeSeen):
-            self._context.watcher.node_seen(event.node, at)
+            self._context.observer.node_seen(event.node, at)
         elif isinstance(event, NodeMissing):
-            self._context.watcher.node_missing(self._intent.node_name, at)
+            self._context.observer.node_missing(self._intent.node_name, at)
         return event
 
     async def _advance(self, event: Event) -> None:
@@ -143,14 +143,14 @@ class IntentRunner:
                 self._show(failed(self._intent, decided.updated_at, error, exists="Nothing was asked of the cloud.")[0])
                 return None
             self._show(decided)
-            return await executor.ask(self._context.cloud, change, self._context.clock)
+            return await executor.send(self._context.cloud, change, self._context.clock)
 
     def _is_overruled(self, intent: Intent) -> bool:
-        return intent.verb != "delete" and self._context.watcher.is_overruled(intent)
+        return intent.verb != "delete" and self._context.observer.is_overruled(intent)
 
     def _show(self, intent: Intent) -> None:
         self._intent = intent
-        self._context.watcher.intent_changed(intent)
+        self._context.observer.intent_changed(intent)
 
     def _give_up(self) -> None:
         error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")

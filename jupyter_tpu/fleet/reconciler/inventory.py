@@ -11,7 +11,7 @@ from typing import TypeVar
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.models import Node, NodeList, QueuedList, QueuedResource
-from jupyter_tpu.money.quota import Held, holding_of
+from jupyter_tpu.money.quota import QuotaHolder, quota_holders
 
 Listed = TypeVar("Listed")
 
@@ -38,12 +38,12 @@ class Holdings:
         return not self.unreachable and self.error is None
 
     @property
-    def held(self) -> tuple[Held, ...]:
+    def held(self) -> tuple[QuotaHolder, ...]:
         """Return what counts towards the quota, each once."""
-        return holding_of(self.nodes, self.queued)
+        return quota_holders(self.nodes, self.queued)
 
 
-async def look_at_all(cloud: CloudApi) -> Holdings:
+async def list_holdings(cloud: CloudApi) -> Holdings:
     """List everything. A failure is in `Holdings.error`, not raised."""
     # the time of the requests: what changes while they run is newer
     as_of = time.time()

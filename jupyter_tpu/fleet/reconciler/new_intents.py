@@ -11,7 +11,7 @@ from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
 
 
-def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
+def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
     """Return a new intent without an owner, for the cloud at `endpoint`; `now` in Unix seconds."""
     return Intent(
         intent_id=secrets.token_hex(8),  # 16 characters: a label's value may have 63
@@ -25,9 +25,9 @@ def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
     )
 
 
-def wish_for_node(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
+def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
     """Return a new intent to create a node with our label, to find it, and our key, to log in."""
-    wanted = wish("create", spec.name, endpoint=endpoint, now=now)
+    wanted = new_intent("create", spec.name, endpoint=endpoint, now=now)
     lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
     keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is recreated has ours already
     equipped = replace(

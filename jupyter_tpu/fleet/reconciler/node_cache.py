@@ -32,7 +32,7 @@ class NodeCache:
         return tuple(self._nodes[name] for name in sorted(self._nodes))
 
     @property
-    def looked_at(self) -> dict[NodeName, float]:
+    def read_at(self) -> dict[NodeName, float]:
         """Return when single nodes, or their absence, were read since the last list was requested (Unix seconds)."""
         return {name: at.wall for name, at in self._looked_at.items()}
 
@@ -40,7 +40,7 @@ class NodeCache:
         """Return one node; None when there is none."""
         return self._nodes.get(name)
 
-    def listed(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
+    def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
         """Merge a list; return the names of nodes that appeared, changed or disappeared."""
         found = {node.name: node for node in listed.nodes}
         # a zone that did not answer says nothing of its nodes
@@ -58,17 +58,17 @@ class NodeCache:
         self._nodes = new
         return changed
 
-    def seen(self, node: Node, at: Moment) -> set[NodeName]:
+    def merge_node(self, node: Node, at: Moment) -> set[NodeName]:
         """Merge a read of one node; return the names that changed."""
         self._looked_at[node.name] = at
         return self._replace({**self._nodes, node.name: node})
 
-    def missing(self, name: NodeName, at: Moment) -> set[NodeName]:
+    def merge_missing(self, name: NodeName, at: Moment) -> set[NodeName]:
         """Merge that there is no such node; return the names that changed."""
         self._looked_at[name] = at
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 
-    def failed(self, error: TpuError) -> bool:
+    def record_failure(self, error: TpuError) -> bool:
         """Record why a list failed; the nodes stay. Return whether the reason is a new one."""
         before, self.error = self.error, error
         # by code and text: the same failure at each poll is one event

@@ -21,36 +21,36 @@ class FleetState:
     """Read by the fleet, written by its loop and its intent runners (it is their `IntentObserver`).
 
     Attributes:
-        picture: the nodes as last seen.
+        node_cache: the nodes as last seen.
         intents: open ones and those that ended lately, by id.
         due: set when the nodes should be listed soon.
-        news: set, and replaced by a new one, whenever an intent has moved on.
+        intent_moved: set, and replaced by a new one, whenever an intent has moved on.
     """
 
     def __init__(self, on_change: Callable[[FleetChange], None]) -> None:
         self._on_change = on_change
-        self.picture = NodeCache()
+        self.node_cache = NodeCache()
         self.intents: dict[str, Intent] = {}
         self.due = asyncio.Event()
-        self.news = asyncio.Event()
+        self.intent_moved = asyncio.Event()
 
     def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
         """Return the state for front ends, with the given notices."""
         shown = filter(self._is_shown, self.intents.values())
         return FleetSnapshot(
-            nodes=self.picture.nodes,
-            unreachable=self.picture.unreachable,
-            as_of=self.picture.as_of,
-            error=self.picture.error,
+            nodes=self.node_cache.nodes,
+            unreachable=self.node_cache.unreachable,
+            as_of=self.node_cache.as_of,
+            error=self.node_cache.error,
             intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
             notices=notices,
-            looked_at=self.picture.looked_at,
+            looked_at=self.node_cache.read_at,
             clock_ahead_s=clock_ahead_s,
         )
 
     def _is_shown(self, intent: Intent) -> bool:
         """Whether to show an intent: open, or failed. "Nothing was created" is not shown once its node exists."""
-        node = self.picture.get(intent.node_name)
+        node = self.node_cache.get(intent.node_name)
         is_wrong = intent.error is not None and intent.error.exists == words.NOTHING_CREATED
         # the cloud created the node after the intent had been given up
         came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
@@ -62,8 +62,8 @@ class FleetState:
         # the nodes have changed, so list them now rather than in `Polling.idle_s`
         if intent.settled:
             self.due.set()
-        node = self.picture.get(intent.node_name)
-        self.tell(
+        node = self.node_cache.get(intent.node_name)
+        self.notify(
             FleetChange(
                 kind="intent",
                 node_name=str(intent.node_name),
@@ -73,15 +73,15 @@ class FleetState:
                 error_code=intent.error.code if intent.error else "",
             )
         )
-        self.tell_waiting()
+        self.wake_waiting()
 
     def node_seen(self, node: Node, at: Moment) -> None:
         """Store a node that was read."""
-        self.nodes_changed(self.picture.seen(node, at))
+        self.nodes_changed(self.node_cache.merge_node(node, at))
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
         """Store that a node is missing."""
-        self.nodes_changed(self.picture.missing(name, at))
+        self.nodes_changed(self.node_cache.merge_missing(name, at))
 
     def is_overruled(self, intent: Intent) -> bool:
         """Whether a newer open intent cancels this one."""
@@ -94,18 +94,18 @@ class FleetState:
     def nodes_changed(self, names: set[NodeName]) -> None:
         """Notify front ends of nodes that appeared, changed or disappeared."""
         for name in sorted(names):
-            node = self.picture.get(name)
-            self.tell(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
+            node = self.node_cache.get(name)
+            self.notify(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
 
-    def tell(self, change: FleetChange) -> None:
+    def notify(self, change: FleetChange) -> None:
         """Call the listener; its exceptions are logged, because they must not stop the loop."""
         try:
             self._on_change(change)
         except Exception:
             log.exception("The listener failed on %s", change)
 
-    def tell_waiting(self) -> None:
+    def wake_waiting(self) -> None:
         """Wake everyone who waits for an intent."""
         # a new event for the next change: those who wait have the old one
-        self.news.set()
-        self.news = asyncio.Event()
+        self.intent_moved.set()
+        self.intent_moved = asyncio.Event()

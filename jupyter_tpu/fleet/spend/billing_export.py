@@ -13,7 +13,7 @@ KEPT_S = 3600.0
 """How long one answer is reused: our choice, each query costs money."""
 
 
-class BillingExport:
+class BillCache:
     """A cache of the bill that all requests share."""
 
     def __init__(self, settings: CloudSettings, table: ExportTable) -> None:

@@ -13,18 +13,18 @@ from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.spend.grants import is_covered
-from jupyter_tpu.fleet.spend.ledger import FRESH_S, NEVER, SpendLedger, look_of
-from jupyter_tpu.fleet.spend.unobserved import write_down
-from jupyter_tpu.fleet.termination.executor import ask_directly
-from jupyter_tpu.fleet.termination.stop_refusals import NEVER_ASKED, Asked
+from jupyter_tpu.fleet.spend.ledger import FRESH_S, NEVER, SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.unobserved import record_observation
+from jupyter_tpu.fleet.termination.executor import request_directly
+from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
-from jupyter_tpu.money.accrual import Look
-from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unwatched_text, usage_text, window_of
-from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.accrual import NodesObservation
+from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unmonitored_text, usage_text, window_of
+from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
 from jupyter_tpu.money.spending import Account
 
@@ -47,7 +47,7 @@ class BudgetEnforcer:
         cloud: the cloud with the nodes.
         journal: has the ledger and the budgets.
         ask_again_s: seconds between two requests to stop a node at the cap; they grow with each request.
-        saving: runs the checkpoint hooks before a node ends; None: there are no links to agents.
+        checkpoint_hooks: runs the checkpoint hooks before a node ends; None: there are no links to agents.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class BudgetEnforcer:
         journal: Journal,
         *,
         ask_again_s: float = 10.0,
-        saving: CheckpointHooks | None = None,
+        checkpoint_hooks: CheckpointHooks | None = None,
     ) -> None:
         self._cloud = cloud
         self._journal = journal
         self._ledger = SpendLedger(journal, cloud.settings)
         self._ask_again_s = ask_again_s
         self._clock = cloud.clock
-        self._hooks = saving
+        self._hooks = checkpoint_hooks
         # the last observation that this process has recorded
         self._recorded = NEVER
-        self._asked: dict[tuple[str, str], Asked] = {}
+        self._asked: dict[tuple[str, str], EndRequest] = {}
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
 
@@ -74,7 +74,7 @@ class BudgetEnforcer:
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Record what the nodes cost; at a cap stop those that are billed. All times are by the cloud's clock."""
-        now, snapshot = self._clock.of_cloud(now), fleet.snapshot()
+        now, snapshot = self._clock.to_cloud(now), fleet.snapshot()
         unwritten, notices = None, list[str]()
         try:
             await self._record(snapshot)
@@ -95,11 +95,11 @@ class BudgetEnforcer:
                 log.warning("%s", notice)
         self._notices = notices
 
-    def _account(self, now: float, unwritten: Look | None = None) -> Account | None:
+    def _account(self, now: float, unwritten: NodesObservation | None = None) -> Account | None:
         """Return the account; None while there are no budgets."""
         # a disk that cannot be written is reported elsewhere
         with suppress(JournalUnwritable):
-            self._ledger.note_losses()
+            self._ledger.record_losses()
         return self._ledger.account(now, unwritten=unwritten) if self._ledger.has_budgets() else None
 
     async def _enforce(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account, notices: Sequence[str]) -> None:
@@ -121,20 +121,20 @@ class BudgetEnforcer:
             return frozenset()
         # READY nodes too: the ledger may have no open span of one that another process saw ending a moment ago
         nodes = [node for node in snapshot.nodes if node.is_billed or _is_on_its_way(snapshot, node)]
-        return await asyncio.to_thread(self._ledger.granted, nodes, now)
+        return await asyncio.to_thread(self._ledger.covered_nodes, nodes, now)
 
     async def _record(self, snapshot: FleetSnapshot) -> None:
         """Record the nodes as last seen, unless that is recorded already."""
         look, before = self._look_of(snapshot), self._recorded
-        if not look.as_of or (look.as_of, look.looked_at) == (before.as_of, before.looked_at):
+        if not look.as_of or (look.as_of, look.read_at) == (before.as_of, before.read_at):
             return
-        await write_down(self._cloud, self._ledger, look)
+        await record_observation(self._cloud, self._ledger, look)
         self._recorded = look
 
-    def _look_of(self, snapshot: FleetSnapshot) -> Look:
+    def _look_of(self, snapshot: FleetSnapshot) -> NodesObservation:
         listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
         looked_at = dict(snapshot.looked_at)
-        return look_of(listed, as_of=snapshot.as_of, before=self._recorded, looked_at=looked_at)
+        return observation_of(listed, as_of=snapshot.as_of, before=self._recorded, looked_at=looked_at)
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Log each threshold once per window, in the user's first process that sees it."""
@@ -145,7 +145,7 @@ class BudgetEnforcer:
             detail = {"level": usage.level, "window_start": usage.window.starts_at, **budget.to_json()}
             reason = f"{usage.level} % of the budget {budget.name} is used: {usage_text(budget, usage)}."
             entry = Entry(at=account.now, action="budget_level", subject=budget.name, reason=reason, detail=detail)
-            if await asyncio.to_thread(self._ledger.note_once, entry):
+            if await asyncio.to_thread(self._ledger.record_once, entry):
                 log.warning("%s", reason)
             self._logged.add(level)
 
@@ -169,7 +169,7 @@ class BudgetEnforcer:
         if any(each.verb == "start" and each.phase != BOOTING for each in open_intents):
             return  # the cloud refuses to stop a node before it is READY
         key = (str(node.name), node.uid)
-        asked = self._asked.get(key, NEVER_ASKED)
+        asked = self._asked.get(key, NO_REQUEST)
         if now - asked.at < self._ask_again_s * asked.times:  # the cloud and its lists need time
             return
         if self._hooks is not None and not await self._hooks.is_ready(node, reason):
@@ -181,12 +181,12 @@ class BudgetEnforcer:
         try:
             intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
         except JournalUnwritable:  # a full disk must not keep a node billed
-            self._asked[key] = await ask_directly(self._cloud, verb, node.name, asked, now)
+            self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, now)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
         await self._log_stop(intent, now, f"{reason} {why_delete}".strip())
 
-    async def _with_outcome(self, fleet: Fleet, asked: Asked) -> Asked:
+    async def _with_outcome(self, fleet: Fleet, asked: EndRequest) -> EndRequest:
         """Add the outcome of the last request; hides a refusal, because the request is repeated."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None:
@@ -201,7 +201,7 @@ class BudgetEnforcer:
         """Write the line once per intent: another process may have begun the same one."""
         detail = {"intent_id": intent.intent_id}
         entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
-        await asyncio.to_thread(self._ledger.note_once, entry)
+        await asyncio.to_thread(self._ledger.record_once, entry)
 
     async def _log_failure(self, intent: Intent) -> None:
         """Add the failure to the audit log, which has the request already."""
@@ -210,7 +210,7 @@ class BudgetEnforcer:
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
         subject, reason = str(intent.node_name), "A budget is used up."
         entry = Entry(at=self._clock.now(), action=intent.verb, subject=subject, reason=reason, detail=detail)
-        await asyncio.to_thread(self._ledger.note_once, entry)
+        await asyncio.to_thread(self._ledger.record_once, entry)
 
     # the admission check
 
@@ -236,7 +236,9 @@ class BudgetEnforcer:
         # whether a grant covers the node takes a call to the cloud, so only where it matters
         if not (used_up or wants_consent):
             return
-        request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
+        request = NodeRequest(
+            accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning
+        )
         is_free = await is_covered(self._cloud, self._journal, spec.name, request)
         _refuse_used_up(used_up, account, is_free=is_free)
         if wants_consent and not is_free:
@@ -249,7 +251,7 @@ class BudgetEnforcer:
         if account is None or not used_up:
             return
         node = await self._cloud.get_node(name)
-        request = Request(accelerator_type=node.accelerator_type, zone=name.zone, provisioning=node.provisioning)
+        request = NodeRequest(accelerator_type=node.accelerator_type, zone=name.zone, provisioning=node.provisioning)
         is_free = await is_covered(self._cloud, self._journal, name, request)
         _refuse_used_up(used_up, account, is_free=is_free)
 
@@ -274,7 +276,9 @@ class BudgetEnforcer:
             log.info("Budgets are checked without a current list of nodes: %s", error)
         else:
             as_of = self._clock.moment(requested).wall
-            await write_down(self._cloud, self._ledger, look_of(listed, as_of=as_of, before=self._recorded))
+            await record_observation(
+                self._cloud, self._ledger, observation_of(listed, as_of=as_of, before=self._recorded)
+            )
 
 
 def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
@@ -328,7 +332,7 @@ def _until(window: Window, account: Account) -> str:
 def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
     until = _until(usage.window, account)
     return BudgetExceeded(
-        f"{_reason(budget, usage)} {unwatched_text(budget, usage)}".strip(),
+        f"{_reason(budget, usage)} {unmonitored_text(budget, usage)}".strip(),
         exists=_NOTHING_ASKED,
         hint=f"Wait{until}, or raise or remove it with `jupyter tpu budget`."
         if until

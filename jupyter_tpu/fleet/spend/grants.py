@@ -17,7 +17,7 @@ from jupyter_tpu.journal.grants import Grants, WrittenGrants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.chips import Allotment, allot
-from jupyter_tpu.money.coverage import Coverage, Request, coverage
+from jupyter_tpu.money.coverage import Coverage, NodeRequest, coverage
 from jupyter_tpu.money.credit import credits_used
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
@@ -27,7 +27,7 @@ JSON = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantBook:
+class GrantUsage:
     """The grants, and what is used of them at one moment.
 
     Attributes:
@@ -41,7 +41,7 @@ class GrantBook:
     spent: Mapping[str, float | None]
     now: float
 
-    def coverage(self, request: Request) -> Coverage:
+    def coverage(self, request: NodeRequest) -> Coverage:
         """Return which grants would cover that node."""
         left = {grant.name: self._left(grant) for grant in self.written.grants}
         return coverage(request, self.written.grants, self.allotment, now=self.now, left=left)
@@ -81,7 +81,7 @@ class GrantBook:
         return {**grant.rows[number].to_json(), "used": used, "free": free}
 
 
-async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: Request) -> bool:
+async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
     """Whether a TRC grant covers the node with that name if it is created or started now.
 
     Where there is a grant, the nodes that use it are listed; without an answer the node counts as not covered.
@@ -105,10 +105,10 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
         as_of=cloud.clock.now(),
         clock_ahead_s=cloud.clock.ahead_s,
     )
-    return (await read_grant_book(journal, cloud.settings, snapshot)).coverage(request).is_covered
+    return (await read_grant_usage(journal, cloud.settings, snapshot)).coverage(request).is_covered
 
 
-async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantBook:
+async def read_grant_usage(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantUsage:
     """Read the stored grants, and what the nodes as last seen use of them.
 
     Raises:
@@ -117,7 +117,7 @@ async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: F
     return await asyncio.to_thread(_read, journal, settings, snapshot, time.time() - snapshot.clock_ahead_s)
 
 
-def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, now: float) -> GrantBook:
+def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, now: float) -> GrantUsage:
     place = {"endpoint": settings.endpoint, "project": settings.project}
     written = Grants(journal, **place).read()
     spans = Ledger(journal, **place).spans() if any(grant.kind == "credit" for grant in written.grants) else ()
@@ -126,11 +126,11 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 
 def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
-) -> GrantBook:
+) -> GrantUsage:
     """Return the grants with what the nodes as last seen use of them; unknown without a current list."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
-    return GrantBook(written=written, allotment=allotment, spent=spent, now=now)
+    return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)
 
 
 def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:

@@ -20,9 +20,9 @@ from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.models import Node, NodeList, NodeName
-from jupyter_tpu.money.accrual import Accrual, Look, Sight
+from jupyter_tpu.money.accrual import Accrual, NodesObservation, ObservedNode
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
-from jupyter_tpu.money.course import course_view
+from jupyter_tpu.money.course import burn_down_view
 from jupyter_tpu.money.granted import as_billed, paid_by_grants
 from jupyter_tpu.money.history import By, history_view
 from jupyter_tpu.money.project_ids import check_project
@@ -34,7 +34,7 @@ _KIND = "budget"
 FRESH_S = 60.0
 """A list of nodes that is not older counts as current: our choice, a few times the interval of lists."""
 
-NEVER = Look(as_of=0.0)
+NEVER = NodesObservation(as_of=0.0)
 """The last observation of a process that has not made one."""
 
 LOST = "lost-budgets"
@@ -65,23 +65,23 @@ class SpendLedger:
         self._grants = Grants(journal, endpoint=endpoint, project=project)
         self._losses = Losses(journal, endpoint=endpoint, project=project)
 
-    def take_in(self, look: Look) -> None:
+    def record(self, look: NodesObservation) -> None:
         """Record an observation of the nodes.
 
         Raises:
             JournalUnwritable: it was not recorded.
         """
-        self._ledger.take_in(look)
+        self._ledger.record(look)
 
-    def outcome(self, look: Look) -> Accrual:
+    def preview(self, look: NodesObservation) -> Accrual:
         """Return what an observation would change, without recording it; raises `JournalUnwritable`."""
-        return self._ledger.outcome(look)
+        return self._ledger.preview(look)
 
     def has_budgets(self) -> bool:
         """Whether there are budgets, unreadable and lost ones included; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
-    def account(self, now: float, *, without_grant: str = "", unwritten: Look | None = None) -> Account:
+    def account(self, now: float, *, without_grant: str = "", unwritten: NodesObservation | None = None) -> Account:
         """Return spending and budgets.
 
         Args:
@@ -95,7 +95,7 @@ class SpendLedger:
         # one stands for all: the newest loss
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
-        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_with(unwritten)
+        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
         return Account(
             spans=as_billed(grants, spans, now),
             worst=as_billed(grants, tuple(map(at_worst, spans)), now),
@@ -113,8 +113,8 @@ class SpendLedger:
         """
         return history_view(self.account(now), by, last, utc_offset_s)
 
-    def course(self, name: str, *, now: float) -> JSON:
-        """Return how a budget was used over time, see `course_view`.
+    def burn_down(self, name: str, *, now: float) -> JSON:
+        """Return how a budget was used over time, see `burn_down_view`.
 
         Raises:
             BudgetNotFound: there is none with that name.
@@ -125,14 +125,14 @@ class SpendLedger:
             if budget.name == name:
                 if isinstance(budget, BrokenBudget):
                     raise budget.error
-                return course_view(budget, account)
+                return burn_down_view(budget, account)
         raise _no_budget(name)
 
     def _billed(self, now: float) -> tuple[Span, ...]:
         """Return the ledger's spans, with price 0 where a TRC grant covers them. An unreadable grant covers nothing."""
         return as_billed(self._grants.read().grants, self._ledger.spans(), now)
 
-    def granted(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
+    def covered_nodes(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
         """Return which of the ledger's READY nodes and of these `nodes` a TRC grant covers now.
 
         Raises:
@@ -163,7 +163,7 @@ class SpendLedger:
         per = "in all" if budget.period == "total" else f"per {budget.period}"
         reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
         self._documents.put(_KIND, name, budget.to_json(), now=now)
-        self._audit.note(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
         # who sets a budget has the list of budgets in view
         self.confirm_budgets(now=now)
         return budget
@@ -176,9 +176,9 @@ class SpendLedger:
         """
         return self._losses.confirm(now=now)
 
-    def note_losses(self) -> None:
+    def record_losses(self) -> None:
         """Add damage to the journal to the audit log, once; raises `JournalUnwritable`."""
-        self._losses.note()
+        self._losses.record()
 
     def remove_budget(self, name: str, *, now: float) -> None:
         """Remove a budget; removing `LOST` confirms the others.
@@ -191,7 +191,7 @@ class SpendLedger:
             return
         if not self._documents.remove(_KIND, name):
             raise _no_budget(name)
-        self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
+        self._audit.record(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
     def remove_grant(self, name: str, *, now: float) -> None:
         """Remove a grant; what it covered counts as billed, past time included.
@@ -208,13 +208,13 @@ class SpendLedger:
                 raise _needed(name, budget, usage)
         self._grants.remove(name, now=now)
 
-    def note_once(self, entry: Entry) -> bool:
-        """Add a line to the audit log unless there is the same one, see `Audit.note_once`; return whether it was added.
+    def record_once(self, entry: Entry) -> bool:
+        """Add a line to the audit log unless there is the same one, see `Audit.record_once`; return whether it was added.
 
         Raises:
             JournalUnwritable: it was not added.
         """
-        return self._audit.note_once(entry)
+        return self._audit.record_once(entry)
 
 
 def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBudget:
@@ -250,13 +250,15 @@ def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     )
 
 
-def look_of(listed: NodeList, *, as_of: float, before: Look = NEVER, **changes: Any) -> Look:
+def observation_of(
+    listed: NodeList, *, as_of: float, before: NodesObservation = NEVER, **changes: Any
+) -> NodesObservation:
     """Return the observation that a list of nodes is for the ledger.
 
     `before` is the last observation of this process. Where it is old, as after a sleep of this computer, a node that is
     READY now may have been READY since then, or since it was created.
     """
-    look = Look(as_of=as_of, unreachable=listed.unreachable, **changes)
+    look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
     return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
 
 
@@ -274,9 +276,9 @@ def _as_ready(node: Node, now: float) -> Span:
     )
 
 
-def _sight(node: Node, look: Look, before: Look) -> Sight:
+def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> ObservedNode:
     price = node_price(node)
-    return Sight(
+    return ObservedNode(
         name=node.name,
         uid=node.uid,
         accelerator_type=node.accelerator_type,

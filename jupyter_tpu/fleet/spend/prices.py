@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jupyter_tpu.accelerators import take_prices
+from jupyter_tpu.accelerators import set_live_prices
 from jupyter_tpu.cloud.services.catalog_prices import catalog_address, read_catalog
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
@@ -63,7 +63,7 @@ class StoredPrices:
         return abs(now - self.read_at) >= FRESH_S and abs(now - self.failed_at) >= _TRY_AGAIN_S
 
 
-class Pricing:
+class PriceUpdater:
     """The prices of a cloud; `environment` may name an emulator. Every method but `start` may block."""
 
     def __init__(self, settings: CloudSettings, environment: Mapping[str, str], folder: Path) -> None:
@@ -74,17 +74,17 @@ class Pricing:
         self._ended = threading.Event()
 
     @classmethod
-    def of_user(cls, settings: CloudSettings) -> Pricing:
+    def of_user(cls, settings: CloudSettings) -> PriceUpdater:
         """Create one with the user's folder and environment."""
         return cls(settings, os.environ, data_path())
 
-    def take_kept(self, now: float) -> StoredPrices:
+    def apply_stored(self, now: float) -> StoredPrices:
         """Apply the stored prices in this process, and return them."""
-        stored = self.kept()
-        take_prices(stored.rows if stored.is_usable(now) else ())
+        stored = self.stored()
+        set_live_prices(stored.rows if stored.is_usable(now) else ())
         return stored
 
-    def kept(self) -> StoredPrices:
+    def stored(self) -> StoredPrices:
         """Return the stored prices; none where there are none, they are another cloud's, or the file is damaged."""
         try:
             found = json.loads(self._file.read_bytes())
@@ -111,19 +111,19 @@ class Pricing:
             reading = read_catalog(self._settings, self._environment, day)
         except TpuError as error:
             # with the old rows: they are used until they are too old
-            self._store(replace(self.kept(), failed_at=now, failure=failure_text(error)))
+            self._store(replace(self.stored(), failed_at=now, failure=failure_text(error)))
             raise
-        for reason in reading.passed_over:
+        for reason in reading.skipped:
             log.info("Ignored a price of the Billing Catalog: %s", reason)
         stored = StoredPrices(address=self._address, rows=reading.rows, read_at=now)
-        take_prices(stored.rows)
+        set_live_prices(stored.rows)
         self._store(stored)
         return stored
 
     def refresh(self, now: float) -> None:
         """Read the catalogue if it is due, or apply what another process has stored; a failure is logged once."""
         # another process may have read them in the meantime
-        before = self.take_kept(now)
+        before = self.apply_stored(now)
         if not before.is_due(now):
             return
         try:

@@ -12,9 +12,9 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.services.quotas import read_limits
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.money import quota
-from jupyter_tpu.money.quota import After, Held, QuotaLimits, QuotaUse, User
+from jupyter_tpu.money.quota import QuotaAfter, QuotaHolder, QuotaLimits, QuotaUse, QuotaUser
 from jupyter_tpu.provisioning import Provisioning, takes_preemptible_quota
 
 JSON = dict[str, Any]
@@ -56,14 +56,14 @@ class QuotaReport:
         """Return each limit with what uses it."""
         return quota.uses(self.limits, self.holdings.held)
 
-    def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[After, ...]:
+    def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:
         """Return what a node of this type would leave of each quota; a reserved node uses none.
 
         Raises:
             BadInput: there is no such type.
         """
         kind = accelerators.accelerator(accelerator_type)
-        request = Held(
+        request = QuotaHolder(
             name="",
             kind="node",
             state="",
@@ -72,7 +72,7 @@ class QuotaReport:
             is_preemptible=takes_preemptible_quota(provisioning),
             is_reserved=provisioning == "reserved",
         )
-        return quota.after(request, self.limits, self.holdings.held, is_complete=self.is_complete)
+        return quota.quota_after(request, self.limits, self.holdings.held, is_complete=self.is_complete)
 
 
 class QuotaService:
@@ -114,7 +114,7 @@ async def _report(cloud: CloudApi, holdings: Holdings | None, known: QuotaReport
 
 
 async def _holdings(cloud: CloudApi, known: Holdings | None) -> Holdings:
-    return known or await look_at_all(cloud)
+    return known or await list_holdings(cloud)
 
 
 async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimits | None, TpuError | None, float]:
@@ -176,23 +176,23 @@ def _quota_part(use: QuotaUse) -> JSON:
     }
 
 
-def _user_view(user: User) -> JSON:
-    held = user.held
+def _user_view(user: QuotaUser) -> JSON:
+    held = user.holder
     return {
         "name": held.name,
         "kind": held.kind,
         "state": held.state,
         "amount": user.amount,
-        "is_husk": held.is_husk,
+        "is_husk": held.is_leftover,
     }
 
 
-def after_view(report: QuotaReport, rows: tuple[After, ...]) -> JSON:
+def after_view(report: QuotaReport, rows: tuple[QuotaAfter, ...]) -> JSON:
     """Return what a request would leave, quota by quota, as JSON."""
     error = report.holdings.error or report.limits_error
     return {
         "as_of": report.as_of,
         "is_complete": report.is_complete,
         "error": error.to_json() if error else None,
-        "rows": [{**_quota_part(row.use), "asked": row.asked, "after": row.left, "fits": row.fits} for row in rows],
+        "rows": [{**_quota_part(row.use), "asked": row.requested, "after": row.left, "fits": row.fits} for row in rows],
     }

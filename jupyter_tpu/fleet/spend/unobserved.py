@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.models import NodeName, Operation
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 from jupyter_tpu.money.spans import Span
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 Operations = dict[str, tuple[Operation, ...]]
 
 
-async def write_down(cloud: CloudApi, ledger: SpendLedger, look: Look) -> None:
+async def record_observation(cloud: CloudApi, ledger: SpendLedger, look: NodesObservation) -> None:
     """Record an observation in the ledger, with bounds for the unobserved time before it.
 
     Raises:
         JournalUnwritable: nothing was recorded.
     """
     # first without recording it: operations are listed only for nodes with unobserved time
-    outcome = await asyncio.to_thread(ledger.outcome, replace(look, now=cloud.clock.now()))
+    outcome = await asyncio.to_thread(ledger.preview, replace(look, now=cloud.clock.now()))
     closed = [span for span in outcome.closed if span.unwatched_s]
     opened = [span for span in outcome.opened if span.unwatched_s]
     if closed or opened:
@@ -44,7 +44,7 @@ async def write_down(cloud: CloudApi, ledger: SpendLedger, look: Look) -> None:
             ready=tuple(_bounded(sight, look, operations) for sight in look.ready),
         )
     # now, not the time of the observation: this process may have slept since, and another one has recorded meanwhile
-    await asyncio.to_thread(ledger.take_in, replace(look, now=cloud.clock.now()))
+    await asyncio.to_thread(ledger.record, replace(look, now=cloud.clock.now()))
 
 
 async def _operations(cloud: CloudApi, zones: Iterable[str]) -> Operations:
@@ -63,7 +63,7 @@ def _ends(closed: Iterable[Span], operations: Operations) -> dict[NodeName, floa
     return {name: at for name, at in ends.items() if at is not None}
 
 
-def _bounded(sight: Sight, look: Look, operations: Operations) -> Sight:
+def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations) -> ObservedNode:
     began_at = began_at_earliest(sight.name, operations.get(sight.name.zone, ()))
     if began_at is None:
         return sight

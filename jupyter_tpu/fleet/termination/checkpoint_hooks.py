@@ -89,7 +89,7 @@ class CheckpointHooks:
 
     async def _note_once(self, entry: Entry) -> None:
         try:
-            await asyncio.to_thread(self._audit.note_once, entry)
+            await asyncio.to_thread(self._audit.record_once, entry)
         except JournalUnwritable as error:
             log.warning("Missing in the audit log: %s %s", entry.reason, error)
 

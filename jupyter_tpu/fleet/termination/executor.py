@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
-from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_PANIC_S, Asked, may_pass
+from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_STOP_ALL_S, EndRequest, is_temporary
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, Operation, QueuedName
@@ -68,7 +68,7 @@ class Result:
         return {"name": self.name, "ok": self.error is None, "error": self.error.to_json() if self.error else None}
 
 
-def say_nothing(result: Result) -> None:
+def ignore_result(result: Result) -> None:
     """Do nothing, for callers who only wait for the results."""
 
 
@@ -78,7 +78,7 @@ class TerminationExecutor:
     Args:
         reason: for the audit log.
         wait: wait until an item is gone, not only until the cloud has begun.
-        tell: called with each result as it comes.
+        on_result: called with each result as it comes.
         accepted_s: how long the cloud may take to accept each request, in seconds.
         refused_s: how long a refused stop is repeated before the node is deleted with its disk, in seconds.
     """
@@ -89,11 +89,11 @@ class TerminationExecutor:
         *,
         reason: str,
         wait: bool,
-        tell: Callable[[Result], None] = say_nothing,
+        on_result: Callable[[Result], None] = ignore_result,
         accepted_s: float = ACCEPTED_S,
-        refused_s: float = LAST_RESORT_OF_PANIC_S,
+        refused_s: float = LAST_RESORT_OF_STOP_ALL_S,
     ) -> None:
-        self._tell = tell
+        self._tell = on_result
         self._refused_s = refused_s
         self._accepted_s = accepted_s
         self._fleet = opened.fleet
@@ -115,19 +115,19 @@ class TerminationExecutor:
 
         return tuple(await asyncio.gather(*(one(work) for work in works)))
 
-    async def deleted(self, kind: Kind, name: str) -> Result:
+    async def delete(self, kind: Kind, name: str) -> Result:
         """Delete a node, or a queued resource with its nodes."""
         return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
 
-    async def stopped(self, name: str) -> Result:
+    async def stop(self, name: str) -> Result:
         """Stop a node; where the cloud cannot stop it, or keeps refusing, delete it."""
         error = await self._attempt("stop", "node", name)
         # most refusals are temporary, and a deletion loses the disk
         waits_s = self._waits()
-        while error is not None and may_pass(error) and (wait_s := next(waits_s, None)) is not None:
+        while error is not None and is_temporary(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)
             error = await self._attempt("stop", "node", name)
-        return Result(name=name, action="stop") if error is None else await self.deleted("node", name)
+        return Result(name=name, action="stop") if error is None else await self.delete("node", name)
 
     def _waits(self) -> Iterator[float]:
         """Yield the pauses between refused requests: 2 s, doubled up to 30 s, in all at most `refused_s`."""
@@ -162,7 +162,7 @@ class TerminationExecutor:
         detail = {"error": error.to_json()} if error else {}
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         with contextlib.suppress(JournalUnwritable):
-            await asyncio.to_thread(self._audit.note, entry)
+            await asyncio.to_thread(self._audit.record, entry)
 
     async def _perform(self, verb: str, kind: Kind, name: str) -> None:
         if kind == "queued_resource":
@@ -226,7 +226,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
         await _until_done(cloud, operation)
 
 
-async def ask_directly(cloud: CloudApi, verb: str, node: NodeName, asked: Asked, at: float) -> Asked:
+async def request_directly(cloud: CloudApi, verb: str, node: NodeName, asked: EndRequest, at: float) -> EndRequest:
     """End a node as `end_directly` does, for auto-stop or a budget; return what is known of the request afterwards."""
     log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
     asked = replace(asked, intent_id="", at=at, times=asked.times + 1)

@@ -10,7 +10,7 @@ from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, TpuError
 LAST_RESORT_S = 300.0
 """A node beyond its cap is deleted when the cloud has refused to stop it for this long: our choice."""
 
-LAST_RESORT_OF_PANIC_S = 120.0
+LAST_RESORT_OF_STOP_ALL_S = 120.0
 """The same for a user who stops all spending now, and waits for it."""
 
 # phrases that we expect in Google's refusal: no recorded one is known, and it has no error code of its own
@@ -21,20 +21,20 @@ _FOR_GOOD = re.compile(
 )
 
 
-def is_for_good(error: TpuError) -> bool:
+def is_permanent(error: TpuError) -> bool:
     """Whether the cloud says that such a node can never be stopped."""
     is_about_the_node = type(error) in (BadInput, CloudRefused) or error.code == "wrong_state"
     return is_about_the_node and _FOR_GOOD.search(f"{error.raw} {error.message}") is not None
 
 
-def may_pass(error: TpuError) -> bool:
+def is_temporary(error: TpuError) -> bool:
     """Whether it is a temporary refusal: of permission, rate or state."""
     is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, NodeNotFound)
-    return is_refusal and not is_for_good(error)
+    return is_refusal and not is_permanent(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EndRequest:
     """The requests to end one node.
 
     Attributes:
@@ -51,12 +51,12 @@ class Asked:
     refused_since: float | None = None
     cannot_be_stopped: bool = False
 
-    def refused(self, verb: str, error: TpuError) -> Asked:
+    def refused(self, verb: str, error: TpuError) -> EndRequest:
         """Return the record after the last request failed."""
-        if verb == "stop" and is_for_good(error):
+        if verb == "stop" and is_permanent(error):
             return replace(self, cannot_be_stopped=True)
         # since the first of them: a request in between that gets no answer changes nothing
-        if not may_pass(error) or self.refused_since is not None:
+        if not is_temporary(error) or self.refused_since is not None:
             return self
         return replace(self, refused_since=self.at)
 
@@ -69,4 +69,4 @@ class Asked:
         return ""
 
 
-NEVER_ASKED = Asked()
+NO_REQUEST = EndRequest()

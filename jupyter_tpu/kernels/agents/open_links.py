@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.kernels.agents.requests import ask_agent, workers_with_kernels
+from jupyter_tpu.kernels.agents.requests import call_agent, workers_with_kernels
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
 from jupyter_tpu.kernels.connections.worker import host_key_alias
@@ -72,7 +72,7 @@ class WorkerAgents:
         Raises:
             TpuError: the worker does not answer, or the agent refuses.
         """
-        return await ask_agent(self._keys[node], method, params) if node in self._keys else None
+        return await call_agent(self._keys[node], method, params) if node in self._keys else None
 
     def was_reached(self, node: Node) -> bool:
         """Return whether any process of this user on this machine has ever connected to the node."""

@@ -57,18 +57,18 @@ async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
         KernelFailed: there is no such kernel.
         TpuError: the worker does not answer.
     """
-    await ask_agent(key, "forget_kernel", {"kernel_id": kernel_id})
+    await call_agent(key, "forget_kernel", {"kernel_id": kernel_id})
     KernelRegistry().remove(kernel_id)
 
 
-async def end_noted_kernel(note: RegisteredKernel) -> None:
+async def end_registered_kernel(note: RegisteredKernel) -> None:
     """End a kernel that its user has ended while its node was out of reach.
 
     Raises:
         TpuError: the worker does not answer this time either; the registry entry stays.
     """
     try:
-        await ask_agent(
+        await call_agent(
             _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
         )
     except (KernelFailed, NodeNotFound, WrongState):  # it ended with its node, or somebody else ended it
@@ -81,19 +81,19 @@ async def end_noted_kernel(note: RegisteredKernel) -> None:
 
 async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
     try:
-        return list((await ask_agent(key, "list_kernels", {}))["kernels"])
+        return list((await call_agent(key, "list_kernels", {}))["kernels"])
     except TpuError as error:
         return error
 
 
-async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Call a method of a worker's agent over a new link, see `Link.call`; texts in the result are made plain.
 
     Raises:
         TpuError: the agent refuses, or the worker does not answer within `PATIENCE_S`.
     """
     try:
-        async with asyncio.timeout(PATIENCE_S), open_agent(key) as link:
+        async with asyncio.timeout(PATIENCE_S), open_agent_link(key) as link:
             return cast(dict[str, Any], plain_data(await link.call(method, params)))
     except TimeoutError as error:
         raise WorkerUnreachable(f"{key.node.node_id} did not answer within {PATIENCE_S:.0f} s.") from error
@@ -104,14 +104,14 @@ def _ignore(_progress: Mapping[str, Any]) -> None:
 
 
 @asynccontextmanager
-async def open_agent(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
+async def open_agent_link(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
     """Open a new link to a worker's agent for the context; prepares the worker first if needed.
 
     Raises:
         TpuError: the worker does not answer, or cannot be prepared.
     """
     worker = Worker(key, on_progress)
-    link = Link(worker.connect, memory=worker.memory, python=key.python, on_progress=on_progress)
+    link = Link(worker.connect, memory=worker.preparation, python=key.python, on_progress=on_progress)
     await link.open()
     try:
         yield link

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SavedWorker:
     """A worker's last address and the result of its last preparation; `ready` is None if that is unknown."""
 
     address: WorkerAddress
@@ -35,13 +35,13 @@ class KnownAddresses:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def load(self, worker: str) -> Known | None:
+    def load(self, worker: str) -> SavedWorker | None:
         """Return what was saved for `worker`, any text that names it; None if there is nothing usable."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)
             address = WorkerAddress(**{**content, "host_keys": tuple(content["host_keys"])})
-            return Known(address, Ready(**ready) if ready else None)
+            return SavedWorker(address, Ready(**ready) if ready else None)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, AttributeError, BadInput, RecursionError) as error:
@@ -60,7 +60,7 @@ class KnownAddresses:
             log.warning("The addresses of workers in %s cannot be read: %s", self._folder, error)
             return True
 
-    def save(self, worker: str, known: Known) -> None:
+    def save(self, worker: str, known: SavedWorker) -> None:
         """Save an address for the next process; a failure is only logged, as it costs no more than time."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 
-KEPT_S = 60.0
+HELD_S = 60.0
 """Seconds for which a link is held after the last request."""
 
 # The panel asks each second: a slower answer is shown at the next request, as the last one.
@@ -38,25 +38,25 @@ class Answer:
     """The last answer of a worker's agent.
 
     Attributes:
-        said: the answer; None before the first.
+        content: the answer; None before the first.
         at: when it arrived, in Unix seconds.
         error: why there is no newer one; None if it is of this request.
     """
 
     worker_id: int
-    said: Mapping[str, Any] | None = None
+    content: Mapping[str, Any] | None = None
     at: float | None = None
     error: TpuError | None = None
 
 
-class WorkerLooks:
+class MetricsPool:
     """Calls the agents of nodes' workers. Used from one event loop; the links live in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def look(
+    async def call(
         self,
         keys: Collection[WorkerKey],
         method: str,
@@ -128,9 +128,9 @@ class _Node:
         return not self._is_over
 
     async def hold(self) -> None:
-        """Hold the links until `KEPT_S` after the last request, or until cancelled."""
+        """Hold the links until `HELD_S` after the last request, or until cancelled."""
         try:
-            while (left_s := self._requested_at + KEPT_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each request moves it
+            while (left_s := self._requested_at + HELD_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each request moves it
                 await asyncio.sleep(left_s)
         finally:
             self._is_over = True
@@ -178,7 +178,7 @@ class _Node:
                 await self._release(key, held)
             return replace(held.last, error=error)
         held.loss = None
-        answer = Answer(worker_id=key.worker_id, said=content, at=time.time())
+        answer = Answer(worker_id=key.worker_id, content=content, at=time.time())
         if method == "metrics":  # other answers (who uses the chips) must not be shown as metrics later
             held.last = answer
         return answer

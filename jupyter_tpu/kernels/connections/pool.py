@@ -65,7 +65,7 @@ class WorkerLink:
         self._worker = Worker(key, self._progress)
         self.link = Link(
             self._worker.connect,
-            memory=self._worker.memory,
+            memory=self._worker.preparation,
             on_progress=self._progress,
             on_state=self._state_changed,
             python=key.python,
@@ -73,14 +73,14 @@ class WorkerLink:
         self._opening: asyncio.Future[None] | None = None
 
     @property
-    def was_on(self) -> str:
-        """See `Worker.was_on`."""
-        return self._worker.was_on
+    def last_host_key_alias(self) -> str:
+        """See `Worker.last_host_key_alias`."""
+        return self._worker.last_host_key_alias
 
     @property
-    def end(self) -> str:
-        """See `Worker.end`."""
-        return self._worker.end
+    def end_message(self) -> str:
+        """See `Worker.end_message`."""
+        return self._worker.end_message
 
     async def open(self) -> None:
         """Open the link; concurrent callers wait for the same attempt."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.lifecycle.recoveries import Recovery
 
 
-def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
+def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
     """Return the node's auto-recovery setting from the journal; None if there is none, or the journal is unreadable.
 
     Blocks on the disk.
@@ -37,37 +37,37 @@ def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
         return None
 
 
-def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_taken: bool) -> TpuError:
+def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
     """Return the error that a node is gone or not READY, with what auto-recovery does about it, if it is set.
 
     Args:
-        is_taken: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is mentioned.
+        is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is mentioned.
     """
     from jupyter_tpu.lifecycle.recoveries import outlook
 
-    choice = standing_choice(endpoint, name)
-    if choice is None or not _adds_to(choice, error, is_taken):
+    choice = recovery_setting(endpoint, name)
+    if choice is None or not _adds_to(choice, error, is_preempted):
         return error
     return type(error)(error.message, exists=choice.message, hint=outlook(choice), raw=error.raw)
 
 
 def _adds_to(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
-    if choice.is_being_made:
+    if choice.is_being_recreated:
         return True
     if choice.phase == "given_up":
         return is_taken or isinstance(error, NodeNotFound)
     return is_taken and choice.is_on
 
 
-def how_it_was_made_again(endpoint: str, name: NodeName) -> str:
+def recreated_message(endpoint: str, name: NodeName) -> str:
     """Return one sentence about a node that was replaced by another one of its name."""
-    choice = standing_choice(endpoint, name)
+    choice = recovery_setting(endpoint, name)
     if choice is None or not choice.attempts:
         return f"The node {name.node_id} was deleted and recreated."
-    return f"The node {name.node_id} was pre-empted and recreated, {choice.counted}."
+    return f"The node {name.node_id} was pre-empted and recreated, {choice.attempt_text}."
 
 
-def how_it_was_stopped(node: Node) -> str:
+def stopped_message(node: Node) -> str:
     """Return what happened to a kernel whose node is STOPPING or STOPPED, and what the user can do."""
     again = (
         "Start the node in the TPU panel to run cells again."

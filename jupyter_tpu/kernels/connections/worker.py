@@ -29,9 +29,9 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.kernels.connections.known_addresses import Known, KnownAddresses
-from jupyter_tpu.kernels.connections.preemption import how_it_was_made_again, how_it_was_stopped, with_outlook
-from jupyter_tpu.link import Memory, Ready
+from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses, SavedWorker
+from jupyter_tpu.kernels.connections.preemption import recreated_message, stopped_message, with_outlook
+from jupyter_tpu.link import PreparationCache, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
 from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
 
@@ -85,15 +85,15 @@ class Worker:
         on_progress: called with ``{"phase", "message", "fraction"}``.
 
     Attributes:
-        memory: the result of the last preparation, by this process or an earlier one.
-        was_on: the host key alias of the last connection; a different one means a different node. Empty if unknown.
-        end: for the user, how a stopped node ended its kernels; empty unless that is why `connect` failed last.
+        preparation: the result of the last preparation, by this process or an earlier one.
+        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty if unknown.
+        end_message: for the user, how a stopped node ended its kernels; empty unless that is why `connect` failed last.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
         self.key = key
-        self.memory = Memory(self._save_ready)
-        self.was_on = self.end = ""
+        self.preparation = PreparationCache(self._save_ready)
+        self.last_host_key_alias = self.end_message = ""
         self._on_progress = on_progress
         self._address: WorkerAddress | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -121,12 +121,12 @@ class Worker:
             return await self._connect_anew(user_key)
         return await self._connect_where_it_was(known, user_key)
 
-    async def _connect_where_it_was(self, known: Known, user_key: UserKey) -> SshConnection:
+    async def _connect_where_it_was(self, known: SavedWorker, user_key: UserKey) -> SshConnection:
         """Connect to the saved address; the cloud is asked as well once that fails or takes long.
 
         The first attempt continues meanwhile: a distant worker takes longer than one should wait for a dead address.
         """
-        self.was_on, self.memory.ready = known.address.host_key_alias, known.ready
+        self.last_host_key_alias, self.preparation.ready = known.address.host_key_alias, known.ready
         self._report("connecting", f"Connecting to {known.address.alias}")
         there = asyncio.create_task(self._connect_to(known.address, user_key))
         asking = asyncio.create_task(self._connect_by_lookup(there, known.address, user_key))
@@ -160,7 +160,7 @@ class Worker:
     def _save_ready(self, ready: Ready | None) -> None:
         """Save the preparation's result for the next process, without waiting for the disk."""
         if self._address:
-            known = Known(self._address, ready)
+            known = SavedWorker(self._address, ready)
             asyncio.get_running_loop().run_in_executor(None, self._known_addresses.save, self._known_as, known)
 
     @property
@@ -183,12 +183,14 @@ class Worker:
         return await self._connect_found(address, user_key, key_is_new=key_is_new)
 
     async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
-        if address.host_key_alias != self.was_on:
-            self.memory.ready = None  # it was another node's
+        if address.host_key_alias != self.last_host_key_alias:
+            self.preparation.ready = None  # it was another node's
         self._report("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
-        self._address, self.was_on = address, address.host_key_alias
-        await asyncio.to_thread(self._known_addresses.save, self._known_as, Known(address, self.memory.ready))
+        self._address, self.last_host_key_alias = address, address.host_key_alias
+        await asyncio.to_thread(
+            self._known_addresses.save, self._known_as, SavedWorker(address, self.preparation.ready)
+        )
         return connection
 
     async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
@@ -203,17 +205,17 @@ class Worker:
         return await asyncio.to_thread(worker_address, node, identity, user), key_is_new
 
     async def _found(self, cloud: CloudApi) -> tuple[Node, WorkerIdentity]:
-        key, self.end = self.key, ""
+        key, self.end_message = self.key, ""
         try:
             node = await cloud.get_node(key.node)
             if node.state in ("STOPPING", "STOPPED"):
-                self.end = how_it_was_stopped(node)
+                self.end_message = stopped_message(node)
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
-            explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_taken=is_taken)
-            if explained is not error:  # it says more than `end` does
-                self.end = ""
+            explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_preempted=is_taken)
+            if explained is not error:  # it says more than `end_message` does
+                self.end_message = ""
             raise explained from error
 
     async def _refuse_another_node(self, node: Node) -> None:
@@ -221,7 +223,7 @@ class Worker:
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             raise NodeNotFound(
-                await asyncio.to_thread(how_it_was_made_again, self.key.endpoint, node.name),
+                await asyncio.to_thread(recreated_message, self.key.endpoint, node.name),
                 exists="The kernels of the old one are gone; the new one is READY.",
                 hint="Start a new kernel.",
             )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_tpu.agent.recording.jupyter_messages import header_place
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError, plain_data
-from jupyter_tpu.kernels.environments.lost import what_is_gone
-from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+from jupyter_tpu.kernels.environments.lost import lost_packages_notice
+from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.kernels.environments.requirements import FolderNeeds, folder_needs, without_user
 from jupyter_tpu.kernels.launch import Launch
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Calls a method of the worker's agent."""
 
-Say = Callable[[str], Awaitable[None]]
+Notify = Callable[[str], Awaitable[None]]
 """Prints a text in the kernel's notebook."""
 
 _POLL_S = 0.4  # fluent for a progress line; each poll is one short call over the link
@@ -70,13 +70,13 @@ class KernelEnvironment:
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework
-        self._memory = EnvironmentMemory(key.node, key.endpoint)
+        self._memory = SavedEnvironments(key.node, key.endpoint)
         self._python = ""
         self._call: Call | None = None
         self._is_due = False
         self._learning: asyncio.Task[None] | None = None
 
-    async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Say) -> Launch:
+    async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Notify) -> Launch:
         """Create the environment if needed; return `launch` with its Python.
 
         Args:
@@ -96,22 +96,22 @@ class KernelEnvironment:
             self._python = await self._found_or_made(needs, on_progress, say)
         return replace(launch, python=self._python)
 
-    async def tell_what_is_gone(self, codes: Iterable[str], on_progress: OnProgress, say: Say) -> None:
+    async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
         """Name what these cells had installed in the own Python of a node that is lost."""
-        text = "" if self._framework else what_is_gone(codes)
+        text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
             await say(text)
 
-    def take_up(self, call: Call) -> None:
+    def attach(self, call: Call) -> None:
         """Attach to a kernel that was started by another process."""
         self._call = call
 
-    def lose(self) -> None:
+    def forget_python(self) -> None:
         """Forget the environment's Python: it is gone with its node."""
         self._python = ""
 
-    def hear(self, channel: str, parts: Sequence[bytes]) -> None:
+    def observe(self, channel: str, parts: Sequence[bytes]) -> None:
         """Observe a message of the kernel: after each cell what it has installed is saved."""
         if channel != "shell" or not self._framework or self._call is None:
             return
@@ -127,7 +127,7 @@ class KernelEnvironment:
             self._learning.cancel()
         self._call = None
 
-    async def _found_or_made(self, needs: FolderNeeds, on_progress: OnProgress, say: Say) -> str:
+    async def _found_or_made(self, needs: FolderNeeds, on_progress: OnProgress, say: Notify) -> str:
         remembered = await asyncio.to_thread(self._memory.find, self._framework)
         if remembered is None or await self._is_there():
             made = await self._make({"requirements": list(needs.lines)}, on_progress)
@@ -139,7 +139,9 @@ class KernelEnvironment:
         found = (await self._call("environments", {"framework": self._framework}))["environments"]
         return any(each["is_ready"] for each in found)
 
-    async def _restored(self, remembered: Remembered, needs: FolderNeeds, on_progress: OnProgress, say: Say) -> str:
+    async def _restored(
+        self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, say: Notify
+    ) -> str:
         """Recreate the environment that was lost with its node; return its Python, empty if that failed."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
@@ -162,7 +164,7 @@ class KernelEnvironment:
     async def _make(self, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
         assert self._call
         made = await make_environment(self._call, {"framework": self._framework, **order}, on_progress)
-        await asyncio.to_thread(self._memory.keep, made)
+        await asyncio.to_thread(self._memory.save, made)
         return made
 
     async def _learn(self, call: Call) -> None:
@@ -170,7 +172,7 @@ class KernelEnvironment:
             while self._is_due:
                 self._is_due = False
                 for each in (await call("environments", {"framework": self._framework}))["environments"]:
-                    await asyncio.to_thread(self._memory.keep, each)
+                    await asyncio.to_thread(self._memory.save, each)
         except TpuError as error:
             log.info("what is installed in %s is not known: %s", self._framework, error)
         finally:
@@ -188,7 +190,7 @@ def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
         on_progress(_step_of(f"{needs.source}: skipped on the worker: {', '.join(needs.left_out)}"))
 
 
-async def _notify(text: str, on_progress: OnProgress, say: Say, error_code: str) -> None:
+async def _notify(text: str, on_progress: OnProgress, say: Notify, error_code: str) -> None:
     on_progress({**_step_of(text), "error_code": error_code})
     await say(text)
 

@@ -13,7 +13,7 @@ _MOST = 8
 _LONGEST = 200
 
 
-def what_is_gone(codes: Iterable[str]) -> str:
+def lost_packages_notice(codes: Iterable[str]) -> str:
     """Return for users the installations in these cells, and how to repeat them; empty if there are none.
 
     >>> what_is_gone(["x = 1"])

@@ -26,7 +26,7 @@ _LISTS = ("requirements", "pins", "added")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class SavedEnvironment:
     """An environment as its worker reported it last. Saved on disk by these names.
 
     Attributes:
@@ -55,7 +55,7 @@ class Remembered:
         return {"version": self.version, **{name: list(lines) for name, lines in lists.items()}}
 
     @classmethod
-    def of(cls, report: Mapping[str, Any]) -> Remembered:
+    def from_json(cls, report: Mapping[str, Any]) -> SavedEnvironment:
         """Read the answer of an agent, or the content of a file.
 
         Raises:
@@ -67,7 +67,7 @@ class Remembered:
         return cls(framework=report["framework"], version=plain(report["version"], 100), **lists)
 
 
-class EnvironmentMemory:
+class SavedEnvironments:
     """The saved environments of one node; every method reads or writes the disk.
 
     Args:
@@ -78,33 +78,33 @@ class EnvironmentMemory:
         digest = hashlib.sha256(f"{endpoint} {node}".encode()).hexdigest()[:32]
         self._folder = data_dir() / "environments" / digest
 
-    def all(self) -> tuple[Remembered, ...]:
+    def all(self) -> tuple[SavedEnvironment, ...]:
         """Return all saved environments, in the order of `FRAMEWORKS`."""
         found = map(self.find, FRAMEWORKS)
         return tuple(each for each in found if each)
 
-    def find(self, framework: str) -> Remembered | None:
+    def find(self, framework: str) -> SavedEnvironment | None:
         """Return the saved environment of a framework; None if there is none, or it is unreadable."""
         path = self._path(framework)
         try:
-            return Remembered.of(json.loads(path.read_text()))
+            return SavedEnvironment.from_json(json.loads(path.read_text()))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("%s cannot be used: %s", path, error)
             return None
 
-    def keep(self, report: Mapping[str, Any]) -> None:
+    def save(self, report: Mapping[str, Any]) -> None:
         """Save an agent's description of an environment that is ready; a failure is only logged."""
         try:
-            now = Remembered.of(report)
+            now = SavedEnvironment.from_json(report)
             if report["is_ready"] and self.find(now.framework) != now:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_whole(self._path(now.framework), json.dumps(asdict(now)).encode())
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("an environment cannot be saved in %s: %s", self._folder, error)
 
-    def forget(self, framework: str) -> None:
+    def remove(self, framework: str) -> None:
         """Remove a saved environment, which its user has deleted; harmless if there is none."""
         self._path(framework).unlink(missing_ok=True)
 

@@ -33,7 +33,7 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedRun:
+class LoggedRun:
     """One execute_request of a page or program. Saved on disk by these names.
 
     Attributes:
@@ -63,7 +63,7 @@ class NotedRun:
         return _head(self.state, self.outputs) + rest[1:].encode() + b"\n"
 
     @classmethod
-    def from_line(cls, line: bytes) -> NotedRun:
+    def from_line(cls, line: bytes) -> LoggedRun:
         """Read what `to_line` has made.
 
         Raises:
@@ -86,7 +86,7 @@ class LostRuns:
 
     lost_at: float
     reason: str
-    runs: tuple[NotedRun, ...]
+    runs: tuple[LoggedRun, ...]
     has_successor: bool = False
 
 
@@ -122,7 +122,7 @@ class ExecutionLog:
         self._most_bytes = most_bytes
         self._file: Any = None
         self._size = 0
-        self._open: dict[str, tuple[int, NotedRun]] = {}
+        self._open: dict[str, tuple[int, LoggedRun]] = {}
         self._has_failed = False
         self.ran_on = ""
 
@@ -130,19 +130,19 @@ class ExecutionLog:
         """Start an empty log, for a new process."""
         self._guarded(self._rewrite, [])
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue the log that an earlier server has left."""
         self._guarded(lambda: self._rewrite(_read_runs(self._path)))
         lost = self.lost()
         if lost and lost.runs and not lost.has_successor:
             self.ran_on = self.ran_on or lost.runs[0].node
 
-    def succeed(self) -> None:
+    def note_successor(self) -> None:
         """Note that the kernel was started again after its node was lost."""
         if lost := self.lost():
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
-    def add(self, run: NotedRun) -> None:
+    def add(self, run: LoggedRun) -> None:
         """Log a request; nothing happens if it is open already."""
         if self._file and run.msg_id not in self._open:
             short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
@@ -204,7 +204,7 @@ class ExecutionLog:
                 self._has_failed = True
                 log.warning("Executed cells are no longer logged, and cannot be offered for a rerun: %s", error)
 
-    def _append(self, run: NotedRun) -> None:
+    def _append(self, run: LoggedRun) -> None:
         line = run.to_line()
         if self._size + len(line) > self._most_bytes:
             # Half of it, so that the file is not rewritten for each further cell.
@@ -220,7 +220,7 @@ class ExecutionLog:
         if self._file.write(data) != len(data):
             raise OSError("the disk is full")
 
-    def _rewrite(self, runs: Iterable[NotedRun]) -> None:
+    def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
         """Replace the file by one with these runs, in one step."""
         self.close()
         entries = list(runs)
@@ -244,16 +244,16 @@ class ExecutionLog:
         self._rewrite([])
 
 
-def _with_earlier(runs: list[NotedRun], earlier: LostRuns | None) -> tuple[NotedRun, ...]:
+def _with_earlier(runs: list[LoggedRun], earlier: LostRuns | None) -> tuple[LoggedRun, ...]:
     """Return `runs`, followed by the cells that were lost earlier and have not been rerun since."""
     again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
     left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
     return (*runs, *left)
 
 
-def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
+def _newest(runs: list[LoggedRun], most_bytes: int) -> list[LoggedRun]:
     """Return the newest runs that fit into `most_bytes`."""
-    newest: list[NotedRun] = []
+    newest: list[LoggedRun] = []
     for run in reversed(runs):
         most_bytes -= len(run.to_line())
         if most_bytes < 0:
@@ -262,23 +262,23 @@ def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
     return newest[::-1]
 
 
-def _read_runs(path: Path) -> list[NotedRun]:
+def _read_runs(path: Path) -> list[LoggedRun]:
     """Return the runs of all intact lines."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    runs: list[NotedRun] = []
+    runs: list[LoggedRun] = []
     for line in lines:
         with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            runs.append(NotedRun.from_line(line))
+            runs.append(LoggedRun.from_line(line))
     return runs
 
 
 def _read_lost(path: Path) -> LostRuns | None:
     try:
         data = json.loads(path.read_bytes())
-        runs = tuple(NotedRun(**run) for run in data["runs"])
+        runs = tuple(LoggedRun(**run) for run in data["runs"])
         lost_at, has_successor = float(data["lost_at"]), bool(data.get("has_successor"))
         return LostRuns(lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor)
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, json_object, text_of
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, NotedRun, State
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LoggedRun, State
 
 log = logging.getLogger(__name__)
 
@@ -45,24 +45,24 @@ class ExecutionWatch:
         """Start an empty log, for a new process."""
         self._runs.begin()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue the log of a kernel that an earlier server has started."""
-        self._runs.go_on()
+        self._runs.resume()
 
     def lose(self, reason: str, at: float) -> None:
         """See `ExecutionLog.lose`."""
         self._runs.lose(reason, at)
 
-    def succeed(self) -> None:
-        """See `ExecutionLog.succeed`."""
-        self._runs.succeed()
+    def note_successor(self) -> None:
+        """See `ExecutionLog.note_successor`."""
+        self._runs.note_successor()
 
     def lost_code(self) -> tuple[str, ...]:
         """Return the cells that had succeeded on a lost node, until the user has rerun or dismissed them."""
         lost = self._runs.lost()
         return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
 
-    async def take_stock(self, call: Call) -> None:
+    async def update_from_record(self, call: Call) -> None:
         """Update open runs from the record, after a time without a server; a failure is only logged."""
         try:
             requests = (await call("list_requests", {}))["requests"]
@@ -80,7 +80,7 @@ class ExecutionWatch:
             more = messages - _MESSAGES_BEFORE_OUTPUT - self._runs.outputs_of(msg_id)
             self._runs.move(msg_id, "running", outputs=max(more, 0))
 
-    def hear(self, channel: str, parts: Sequence[bytes]) -> None:
+    def observe(self, channel: str, parts: Sequence[bytes]) -> None:
         """Observe a message from the kernel, or of a client to the kernel."""
         place = 0 if channel == "event" else header_place(parts)  # events are JSON without a header
         if place and channel == "request":
@@ -98,7 +98,7 @@ class ExecutionWatch:
         if code.strip() and not content.get("silent") and content.get("store_history", True):
             cell_id = text_of(json_object(frames[2]), "cellId") or None
             msg_id = text_of(header, "msg_id")
-            self._runs.add(NotedRun(msg_id=msg_id, cell_id=cell_id, code=code, node=self.node()))
+            self._runs.add(LoggedRun(msg_id=msg_id, cell_id=cell_id, code=code, node=self.node()))
 
     def _answered(self, channel: str, frames: Sequence[bytes]) -> None:
         msg_id = self._parent_id(frames[1])

@@ -77,12 +77,12 @@ class RecordFanout:
         if live:
             live.close()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Reset to the beginning: the record is gone, and the next one counts from 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
-            reader.begin_anew()
+            reader.reset()
 
     def read(self, deliver: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Subscriber:
         """Add a reader from `from_seq`, or from the live stream's next message.
@@ -98,10 +98,10 @@ class RecordFanout:
         self.balance()
         return reader
 
-    def tell(self, event: str, **content: Any) -> None:
+    def publish_event(self, event: str, **content: Any) -> None:
         """Send all readers an event that is in no record."""
         for reader in tuple(self._readers):
-            reader.tell([json.dumps({"event": event, **content}).encode()])
+            reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
     # -- the readers' side -----------------------------------------------------------------------------------------
 
@@ -131,9 +131,9 @@ class RecordFanout:
         if not is_gone:
             self._watch(channel, parts)
         for reader in tuple(self._readers):
-            reader.tell(parts) if is_gone else reader.offer(seq, channel, parts)
+            reader.deliver_event(parts) if is_gone else reader.offer(seq, channel, parts)
         if is_gone:
-            self.begin_anew()
+            self.reset()
         self._on_message(seq, channel, parts)
 
     def _receive_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
@@ -204,7 +204,7 @@ class Subscriber:
             receive = partial(self._receive, self._opened)
             self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Start again at 1, with the next record."""
         self.next_seq = 1
         self.early.clear()
@@ -241,7 +241,7 @@ class Subscriber:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])
 
-    def tell(self, parts: list[bytes]) -> None:
+    def deliver_event(self, parts: list[bytes]) -> None:
         """Deliver an event that is in no record, with the seq of the last delivered message."""
         self._deliver((self.next_seq or 1) - 1, "event", parts)
 
@@ -261,8 +261,8 @@ class Subscriber:
         """Start again at 1: the worker has no such place, so it belongs to a record that is gone."""
         self._own = None
         if self.next_seq != 1:
-            self.tell([json.dumps({"event": "new_record"}).encode()])
-            self.begin_anew()
+            self.deliver_event([json.dumps({"event": "new_record"}).encode()])
+            self.reset()
             self.catch_up()
 
     def _join(self) -> None:

@@ -164,7 +164,7 @@ class LoopBridge:
             self._send(channel, parts)
         except TpuError as error:
             event = not_run(parts, error) or {"event": "unsent", "channel": channel, "message": str(error)}
-            self._reader.tell([json.dumps(event).encode()])
+            self._reader.deliver_event([json.dumps(event).encode()])
 
     def _take(self, seq: int, channel: str, parts: list[bytes]) -> None:
         is_early = self._reader is not None and seq >= (self._reader.next_seq or 1)

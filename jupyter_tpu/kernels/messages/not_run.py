@@ -33,7 +33,7 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
     return {"event": NOT_RUN, "asked": identities, "header": json_object(parts[place]), "error": error.to_json()}
 
 
-def asked_by(event: Mapping[str, Any]) -> list[bytes]:
+def routing_identities(event: Mapping[str, Any]) -> list[bytes]:
     """Return the routing identities of the request in a `not_run` event."""
     return [bytes.fromhex(part) for part in event["asked"]]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def event_words(event: Mapping[str, Any]) -> str | None:
+def event_notice(event: Mapping[str, Any]) -> str | None:
     """Return the notice for an event; None for one that is not shown in the notebook."""
     kind = event.get("event")
     # These carry their own text; in brackets, so that a reader can tell a notice from the cell's output.

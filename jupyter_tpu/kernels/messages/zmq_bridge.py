@@ -18,8 +18,8 @@ from jupyter_client.session import DELIM, Session
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.kernels.messages.local_ports import Addresses
-from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, asked_by
-from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, routing_identities
+from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.kernels.messages.publisher import Publisher
 from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
 
@@ -154,11 +154,11 @@ class Bridge:
                     self._publish(answer.msg_type, answer.content, parent=event["header"])
                 else:
                     reply = self._session.msg(answer.msg_type, answer.content, parent=event["header"])
-                    self._deliver_to(answer.channel, [*asked_by(event), *self._session.serialize(reply)])
-        elif notice := event_words(event):
-            self.say(notice)
+                    self._deliver_to(answer.channel, [*routing_identities(event), *self._session.serialize(reply)])
+        elif notice := event_notice(event):
+            self.print_notice(notice)
 
-    def say(self, text: str) -> None:
+    def print_notice(self, text: str) -> None:
         """Print `text` to all subscribers, in the cell that printed last: front ends show output of no other."""
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 

@@ -17,13 +17,13 @@ def exit_code_of(event: Mapping[str, Any]) -> int:
     return -number
 
 
-def last_words_of(event: Mapping[str, Any]) -> str:
+def stderr_of(event: Mapping[str, Any]) -> str:
     """Return the end of the process's standard error."""
     stderr = event.get("stderr") or ""
     return ("\n".join(map(str, stderr)) if isinstance(stderr, list) else str(stderr)).strip()[-_LONGEST:]
 
 
-def ending(exit_code: int) -> str:
+def exit_text(exit_code: int) -> str:
     """Return how a process ended, for users: ``exit code 1``, ``SIGKILL``."""
     if exit_code >= 0:
         return f"exit code {exit_code}"

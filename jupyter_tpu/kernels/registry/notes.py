@@ -35,7 +35,7 @@ _LONGEST_NOTE = 1024 * 1024  # bounds what is read at a server's start; a note h
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotedSession:
+class RegisteredSession:
     """A session of the Jupyter server: the notebook or console that is open on the kernel."""
 
     session_id: str
@@ -68,10 +68,10 @@ class RegisteredKernel:
     extra_arguments: tuple[str, ...] = ()
     root_dir: str = ""
     owner: str = ""
-    sessions: tuple[NotedSession, ...] = ()
+    sessions: tuple[RegisteredSession, ...] = ()
     is_ended: bool = False
 
-    def with_session(self, session: NotedSession) -> RegisteredKernel:
+    def with_session(self, session: RegisteredSession) -> RegisteredKernel:
         """Return a copy with a session that is new or has changed."""
         return replace(self, sessions=tuple({each.session_id: each for each in (*self.sessions, session)}.values()))
 
@@ -99,7 +99,7 @@ _KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int, "is_e
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:
     return {
         "extra_arguments": tuple(map(str, data["extra_arguments"])),
-        "sessions": tuple(NotedSession(**each) for each in data["sessions"]),
+        "sessions": tuple(RegisteredSession(**each) for each in data["sessions"]),
     }
 
 

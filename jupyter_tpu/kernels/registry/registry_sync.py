@@ -18,7 +18,7 @@ from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
 
 log = logging.getLogger(__name__)
 
-TellAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
+SendToAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
 class RegistrySync:
@@ -28,7 +28,7 @@ class RegistrySync:
         send_to_agent: sends the agent its copy; may wait for the link for any time, and raise a `TpuError`.
     """
 
-    def __init__(self, send_to_agent: TellAgent) -> None:
+    def __init__(self, send_to_agent: SendToAgent) -> None:
         self._send_to_agent = send_to_agent
         self._notes = KernelRegistry()
         self._note: RegisteredKernel | None = None
@@ -41,7 +41,7 @@ class RegistrySync:
         """The note on disk; None if there is none, or it could not be written."""
         return self._note if self._is_on_disk else None
 
-    def found(self, note: RegisteredKernel) -> None:
+    def adopt(self, note: RegisteredKernel) -> None:
         """Continue with a note that is on disk already."""
         self._note, self._is_on_disk = note, True
 
@@ -64,7 +64,7 @@ class RegistrySync:
                 self._note = changed
                 if self._is_on_disk:  # a kernel without a note has none with the agent either
                     await self._write(changed)
-                    self.tell()
+                    self.send_to_agent()
 
     async def remove(self) -> None:
         """Remove the note: the kernel has ended."""
@@ -74,7 +74,7 @@ class RegistrySync:
                 self._is_on_disk = False
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
-    async def end(self) -> None:
+    async def mark_ended(self) -> None:
         """Mark the kernel as ended while its node is out of reach, so that the next server ends it there."""
         self.close()
         async with self._changing:
@@ -82,7 +82,7 @@ class RegistrySync:
                 await self._write(replace(self._note, is_ended=True))
                 self._is_on_disk = False
 
-    def tell(self) -> None:
+    def send_to_agent(self) -> None:
         """Send the agent its copy in the background."""
         self.close()
         if self._note:

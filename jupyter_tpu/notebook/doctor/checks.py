@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.frameworks import TITLES, python_range, release_of, runtime_version_fits
@@ -62,7 +62,7 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
 
 def _agent(answer: Answer) -> Findings:
     version = str(answer["version"])
-    text = f"jupyter_tpu {version}, up for {span_text(answer['uptime_s'])}, {len(answer['kernels'])} kernels"
+    text = f"jupyter_tpu {version}, up for {duration_text(answer['uptime_s'])}, {len(answer['kernels'])} kernels"
     if version == __version__:
         yield Finding(check="agent", state=OK, text=f"{text}.")
     else:
@@ -131,9 +131,9 @@ def _autostop(answer: Answer) -> Findings:
         return
     rules = answer["rules"]
     lengths = {"idle": rules["idle_after_s"], "in session": rules["session_s"]}
-    known = [f"after {span_text(length)} {what}" for what, length in lengths.items() if length is not None]
+    known = [f"after {duration_text(length)} {what}" for what, length in lengths.items() if length is not None]
     if answer["ends_in_s"] is not None:
-        known.append(f"now due in {span_text(answer['ends_in_s'])}")
+        known.append(f"now due in {duration_text(answer['ends_in_s'])}")
     if known:
         yield Finding(check="auto-stop", state=OK, text=f"This node ends {', '.join(known)}.")
     else:
@@ -284,5 +284,5 @@ def _clock(facts: Facts) -> Finding:
         return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server gave no time.")
     if abs(ahead_s) <= _MOST_CLOCK_S:
         return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within seconds.")
-    text = f"It is {span_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cloud's: tokens are refused."
+    text = f"It is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cloud's: tokens are refused."
     return Finding(check="clock", state=WARNING, text=text, fix="sudo systemctl restart chrony")

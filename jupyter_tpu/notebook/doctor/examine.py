@@ -22,7 +22,7 @@ from jupyter_tpu.errors import TpuError, WorkerUnreachable
 from jupyter_tpu.findings import Finding
 from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
 from jupyter_tpu.notebook.doctor.facts import Facts
-from jupyter_tpu.notebook.node.agent_call import ask_all
+from jupyter_tpu.notebook.node.agent_call import call_all
 from jupyter_tpu.notebook.node.worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
 from jupyter_tpu.notebook.tpu_init.versions import installed_versions, requirements_of
@@ -72,7 +72,7 @@ def gather(environ: Mapping[str, str]) -> Facts:
 
 def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuError]:
     try:
-        return ask_all(_QUESTIONS, environ)
+        return call_all(_QUESTIONS, environ)
     except WorkerUnreachable as error:
         return dict.fromkeys(_QUESTIONS, error)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.display import MagicOutput, Section, plain, said
-from jupyter_tpu.notebook.magics.extend import end_lines, kept, parse_keep, reminder_line, told
+from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, parse_extend, reminder_line, report_lines
 from jupyter_tpu.notebook.magics.money import node_cost
-from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Word, take_apart
+from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Subcommand, parse_arguments
 
 # The cloud may take this long to accept the request; the agent gets a token from the metadata server first.
-END_S = 20.0
+END_TIMEOUT_S = 20.0
 
 
 def idle(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the activity on this node and when auto-stop ends it."""
-    take_apart(words)
-    answer = context.ask("activity", {})
-    return _shown(answer, lambda report: [*filter(None, [reminder(context.ask, report)]), *told(report)])
+    parse_arguments(words)
+    answer = context.call("activity", {})
+    return _shown(answer, lambda report: [*filter(None, [reminder(context.call, report)]), *report_lines(report)])
 
 
 def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
@@ -26,25 +26,25 @@ def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
     return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
-def keep(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def extend(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Keep this node running for a time, until the current cell ends, or no longer."""
-    params = parse_keep(words, context.now)
+    params = parse_extend(words, context.now)
     try:
-        answer = context.ask("keep", params)
+        answer = context.call("keep", params)
     except WorkerUnreachable as error:
         # The request may have arrived although no answer came back.
         error.exists = "It is unknown whether auto-stop waits: %tpu idle shows it."
         raise
-    return _shown(answer, kept)
+    return _shown(answer, extend_lines)
 
 
-def brakes_section(answer: Answer) -> Section:
+def autostop_section(answer: Answer) -> Section:
     """Return the part of ``%tpu`` that shows when the node ends."""
     return Section(title="Auto-stop", age="now", lines=_lines(answer, end_lines))
 
 
 def _shown(answer: Answer, lines: Callable[[Answer], list[str]]) -> MagicOutput:
-    return said(*_lines(answer, lines))
+    return text_output(*_lines(answer, lines))
 
 
 def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
@@ -56,28 +56,28 @@ def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
 
 def stop(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Stop or delete this node through its guard, with the machine's own token and no credentials of the user's."""
-    given = take_apart(words, flags=("--delete", "--yes"))
+    given = parse_arguments(words, flags=("--delete", "--yes"))
     action = "delete" if "--delete" in given.flags else "stop"
     # A trial first: it says whether the guard may end the node, and its full name for the question.
     calls = {"end": ("end_node", {"action": action, "is_trial": True}), "kernels": ("list_kernels", {})}
-    answers = context.ask_all(calls)
+    answers = context.call_all(calls)
     trial = answers["end"]
     if isinstance(trial, TpuError):
         raise trial
     asked = _stop_question(action, str(trial.get("node")), answers["kernels"])
-    if "--yes" not in given.flags and not context.ask_person(asked):
-        return said("Nothing was done: the node keeps running and is billed.")
+    if "--yes" not in given.flags and not context.confirm(asked):
+        return text_output("Nothing was done: the node keeps running and is billed.")
     return _ended(context, action)
 
 
 def _ended(context: MagicContext, action: str) -> MagicOutput:
     try:
-        node = str(context.ask("end_node", {"action": action}, END_S).get("node"))
+        node = str(context.call("end_node", {"action": action}, END_TIMEOUT_S).get("node"))
     except WorkerUnreachable as error:
         error.exists = "It is unknown whether the node ends: `jupyter tpu list` on your own machine shows it."
         raise
     what = "is stopping; its disk is kept and billed." if action == "stop" else "is being deleted with its disk."
-    return said(f"The cloud accepted the request: {_short(node)} {what} All kernels on it end now.")
+    return text_output(f"The cloud accepted the request: {_short(node)} {what} All kernels on it end now.")
 
 
 def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> str:
@@ -102,14 +102,14 @@ def _short(node: str) -> str:
     return node.rpartition("/")[2]
 
 
-WORDS = (
-    Word(
+SUBCOMMANDS = (
+    Subcommand(
         name="idle",
         summary="Show the activity on this node and when auto-stop ends it.",
         usage={"%tpu idle": "running cells, chips and people, each with its age, and the auto-stop rules"},
         act=idle,
     ),
-    Word(
+    Subcommand(
         name="extend",
         summary="Keep this node running: auto-stop waits. A budget's deadline does not.",
         usage={
@@ -120,9 +120,9 @@ WORDS = (
             "%tpu extend off": "cancel: auto-stop no longer waits",
         },
         options=("1h", "3h", "until", "while-busy", "off"),
-        act=keep,
+        act=extend,
     ),
-    Word(
+    Subcommand(
         name="stop",
         summary="Stop this node after a confirmation; works without your own machine.",
         usage={

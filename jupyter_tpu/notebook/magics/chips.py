@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import AgentBroken
 from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
-from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, said
-from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Word, take_apart, whole_number
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
+from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Subcommand, parse_arguments, whole_number
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in all; then some slack.
-FREE_S = 10.0
+RELEASE_TIMEOUT_S = 10.0
 
-NOW = ("metrics", {"history_s": 0, "points": 1})
+NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
 """The call of the agent that returns its newest sample."""
 
 # the largest pid_max that Linux allows on 64-bit machines (proc(5))
@@ -24,7 +24,7 @@ _FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
     ("tensorcore_percent", "TensorCore", lambda core: percent(core.tensorcore_percent)),
     ("hbm_used_bytes", "HBM used", lambda core: of_bytes(core.hbm_used_bytes, core.hbm_total_bytes)),
     ("hbm_bandwidth_percent", "HBM bandwidth", lambda core: percent(core.hbm_bandwidth_percent)),
-    ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else span_text(core.idle_s)),
+    ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else duration_text(core.idle_s)),
     ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
 )
 _TITLES = {
@@ -74,11 +74,15 @@ def of_bytes(used: float | None, total: float | None) -> str:
 
 def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the newest sample: the load of the chips and of the machine, and the TPU processes."""
-    take_apart(words)
-    sample = sample_of(context.ask(*NOW))
+    parse_arguments(words)
+    sample = sample_of(context.call(*NEWEST_SAMPLE))
     age = age_text(sample.at, context.now)
     return MagicOutput(
-        sections=[chips_section(sample, age), host_section(sample.host, age), held_section(sample, context.now)]
+        sections=[
+            chips_section(sample, age),
+            host_section(sample.host, age),
+            sample_processes_section(sample, context.now),
+        ]
     )
 
 
@@ -130,20 +134,20 @@ def host_section(host: Host, age: str) -> Section:
     )
 
 
-def held_section(sample: Sample, now: float) -> Section:
+def sample_processes_section(sample: Sample, now: float) -> Section:
     """Return the TPU processes in a sample, with its age."""
-    return holders_section(sample.holders, now, age=age_text(sample.at, now))
+    return processes_section(sample.holders, now, age=age_text(sample.at, now))
 
 
 # -- who
 
 
-def who(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def ps(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the TPU processes and the state of libtpu's lock file."""
-    take_apart(words)
-    answer = context.ask("who", {})
+    parse_arguments(words)
+    answer = context.call("who", {})
     lines = list(_lock_lines(answer))
-    section = holders_section(_holders(answer, "holders"), context.now)
+    section = processes_section(_holders(answer, "holders"), context.now)
     return MagicOutput(sections=[section, Section(lines=lines)] if lines else [section])
 
 
@@ -154,7 +158,7 @@ def _holders(answer: Answer, name: str) -> list[Holder]:
         raise _unreadable("the processes that use the chips", error) from error
 
 
-def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
+def processes_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
     """Return a table of TPU processes; `now` in Unix seconds."""
     title = "TPU processes"
     if not holders:
@@ -177,7 +181,7 @@ def _command(holder: Holder) -> str:
 
 
 def _since(holder: Holder, now: float) -> str:
-    return UNKNOWN if holder.since is None else span_text(now - holder.since)
+    return UNKNOWN if holder.since is None else duration_text(now - holder.since)
 
 
 def _lock_lines(answer: Answer) -> Iterator[str]:
@@ -192,11 +196,11 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 # -- free
 
 
-def free(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def release(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """End the processes that use the chips, after a confirmation; a process of another user needs its own."""
-    given = take_apart(words, flags=("--yes",), values=("--pid",))
+    given = parse_arguments(words, flags=("--yes",), values=("--pid",))
     pid = whole_number(given.values["--pid"], _MOST_PID) if "--pid" in given.values else None
-    holders = _holders(context.ask("who", {}), "holders")
+    holders = _holders(context.call("who", {}), "holders")
     # Other users' processes are ended only by pid, never by a bare `release`.
     wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
     if not wanted:
@@ -204,7 +208,7 @@ def free(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     # Ending this kernel would end the cell that asks; the user restarts it instead.
     others = [each for each in wanted if not _is_self(each)]
     if not others:
-        return said(f"{_ITSELF} Nothing was done.")
+        return text_output(f"{_ITSELF} Nothing was done.")
     shown = _freed(context, [each for each in others if _is_agreed(context, each, is_sure="--yes" in given.flags)])
     return shown if others == wanted else MagicOutput(sections=[*shown.sections, Section(lines=[_ITSELF])])
 
@@ -215,8 +219,8 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
     elif holders:
         text = "Only other users' processes use the chips: choose one with --pid. Nothing was done."
     else:
-        return said("No process that the agent can see uses the chips. Nothing was done.")
-    return MagicOutput(sections=[Section(lines=[text]), *([holders_section(holders, now)] if holders else [])])
+        return text_output("No process that the agent can see uses the chips. Nothing was done.")
+    return MagicOutput(sections=[Section(lines=[text]), *([processes_section(holders, now)] if holders else [])])
 
 
 def _is_agreed(context: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
@@ -224,21 +228,21 @@ def _is_agreed(context: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
         return True
     what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
     if holder.is_own_user:
-        return context.ask_person(plain(f"{what}?"))
+        return context.confirm(plain(f"{what}?"))
     whose = f"which belongs to the user {holder.user or UNKNOWN}"
     hint = "Use a front end that can: --yes does not cover other users' processes."
-    return context.ask_person(plain(f"{what}, {whose}?"), hint)
+    return context.confirm(plain(f"{what}, {whose}?"), hint)
 
 
 def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
     if not agreed:
-        return said("Nothing was done.")
+        return text_output("Nothing was done.")
     force = any(not each.is_own_user for each in agreed)
     # Pid and start time together: the pid alone may belong to another process by now.
     processes = [{"pid": each.pid, "since": each.since} for each in agreed]
     by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel of this node'}"
-    answer = context.ask("free", {"processes": processes, "force": force, "by": by}, FREE_S)
-    return said(*_free_lines(answer))
+    answer = context.call("free", {"processes": processes, "force": force, "by": by}, RELEASE_TIMEOUT_S)
+    return text_output(*_free_lines(answer))
 
 
 def _free_lines(answer: Answer) -> Iterator[str]:
@@ -255,20 +259,20 @@ def _is_self(holder: Holder) -> bool:
     return holder.pid == os.getpid()
 
 
-WORDS = (
-    Word(
+SUBCOMMANDS = (
+    Subcommand(
         name="top",
         summary="Show load and memory of the chips and of the machine.",
         usage={"%tpu top": "the newest sample"},
         act=top,
     ),
-    Word(
+    Subcommand(
         name="ps",
         summary="List the processes that use the chips, with their notebooks.",
         usage={"%tpu ps": "every process that the agent can see"},
-        act=who,
+        act=ps,
     ),
-    Word(
+    Subcommand(
         name="release",
         summary="End the processes that use the chips, after asking.",
         usage={
@@ -277,6 +281,6 @@ WORDS = (
             "%tpu release --yes": "skip the confirmation for your own processes",
         },
         options=("--pid", "--yes"),
-        act=free,
+        act=release,
     ),
 )

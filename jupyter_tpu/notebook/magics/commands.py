@@ -49,10 +49,10 @@ class Magics:
         shows something waits 2 s for the agent at most; set the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel to
         more seconds if the node is slow.
         """
-        from jupyter_tpu.notebook.magics.table import perform
+        from jupyter_tpu.notebook.magics.table import run_line
         from jupyter_tpu.notebook.magics.words import MagicContext
 
-        self._shell.display_pub.publish(data=perform(line, MagicContext()).to_mimebundle())
+        self._shell.display_pub.publish(data=run_line(line, MagicContext()).to_mimebundle())
 
     def tpu_time(self, line: str, cell: str | None = None) -> Any:
         """Time a cell, with the use of the chips and the cost.

@@ -14,14 +14,14 @@ _NAME = "jupyter_tpu.tpu"
 
 def candidates(line: str) -> list[str]:
     """Return the completions of a ``%tpu`` line in a kernel on a node."""
-    from jupyter_tpu.notebook.magics.table import HELP, WORDS
+    from jupyter_tpu.notebook.magics.table import HELP, SUBCOMMANDS
 
     before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
     if not before:
-        return [*WORDS, HELP[0]]
+        return [*SUBCOMMANDS, HELP[0]]
     if before[0] in HELP:
-        return list(WORDS)
-    word = WORDS.get(before[0])
+        return list(SUBCOMMANDS)
+    word = SUBCOMMANDS.get(before[0])
     return [] if word is None else [each for each in (*word.options, HELP[0]) if each not in before]
 
 
@@ -76,6 +76,6 @@ def _matches(find: Find, line: str, token: str) -> list[str]:
 
 
 def _frameworks() -> Sequence[str]:
-    from jupyter_tpu.notebook.tpu_init.choice import WORDS
+    from jupyter_tpu.notebook.tpu_init.choice import ARGUMENTS
 
-    return WORDS
+    return ARGUMENTS

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from jupyter_tpu.findings import FAULT, OK, WARNING, Finding, summary
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.doctor.examine import examine
-from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
+from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
 
 _ORDER = (FAULT, WARNING)
 
 
 def doctor(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Run all checks on this worker and show their findings."""
-    given = take_apart(words, flags=("--json",))
+    given = parse_arguments(words, flags=("--json",))
     findings = examine(context.environ)
-    return as_json(findings) if "--json" in given.flags else shown(findings)
+    return as_json(findings) if "--json" in given.flags else findings_output(findings)
 
 
-def shown(findings: Sequence[Finding]) -> MagicOutput:
+def findings_output(findings: Sequence[Finding]) -> MagicOutput:
     """Return the findings as a table, faults first, and a list of fixes."""
     rows = [(each.state, each.check, each.text) for each in sorted(findings, key=_rank)]
     fixes = [f"{each.check}: {each.fix}" for each in findings if each.fix and each.state != OK]
@@ -39,8 +39,8 @@ def as_json(findings: Sequence[Finding]) -> MagicOutput:
     return MagicOutput(sections=[Section(verbatim=text.splitlines())])
 
 
-WORDS = (
-    Word(
+SUBCOMMANDS = (
+    Subcommand(
         name="doctor",
         summary="Find what could keep this kernel from its chips, and how to fix it.",
         usage={

@@ -7,14 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.brakes import Reminder, span_text
+from jupyter_tpu.brakes import Reminder, duration_text
 from jupyter_tpu.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _HOW = "Use %tpu extend 1h, %tpu extend until 18:00, %tpu extend while-busy or %tpu extend off."
 
 
-def parse_keep(words: Sequence[str], now: float) -> dict[str, Any]:
+def parse_extend(words: Sequence[str], now: float) -> dict[str, Any]:
     """Return the parameters of the agent's method ``keep`` for the arguments of ``%tpu extend``.
 
     Raises:
@@ -47,16 +47,16 @@ def _next_time(text: str, now: float) -> float:
     return wanted.timestamp()
 
 
-def told(report: Mapping[str, Any]) -> list[str]:
+def report_lines(report: Mapping[str, Any]) -> list[str]:
     """Return the agent's report as lines of text; the cell that asks counts as one of the running ones."""
     return [*source_lines(report), *end_lines(report)]
 
 
-def kept(report: Mapping[str, Any]) -> list[str]:
+def extend_lines(report: Mapping[str, Any]) -> list[str]:
     """Return the report after a ``keep``, which may have been for no time at all."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
-    return [*told(report), *([] if is_kept else ["Auto-stop no longer waits."])]
+    return [*report_lines(report), *([] if is_kept else ["Auto-stop no longer waits."])]
 
 
 def source_lines(report: Mapping[str, Any]) -> list[str]:
@@ -80,25 +80,25 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     """Return when the node ends, whether it is kept running, and whether its guard can end it."""
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
-    idle = "No idle timeout" if idle_s is None else f"Idle timeout: {span_text(idle_s)}"
+    idle = "No idle timeout" if idle_s is None else f"Idle timeout: {duration_text(idle_s)}"
     # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
-    unattended = "" if unattended_s is None else f", or {span_text(unattended_s)} of an unattended silent cell"
+    unattended = "" if unattended_s is None else f", or {duration_text(unattended_s)} of an unattended silent cell"
     lines = [f"{idle}{unattended}; maximum session length: {_length(rules['session_s'])}."]
     if report["ends_in_s"] is not None:
-        lines.append(f"Auto-stop in {span_text(report['ends_in_s'])} ({report['ends_why']}).")
+        lines.append(f"Auto-stop in {duration_text(report['ends_in_s'])} ({report['ends_why']}).")
     if keep["for_s"] is not None:
-        lines.append(f"Kept running for {span_text(keep['for_s'])}.")
+        lines.append(f"Kept running for {duration_text(keep['for_s'])}.")
     if keep["while_busy"]:
         lines.append("Kept running until the current cell ends.")
     return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]
 
 
 def _source(source: Mapping[str, Any]) -> str:
-    age = "" if source["age_s"] is None else f", last {span_text(source['age_s'])} ago"
+    age = "" if source["age_s"] is None else f", last {duration_text(source['age_s'])} ago"
     detail = f" ({source['detail']})" if source["detail"] else ""
     return f"{source['state']}{age}{detail}"
 
 
 def _length(length_s: float | None) -> str:
-    return "no limit" if length_s is None else span_text(length_s)
+    return "no limit" if length_s is None else duration_text(length_s)

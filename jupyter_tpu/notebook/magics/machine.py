@@ -11,8 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
-from jupyter_tpu.notebook.display import MagicOutput, Section, plain, said
-from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart, whole_number
+from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments, whole_number
 
 PACKAGES = (
     *("jax", "jaxlib", "libtpu", "flax", "optax"),
@@ -44,7 +44,7 @@ _LINES, _MOST_LINES = 20, 1000
 
 def env(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show this kernel's Python, the packages that matter for TPUs, and the variables that frameworks read."""
-    take_apart(words)
+    parse_arguments(words)
     versions = {name: _version(name) for name in PACKAGES}
     missing = ", ".join(name for name, number in versions.items() if not number)
     variables = list(variables_shown(context.environ))
@@ -89,7 +89,7 @@ def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the last lines of the agent's log."""
-    given = take_apart(words, most_others=1)
+    given = parse_arguments(words, most_others=1)
     count = whole_number(given.others[0], _MOST_LINES) if given.others else _LINES
     path = log_path(context.environ)
     try:
@@ -99,7 +99,7 @@ def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     except OSError as error:
         raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
     if not lines:
-        return said("The agent's log is empty.")
+        return text_output("The agent's log is empty.")
     return MagicOutput(
         sections=[Section(title=f"The last {len(lines)} lines of {path}"), Section(verbatim=list(map(plain, lines)))]
     )
@@ -121,14 +121,14 @@ def last_lines(path: Path, count: int) -> list[str]:
     return lines[1 if begin else 0 :][-count:]
 
 
-WORDS = (
-    Word(
+SUBCOMMANDS = (
+    Subcommand(
         name="env",
         summary="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
         usage={"%tpu env": "works without the agent"},
         act=env,
     ),
-    Word(
+    Subcommand(
         name="logs",
         summary="Show the end of the agent's log on this machine.",
         usage={"%tpu logs": f"{_LINES} lines", "%tpu logs 200": f"200 lines; at most {_MOST_LINES:,}"},

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
-from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
+from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.node.agent_call import Call
 
 JSON = Mapping[str, Any]
@@ -27,12 +27,12 @@ class LaptopSnapshot:
     as_of: float
 
 
-def question(kind: str) -> Call:
+def snapshot_call(kind: str) -> Call:
     """Return the call of the agent that gets the newest snapshot of a kind."""
     return "told", {"kind": kind}
 
 
-def told(answer: JSON | TpuError) -> LaptopSnapshot | None:
+def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
     """Return the snapshot in an answer; None if the node has received none.
 
     Raises:
@@ -44,11 +44,11 @@ def told(answer: JSON | TpuError) -> LaptopSnapshot | None:
         return None
     data, as_of = answer.get("data"), answer.get("as_of")
     if not isinstance(data, dict) or not isinstance(as_of, (int, float)):
-        raise strange()
+        raise unreadable_snapshot()
     return LaptopSnapshot(data=data, as_of=as_of)
 
 
-def strange(error: Exception | None = None) -> AgentBroken:
+def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
     """Return the error for a snapshot that this version cannot read."""
     return AgentBroken(
         "This version does not understand the data that the node received.",
@@ -57,7 +57,7 @@ def strange(error: Exception | None = None) -> AgentBroken:
     )
 
 
-def nobody_told(command: str) -> list[str]:
+def no_snapshot_lines(command: str) -> list[str]:
     """Return why a value is unknown, and what to do."""
     return [
         f"{UNKNOWN}: this node has received no data yet.",
@@ -85,20 +85,20 @@ def per_hour(value: float | None) -> str:
 
 def cost(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the cost of this node and of the project, and the use of the budgets."""
-    take_apart(words)
-    answers = context.ask_all({"cost": question("cost"), "budget": question("budget")})
-    spent, budgets = told(answers["cost"]), told(answers["budget"])
+    parse_arguments(words)
+    answers = context.call_all({"cost": snapshot_call("cost"), "budget": snapshot_call("budget")})
+    spent, budgets = snapshot_of(answers["cost"]), snapshot_of(answers["budget"])
     if spent is None:
-        return MagicOutput(sections=[Section(title="Cost", lines=nobody_told("cost"))])
-    return shown(lambda: [*_cost_sections(spent, context.now), *_budget_sections(budgets, context.now)])
+        return MagicOutput(sections=[Section(title="Cost", lines=no_snapshot_lines("cost"))])
+    return output_of(lambda: [*_cost_sections(spent, context.now), *_budget_sections(budgets, context.now)])
 
 
-def shown(make: Any) -> MagicOutput:
+def output_of(make: Any) -> MagicOutput:
     """Return the output that `make` builds from a snapshot; raises `AgentBroken` if the snapshot lacks something."""
     try:
         return MagicOutput(sections=make())
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise strange(error) from error
+        raise unreadable_snapshot(error) from error
 
 
 def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
@@ -112,7 +112,7 @@ def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
 def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
     """Return what this node has cost in dollars, by the newest snapshot; None if that is unknown."""
     try:
-        known = told(ask(*question("cost")))
+        known = snapshot_of(ask(*snapshot_call("cost")))
         return None if known is None else float(known.data["nodes"][-1]["usd"])
     except (TpuError, LookupError, TypeError, ValueError):
         return None
@@ -127,7 +127,7 @@ def node_lines(data: JSON) -> Iterator[str]:
     row = rows[-1]
     source = f" ({row['price_source']})" if row["price_source"] else ""
     yield f"{per_hour(row['usd_per_hour'])}{source}"
-    yield f"{usd(row['usd'])} so far, in {span_text(row['ready_s'])}"
+    yield f"{usd(row['usd'])} so far, in {duration_text(row['ready_s'])}"
 
 
 def _spent(view: JSON) -> str:
@@ -162,11 +162,11 @@ def _amounts(view: JSON) -> tuple[float, float]:
 
 def quota(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the quotas that this node counts against."""
-    take_apart(words)
-    known = told(context.ask(*question("quota")))
+    parse_arguments(words)
+    known = snapshot_of(context.call(*snapshot_call("quota")))
     if known is None:
-        return MagicOutput(sections=[Section(title="Quota", lines=nobody_told("quota"))])
-    return shown(lambda: [_quota_section(known, context.now)])
+        return MagicOutput(sections=[Section(title="Quota", lines=no_snapshot_lines("quota"))])
+    return output_of(lambda: [_quota_section(known, context.now)])
 
 
 def _quota_section(known: LaptopSnapshot, now: float) -> Section:
@@ -207,11 +207,11 @@ def _number(value: float | None) -> str:
 
 def grant(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the grants and credits of the project."""
-    take_apart(words)
-    known = told(context.ask(*question("grant")))
+    parse_arguments(words)
+    known = snapshot_of(context.call(*snapshot_call("grant")))
     if known is None:
-        return MagicOutput(sections=[Section(title="Grants and credits", lines=nobody_told("grant"))])
-    return shown(lambda: _grant_sections(known, context.now))
+        return MagicOutput(sections=[Section(title="Grants and credits", lines=no_snapshot_lines("grant"))])
+    return output_of(lambda: _grant_sections(known, context.now))
 
 
 def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
@@ -249,20 +249,20 @@ def _chips(view: JSON) -> dict[str, Any]:
     return {"header": ("chips", "where", "terms", "granted", "used", "free"), "rows": rows} if rows else {}
 
 
-WORDS = (
-    Word(
+SUBCOMMANDS = (
+    Subcommand(
         name="cost",
         summary="Show the cost of this node and of the project, and the use of the budgets.",
         usage={"%tpu cost": "the newest data from the Jupyter server on your own machine"},
         act=cost,
     ),
-    Word(
+    Subcommand(
         name="quota",
         summary="Show the quotas that this node counts against, and what is free.",
         usage={"%tpu quota": "the newest data from the Jupyter server on your own machine"},
         act=quota,
     ),
-    Word(
+    Subcommand(
         name="grant",
         summary="Show TRC grants and credits: until when they are valid, and what is left.",
         usage={"%tpu grant": "the newest data from the Jupyter server on your own machine"},

@@ -7,19 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
-from jupyter_tpu.notebook.magics.autostop import brakes_section
-from jupyter_tpu.notebook.magics.chips import NOW, chips_section, held_section, sample_of
-from jupyter_tpu.notebook.magics.money import grant_lines, nobody_told, node_lines, question, shown, told
-from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
+from jupyter_tpu.notebook.magics.autostop import autostop_section
+from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, chips_section, sample_of, sample_processes_section
+from jupyter_tpu.notebook.magics.money import (
+    grant_lines,
+    no_snapshot_lines,
+    node_lines,
+    output_of,
+    snapshot_call,
+    snapshot_of,
+)
+from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.node.agent_call import Call
 
 _CALLS: Mapping[str, Call] = {
-    "metrics": NOW,
+    "metrics": NEWEST_SAMPLE,
     "autostop": ("activity", {}),
-    **{kind: question(kind) for kind in ("node", "cost", "grant")},
+    **{kind: snapshot_call(kind) for kind in ("node", "cost", "grant")},
 }
 
 
@@ -40,9 +47,9 @@ class AgentAnswers:
 
 def status(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     """Show the whole screen; a part whose data is missing does not keep the others from being shown."""
-    take_apart(words)
+    parse_arguments(words)
     # All calls at once: the cell waits once for the slowest of them.
-    replies = AgentAnswers(context.ask_all(_CALLS), context.now)
+    replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])
     parts = [_part(title, make, replies) for title, make in _PARTS.items()]
     return MagicOutput(sections=[node, *_wrong_clock(replies), *(section for part in parts for section in part)])
@@ -57,7 +64,7 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     if not known:
         return []
     which = "ahead of" if known[0] > 0 else "behind"
-    text = f"This worker's clock is wrong by {span_text(abs(known[0]))}: it is {which} that of your own machine."
+    text = f"This worker's clock is wrong by {duration_text(abs(known[0]))}: it is {which} that of your own machine."
     return [Section(title="Clock", lines=[text])]
 
 
@@ -77,11 +84,11 @@ def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies
 
 
 def _node(replies: AgentAnswers) -> Sequence[Section]:
-    known = told(replies.answer("node"))
+    known = snapshot_of(replies.answer("node"))
     if known is None:
-        return [Section(title="Node", lines=nobody_told("list")[:1])]
+        return [Section(title="Node", lines=no_snapshot_lines("list")[:1])]
     data, age = known.data, age_text(known.as_of, replies.now)
-    return shown(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
+    return output_of(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
 
 
 def _node_line(data: Mapping[str, Any]) -> str:
@@ -94,27 +101,27 @@ def _node_line(data: Mapping[str, Any]) -> str:
 
 def _load(replies: AgentAnswers) -> Sequence[Section]:
     sample = sample_of(replies.answer("metrics"))
-    return [chips_section(sample, age_text(sample.at, replies.now)), held_section(sample, replies.now)]
+    return [chips_section(sample, age_text(sample.at, replies.now)), sample_processes_section(sample, replies.now)]
 
 
 def _autostop(replies: AgentAnswers) -> Sequence[Section]:
-    return [brakes_section(replies.answer("autostop"))]
+    return [autostop_section(replies.answer("autostop"))]
 
 
 def _spend(replies: AgentAnswers) -> Sequence[Section]:
-    known = told(replies.answer("cost"))
+    known = snapshot_of(replies.answer("cost"))
     if known is None:
-        return [Section(title="Cost", lines=nobody_told("cost")[:1])]
+        return [Section(title="Cost", lines=no_snapshot_lines("cost")[:1])]
     age = age_text(known.as_of, replies.now)
-    return shown(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
+    return output_of(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
 
 
 def _grants(replies: AgentAnswers) -> Sequence[Section]:
-    known = told(replies.answer("grant"))
+    known = snapshot_of(replies.answer("grant"))
     if known is None:
-        return [Section(title="Grants and credits", lines=nobody_told("grant")[:1])]
+        return [Section(title="Grants and credits", lines=no_snapshot_lines("grant")[:1])]
     age = age_text(known.as_of, replies.now)
-    return shown(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
+    return output_of(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
 
 
 def _all_grants(data: Mapping[str, Any]) -> list[str]:
@@ -130,4 +137,6 @@ _PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
     "Grants and credits": _grants,
 }
 
-WORD = Word(name="", summary="Show this node on one screen.", usage={"%tpu": "each part with its age"}, act=status)
+SUBCOMMAND = Subcommand(
+    name="", summary="Show this node on one screen.", usage={"%tpu": "each part with its age"}, act=status
+)

@@ -9,18 +9,18 @@ from difflib import get_close_matches
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.magics import autostop, chips, doctor, machine, money, status
-from jupyter_tpu.notebook.magics.words import MagicContext, Word
+from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand
 
 HELP = ("--help", "-h", "help")
 
-WORDS: Mapping[str, Word] = {
+SUBCOMMANDS: Mapping[str, Subcommand] = {
     word.name: word
     for word in (
-        *chips.WORDS,
-        *autostop.WORDS,
-        *money.WORDS,
-        *machine.WORDS,
-        *doctor.WORDS,
+        *chips.SUBCOMMANDS,
+        *autostop.SUBCOMMANDS,
+        *money.SUBCOMMANDS,
+        *machine.SUBCOMMANDS,
+        *doctor.SUBCOMMANDS,
     )
 }
 """The subcommands in a kernel on a node, by name."""
@@ -30,7 +30,7 @@ _RENAMED: Mapping[str, str] = {"free": "release", "keep": "extend", "who": "ps"}
 """Former names of subcommands; they work for one more minor version."""
 
 
-def perform(line: str, context: MagicContext) -> MagicOutput:
+def run_line(line: str, context: MagicContext) -> MagicOutput:
     """Run a line of ``%tpu``, and return its output.
 
     Raises:
@@ -39,7 +39,7 @@ def perform(line: str, context: MagicContext) -> MagicOutput:
     """
     first, *rest = line.split() or [""]
     if first in _RENAMED:
-        shown = perform(" ".join([_RENAMED[first], *rest]), context)
+        shown = run_line(" ".join([_RENAMED[first], *rest]), context)
         note = f"%tpu {first} is now %tpu {_RENAMED[first]}. The old name works until the next version."
         return replace(shown, sections=[*shown.sections, Section(lines=[note])])
     if first in HELP:
@@ -55,19 +55,19 @@ def perform(line: str, context: MagicContext) -> MagicOutput:
         raise
 
 
-def _word(name: str) -> Word:
+def _word(name: str) -> Subcommand:
     name = _RENAMED.get(name, name)
     if not name:
-        return status.WORD
-    if name in WORDS:
-        return WORDS[name]
+        return status.SUBCOMMAND
+    if name in SUBCOMMANDS:
+        return SUBCOMMANDS[name]
     # The length is cut because difflib takes quadratic time.
-    near = get_close_matches(name[:40], WORDS, n=1)
+    near = get_close_matches(name[:40], SUBCOMMANDS, n=1)
     meant = f"Did you mean %tpu {near[0]}? " if near else ""
-    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(WORDS)}.")
+    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(SUBCOMMANDS)}.")
 
 
-def help_of(word: Word) -> MagicOutput:
+def help_of(word: Subcommand) -> MagicOutput:
     """Return the help of one subcommand."""
     return MagicOutput(
         sections=[Section(lines=[word.summary], header=("line", "meaning"), rows=list(word.usage.items()))]
@@ -75,7 +75,7 @@ def help_of(word: Word) -> MagicOutput:
 
 
 def _help_of_all() -> MagicOutput:
-    words = (status.WORD, *WORDS.values())
+    words = (status.SUBCOMMAND, *SUBCOMMANDS.values())
     rows = [(f"%tpu {word.name}".rstrip(), word.summary) for word in words]
     more = "%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
     last = Section(lines=[more])

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, said
-from jupyter_tpu.notebook.magics.money import per_hour, question, strange, told, usd
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
+from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 from jupyter_tpu.notebook.magics.words import Answer, MagicContext
 
 HELP = Section(
@@ -78,7 +78,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
         return None if expression is None else eval(expression, shell.user_ns)
     finally:
         timed = Timed(began_at, time.time(), time.perf_counter() - began)
-        shell.display_pub.publish(data=said(*lines_of(timed, MagicContext())).to_mimebundle())
+        shell.display_pub.publish(data=text_output(*lines_of(timed, MagicContext())).to_mimebundle())
 
 
 def _source(line: str, cell: str | None) -> str:
@@ -125,12 +125,12 @@ def lines_of(timed: Timed, context: MagicContext) -> list[str]:
     calls = {
         "metrics": ("metrics", {"history_s": length_s, "points": min(_POINTS, math.ceil(length_s))}),
         "who": ("who", {}),
-        "cost": question("cost"),
-        "node": question("node"),
+        "cost": snapshot_call("cost"),
+        "node": snapshot_call("node"),
     }
     wall = f"wall: {wall_text(timed.wall_s)}"
     try:
-        answers = context.ask_all(calls)
+        answers = context.call_all(calls)
     except TpuError as error:
         return [wall, f"device: {UNKNOWN}: {error.message}", f"cost: {UNKNOWN}: {error.message}"]
     device = _device_text(answers["metrics"], answers["who"], timed)
@@ -140,7 +140,7 @@ def lines_of(timed: Timed, context: MagicContext) -> list[str]:
 def wall_text(seconds: float) -> str:
     """Return ``12.3 s`` or ``4 min``; short times keep three digits."""
     if seconds >= 120:
-        return span_text(seconds)
+        return duration_text(seconds)
     if seconds >= 1:
         return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.3g} s"
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
@@ -160,7 +160,7 @@ def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed
     except TpuError as error:
         return f"{UNKNOWN}: {error.message}"
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        return f"{UNKNOWN}: {strange(error).message}"
+        return f"{UNKNOWN}: {unreadable_snapshot(error).message}"
 
 
 def _is_ours(pid: int, kernel_id: str) -> bool:
@@ -197,7 +197,7 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
     except TpuError as error:
         return f"{UNKNOWN}: {error.message}"
     except (LookupError, TypeError, AttributeError) as error:
-        return f"{UNKNOWN}: {strange(error).message}"
+        return f"{UNKNOWN}: {unreadable_snapshot(error).message}"
     if price is None:
         return f"{UNKNOWN}: this node has not received its price yet"
     usd_per_hour, as_of = price
@@ -209,11 +209,11 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
     """Return dollars per hour and their date: the ledger's price, which counts grants, else the list price."""
-    spent = told(answers["cost"])
+    spent = snapshot_of(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:
         return rows[-1]["usd_per_hour"], spent.as_of
-    node = told(answers["node"])
+    node = snapshot_of(answers["node"])
     if node is None:
         return None
     price = node.data["price"]

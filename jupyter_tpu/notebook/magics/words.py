@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.display import MagicOutput
-from jupyter_tpu.notebook.node.agent_call import CELL_S, Call, ask_agent, ask_all
+from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agent, call_all
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
 """The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
@@ -37,17 +37,19 @@ class MagicContext:
     def patience_s(self) -> float:
         """Seconds to wait for answers that are only shown; a variable makes it longer on slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
-        return float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_S
+        return (
+            float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S
+        )
 
-    def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
-        """Call one method of the agent, see `ask_agent`; waits for the longer of `patience_s` and the usual time."""
-        return ask_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
+    def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
+        """Call one method of the agent, see `call_agent`; waits for the longer of `patience_s` and the usual time."""
+        return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
-    def ask_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
-        """Call several methods of the agent at once, see `agent_call.ask_all`."""
-        return ask_all(calls, self.environ, patience_s=self.patience_s)
+    def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
+        """Call several methods of the agent at once, see `agent_call.call_all`."""
+        return call_all(calls, self.environ, patience_s=self.patience_s)
 
-    def ask_person(self, question: str, hint: str = "Add --yes to the line.") -> bool:
+    def confirm(self, question: str, hint: str = "Add --yes to the line.") -> bool:
         """Ask the user a yes-or-no question, and return whether the answer is yes.
 
         Raises:
@@ -60,7 +62,7 @@ class MagicContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class Subcommand:
     """One subcommand of ``%tpu``.
 
     Attributes:
@@ -92,7 +94,7 @@ class Arguments:
     others: Sequence[str] = ()
 
 
-def take_apart(
+def parse_arguments(
     words: Sequence[str], *, flags: Sequence[str] = (), values: Sequence[str] = (), most_others: int = 0
 ) -> Arguments:
     """Parse the arguments of a subcommand; the parameters say which options and how many other arguments are allowed.

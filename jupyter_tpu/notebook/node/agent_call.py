@@ -20,9 +20,9 @@ from jupyter_tpu.wire.hello import client_hello
 
 SOCKET_VARIABLE = "JUPYTER_TPU_AGENT_SOCKET"
 # For calls that change something: the agent may have to ask the metadata server or the cloud first.
-ANSWER_S = 20.0
+REPLY_TIMEOUT_S = 20.0
 # For calls whose result is only shown: a cell that prints a status must not hang on an agent that is stuck.
-CELL_S = 2.0
+CELL_TIMEOUT_S = 2.0
 
 # Bytes per read; any size works, this one needs few system calls for a large reply.
 _PIECE = 64 * 1024
@@ -36,8 +36,12 @@ def is_agent_here(environ: Mapping[str, str] = os.environ) -> bool:
     return bool(environ.get(SOCKET_VARIABLE))
 
 
-def ask_agent(
-    method: str, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, patience_s: float = ANSWER_S
+def call_agent(
+    method: str,
+    params: Mapping[str, Any],
+    environ: Mapping[str, str] = os.environ,
+    *,
+    patience_s: float = REPLY_TIMEOUT_S,
 ) -> dict[str, Any]:
     """Call one method of the agent that started this kernel, and return its result.
 
@@ -45,14 +49,14 @@ def ask_agent(
         WorkerUnreachable: there is no agent here, or it did not answer within `patience_s` seconds.
         TpuError: the error that the agent answered with.
     """
-    (answer,) = ask_all({method: (method, params)}, environ, patience_s=patience_s).values()
+    (answer,) = call_all({method: (method, params)}, environ, patience_s=patience_s).values()
     if isinstance(answer, TpuError):
         raise answer
     return answer
 
 
-def ask_all(
-    calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_S
+def call_all(
+    calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_TIMEOUT_S
 ) -> dict[str, dict[str, Any] | TpuError]:
     """Call several methods over one connection, and return each result under the caller's name for it.
 

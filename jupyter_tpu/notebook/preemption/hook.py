@@ -58,7 +58,7 @@ class Hook:
         linecache.cache[FILE_NAME] = (sum(map(len, self._lines)), None, self._lines, FILE_NAME)
         exec(self._code, self._namespace)
 
-    def run_in_a_cell(self) -> None:
+    def run_in_cell(self) -> None:
         """Run the code so that its output goes to the running cell, or to the defining cell if none runs."""
         # ipykernel's stdout has an empty parent header between cells; a stream that is not ipykernel's has none.
         if getattr(sys.stdout, "parent_header", True):
@@ -67,7 +67,7 @@ class Hook:
             self._cell.copy().run(self.run)
 
 
-class Run:
+class HookRun:
     """One run of a hook, which the main thread and the waiting thread both try to start; only one succeeds."""
 
     def __init__(self, hook: Hook) -> None:
@@ -85,7 +85,7 @@ class Run:
         self.has_begun.set()
         begun = time.monotonic()
         try:
-            self._hook.run_in_a_cell()
+            self._hook.run_in_cell()
         except BaseException as error:  # noqa: BLE001 - it ends neither the cell that it interrupts nor the thread
             self.error = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_ERROR]
             sys.stderr.write(_shown(error))
@@ -100,26 +100,26 @@ class Run:
         return {"status": "failed" if self.error else "ran", "seconds": self.seconds, "error": self.error}
 
 
-class Notified:
-    """Waits for notices between `begin` and `end`; calls `report` from its own thread with the outcome of each run."""
+class NoticeListener:
+    """Waits for notices between `start` and `stop`; calls `report` from its own thread with the outcome of each run."""
 
     def __init__(self, path: Path, hook: Hook, report: Callable[[dict[str, Any]], None]) -> None:
         self.hook = hook
         self._path = path
         self._report = report
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._runs: dict[str, Run] = {}
-        self._newest: Run | None = None
+        self._runs: dict[str, HookRun] = {}
+        self._newest: HookRun | None = None
         self._before: Any = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start waiting; raises OSError if the socket cannot be created."""
         self._path.unlink(missing_ok=True)
         self._socket.bind(str(self._path))
         self._catch_signal()
         threading.Thread(target=self._wait, name="jupyter-tpu notices", daemon=True).start()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop waiting, and restore the previous signal handler."""
         self._path.unlink(missing_ok=True)
         # shutdown() wakes the thread that waits in recv(); close() alone would leave it there.
@@ -148,13 +148,13 @@ class Notified:
         notice_id, reason = notice["notice_id"], notice["reason"]
         # A restarted agent sends its notices again: the hook has run, only the report is repeated.
         known = self._runs.get(notice_id)
-        run = known or self._runs.setdefault(notice_id, Run(self.hook))
+        run = known or self._runs.setdefault(notice_id, HookRun(self.hook))
         if known is None:
             self._run_hook(run, min(_GRACE_S, _PART_FOR_GRACE * notice["ends_in_s"]))
         answered = {"notice_id": notice_id, "reason": reason, "is_repeated": known is not None}
         self._report({**answered, **run.to_json()})
 
-    def _run_hook(self, run: Run, grace_s: float) -> None:
+    def _run_hook(self, run: HookRun, grace_s: float) -> None:
         self._newest = run
         # The main thread gets the first chance, because only there the hook sees a consistent state of the cell.
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)

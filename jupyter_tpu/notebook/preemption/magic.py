@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.notebook.node.agent_call import ask_agent
-from jupyter_tpu.notebook.preemption.hook import Hook, Notified
+from jupyter_tpu.notebook.node.agent_call import call_agent
+from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener
 
 _HOW = "Begin a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
 _NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
@@ -26,9 +26,9 @@ class CheckpointHook:
         self._shell = shell
         self._environ = environ
         self._hook: Hook | None = None
-        self._notified: Notified | None = None
+        self._notified: NoticeListener | None = None
 
-    def act(self, line: str, cell: str | None) -> str:
+    def run_line(self, line: str, cell: str | None) -> str:
         """Perform a line or cell of the magic, and return the text to show.
 
         Raises:
@@ -50,8 +50,8 @@ class CheckpointHook:
         path = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", "")
         # One listener serves all hooks of the kernel: a new cell only replaces the code that it runs.
         if path and self._notified is None:
-            self._notified = Notified(Path(path), hook, self._report)
-            self._notified.begin()
+            self._notified = NoticeListener(Path(path), hook, self._report)
+            self._notified.start()
         elif self._notified is not None:
             self._notified.hook = hook
         self._hook = hook
@@ -62,7 +62,7 @@ class CheckpointHook:
 
     def _clear(self) -> str:
         if self._notified is not None:
-            self._notified.end()
+            self._notified.stop()
         was_there, self._hook, self._notified = self._hook is not None, None, None
         return "Hook cleared. It will not run." if was_there else _NONE
 
@@ -79,4 +79,4 @@ class CheckpointHook:
         # If the agent is just restarting, it sends its notice again, and this is called again.
         kernel_id = self._environ.get("JUPYTER_TPU_KERNEL_ID", "")
         with suppress(TpuError):
-            ask_agent("hook_ran", {"kernel_id": kernel_id, **outcome}, self._environ)
+            call_agent("hook_ran", {"kernel_id": kernel_id, **outcome}, self._environ)

@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init.diagnosis import install_command
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
-WORDS = ("auto", *FRAMEWORKS)
+ARGUMENTS = ("auto", *FRAMEWORKS)
 """The arguments that ``%tpu_init`` accepts."""
 
 
@@ -34,9 +34,9 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
         BadInput: the line names no known framework, or ``auto`` finds several.
     """
     word = line.strip() or "auto"
-    if word not in WORDS:
+    if word not in ARGUMENTS:
         raise BadInput(
-            f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(WORDS)}."
+            f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(ARGUMENTS)}."
         )
     if word != "auto":
         return Choice(word)

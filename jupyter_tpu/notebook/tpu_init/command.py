@@ -17,7 +17,7 @@ from jupyter_tpu.notebook.tpu_init.choice import (
     installed_frameworks,
     nothing_installed,
 )
-from jupyter_tpu.notebook.tpu_init.imports import kept_if_started
+from jupyter_tpu.notebook.tpu_init.imports import restore_environment_on_error
 from jupyter_tpu.notebook.tpu_init.jax_start import start_jax
 from jupyter_tpu.notebook.tpu_init.ready import Ready
 from jupyter_tpu.notebook.tpu_init.report import Report
@@ -78,7 +78,7 @@ def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
     """Start the framework; return it with an explanation of its known warnings. All others are shown as they are."""
-    with warnings.catch_warnings(record=True) as caught, kept_if_started():
+    with warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)
     explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))

@@ -14,7 +14,7 @@ from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, Tpu
 from jupyter_tpu.frameworks import TITLES, newest
 from jupyter_tpu.notebook.node.holders import Holder, find_holder, who_holds
 from jupyter_tpu.notebook.node.worker import ThisWorker
-from jupyter_tpu.notebook.tpu_init.known_errors import RESTART, Refusal, named, recognise
+from jupyter_tpu.notebook.tpu_init.known_errors import RESTART, KnownError, find_known_error, known_error
 
 FindHolder = Callable[[int], Holder]
 
@@ -26,7 +26,7 @@ def diagnose_start(
     raw: str, worker: ThisWorker, framework: str = "jax", holder_of: FindHolder = find_holder
 ) -> TpuError:
     """Return the error for a framework's message `raw`, which it gave when it did not start."""
-    known = recognise(raw)
+    known = find_known_error(raw)
     # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
     if known is None:
         return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
@@ -41,7 +41,7 @@ def diagnose_start(
     return _error_of(refusal, worker, framework, raw)
 
 
-def _error_of(refusal: Refusal, worker: ThisWorker, framework: str, raw: str) -> TpuError:
+def _error_of(refusal: KnownError, worker: ThisWorker, framework: str, raw: str) -> TpuError:
     kind = AcceleratorBusy if refusal.is_busy else AcceleratorFailed
     values = _placeholders(worker, framework)
     return kind(refusal.means.format(**values), hint=refusal.fix.format(**values), raw=raw)
@@ -60,7 +60,7 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
 
 def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
     """Return the meaning of a warning that is known to be harmless; empty for any other."""
-    known = recognise(said)
+    known = find_known_error(said)
     if known is None or not known[0].is_harmless:
         return ""
     error = _error_of(known[0], worker, framework, said)
@@ -158,7 +158,7 @@ def without_tpu(reason: str, worker: ThisWorker) -> TpuError:
     """Return the error for PyTorch without a TPU although TorchTPU is loaded."""
     if not worker.is_on_node:
         return not_on_node(reason)
-    return _error_of(named("torch-without-tpu"), worker, "torch_tpu", reason)
+    return _error_of(known_error("torch-without-tpu"), worker, "torch_tpu", reason)
 
 
 def not_on_node(raw: str) -> TpuError:

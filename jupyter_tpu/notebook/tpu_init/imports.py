@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
-from jupyter_tpu.notebook.tpu_init.known_errors import recognise
+from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 
 
 class _Before:
@@ -29,7 +29,7 @@ def set_environment(variables: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def kept_if_started() -> Iterator[None]:
+def restore_environment_on_error() -> Iterator[None]:
     """Undo every `set_environment` within if an exception passes; what a framework sets itself stays.
 
     A variable that limits TorchTPU to one chip, for example, would mislead the framework that is tried next.
@@ -56,7 +56,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
     try:
         found = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        if recognise(str(error)):
+        if find_known_error(str(error)):
             raise diagnosis.diagnose_start(str(error), worker, framework) from error
         raise diagnosis.missing(framework, worker, str(error)) from error
     except (ImportError, RuntimeError, ValueError, TypeError, OSError) as error:

@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
-from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
@@ -31,7 +31,7 @@ def start_jax(worker: ThisWorker) -> Ready:
     mesh = jax.sharding.Mesh(devices, ("devices",))
     _prove(jax, mesh, devices)
     tpu = Tpu(framework="jax", devices=tuple(devices), device=devices[0], mesh=mesh, is_emulated=worker.is_emulated)
-    return Ready(tpu=tpu, devices=tuple(map(_describe, devices)), proof=proof_words(len(devices)))
+    return Ready(tpu=tpu, devices=tuple(map(_describe, devices)), proof=proof_text(len(devices)))
 
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:

@@ -19,7 +19,7 @@ NO_CHIP_FIX = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class KnownError:
     """One known message.
 
     Attributes:
@@ -41,23 +41,23 @@ class Refusal:
     is_harmless: bool = False
 
 
-REFUSALS: tuple[Refusal, ...] = (
+KNOWN_ERRORS: tuple[KnownError, ...] = (
     # Another process uses the chips. `diagnosis` completes the first two with that process.
-    Refusal(
+    KnownError(
         name="held",
         text=r"already in use by process with pid (?P<pid>\d+)",
         means="The TPU is in use by {holder}.",
         fix="",
         is_busy=True,
     ),
-    Refusal(
+    KnownError(
         name="locked",
         text=r"multi-process lockfile",
         means="libtpu's lock file {lock_file} is held by another process.",
         fix="",
         is_busy=True,
     ),
-    Refusal(
+    KnownError(
         name="held-by-somebody",
         text=r"already in use by another process",
         means="The TPU is in use by another process, probably of another user of this machine.",
@@ -66,32 +66,32 @@ REFUSALS: tuple[Refusal, ...] = (
         is_busy=True,
     ),
     # The libraries are missing or do not fit together.
-    Refusal(
+    KnownError(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
         means="Two packages bring a libtpu into this Python, and the older one, of tensorflow-tpu, hides JAX's.",
         fix="Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
         " {install}, then restart the kernel.",
     ),
-    Refusal(
+    KnownError(
         name="libtpu-newer",
         text=r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin",
         means="The versions of {framework} and libtpu do not fit together: one is much newer than the other.",
         fix=REINSTALL,
     ),
-    Refusal(
+    KnownError(
         name="parts-differ",
         text=r"incompatible with jax|jaxlib version .* newer than",
         means="The versions of jax and jaxlib do not fit together.",
         fix=REINSTALL,
     ),
-    Refusal(
+    KnownError(
         name="chip-without-libtpu",
         text=r"A Google TPU may be present .*Falling back to (?P<platform>\w+)",
         means="JAX sees a TPU chip, but its TPU library (libtpu) is missing, so it fell back to the CPU.",
         fix="Install it with: {install}, then restart the kernel.",
     ),
-    Refusal(
+    KnownError(
         name="libtpu-missing",
         text=r"Failed to open libtpu|libtpu not found|No module named 'libtpu'",
         means="{framework} is installed without its TPU library (libtpu).",
@@ -99,21 +99,21 @@ REFUSALS: tuple[Refusal, ...] = (
         is_elsewhere=True,
     ),
     # There is no chip, or the framework does not see it.
-    Refusal(
+    KnownError(
         name="no-chip",
         text=r"No jellyfish device found|No TPU Platform available|not in the list of known backends",
         means="{framework} found no TPU chip on this machine.",
         fix=NO_CHIP_FIX,
         is_elsewhere=True,
     ),
-    Refusal(
+    KnownError(
         name="cpu-by-default",
         text=r"Defaulting to PJRT_DEVICE=CPU",
         means="PyTorch/XLA saw no TPU chip when it started, and took the CPU.",
         fix=RESTART + " It sets PJRT_DEVICE=TPU, with which PyTorch/XLA fails rather than fall back.",
         is_elsewhere=True,
     ),
-    Refusal(
+    KnownError(
         name="no-metadata",
         text=r"expected string or bytes-like object, got 'NoneType'|Failed to get TPU metadata"
         r"|Failed to parse TPU version",
@@ -124,14 +124,14 @@ REFUSALS: tuple[Refusal, ...] = (
         is_elsewhere=True,
     ),
     # TensorFlow: the build has no TPU support, or looks for the TPU in the wrong place.
-    Refusal(
+    KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",
         means="This TensorFlow was built without TPUs, or with another libtpu than the installed one.",
         fix=REINSTALL,
         is_elsewhere=True,
     ),
-    Refusal(
+    KnownError(
         name="tensorflow-without-tpu",
         text=r"TPUs not found in the cluster|Op 'ConfigureDistributedTPU'",
         means="This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without, tensorflow-tpu"
@@ -139,14 +139,14 @@ REFUSALS: tuple[Refusal, ...] = (
         fix="%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel.",
         is_elsewhere=True,
     ),
-    Refusal(
+    KnownError(
         name="tpu-unnamed",
         text=r"Please provide a TPU Name to connect to",
         means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the machine's own TPU is called “local”.",
         fix='Use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
         is_elsewhere=True,
     ),
-    Refusal(
+    KnownError(
         name="tpu-name-unknown",
         text=r"Name or service not known|Temporary failure in name resolution",
         means="TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here.",
@@ -154,13 +154,13 @@ REFUSALS: tuple[Refusal, ...] = (
         is_elsewhere=True,
     ),
     # PyTorch: the build is for other devices, or TorchTPU is not loaded.
-    Refusal(
+    KnownError(
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
         means="This PyTorch was built for NVIDIA's GPUs, and its libraries are missing.",
         fix="Install PyTorch with all its requirements, or a build for the CPU: {install}, then restart the kernel.",
     ),
-    Refusal(
+    KnownError(
         name="torch-without-tpu",
         text=r"Expected one of cpu, cuda\b",
         means="PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was.",
@@ -168,14 +168,14 @@ REFUSALS: tuple[Refusal, ...] = (
         is_elsewhere=True,
     ),
     # The user's own code has started the framework.
-    Refusal(
+    KnownError(
         name="too-late",
         text=r"Virtual devices cannot be modified after being initialized"
         r"|Can't change device type after XLA runtime is initialized",
         means="{framework} was started in this kernel before %tpu_init, and keeps the devices that it has.",
         fix=RESTART,
     ),
-    Refusal(
+    KnownError(
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
         means="Transparent huge pages are off on this machine: the TPU starts and stops more slowly, nothing else.",
@@ -186,14 +186,14 @@ REFUSALS: tuple[Refusal, ...] = (
 """In the order in which they are tried: the most specific first."""
 
 
-def recognise(message: str) -> tuple[Refusal, re.Match[str]] | None:
+def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
     """Return the table's entry for a message, and the match; None: the message is unknown."""
-    for refusal in REFUSALS:
+    for refusal in KNOWN_ERRORS:
         if found := re.search(refusal.text, message):
             return refusal, found
     return None
 
 
-def named(name: str) -> Refusal:
+def known_error(name: str) -> KnownError:
     """Return the entry of that name."""
-    return next(refusal for refusal in REFUSALS if refusal.name == name)
+    return next(refusal for refusal in KNOWN_ERRORS if refusal.name == name)

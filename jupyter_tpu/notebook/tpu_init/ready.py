@@ -58,7 +58,7 @@ def expected_sum(count: int) -> tuple[int, int]:
     return numbers, numbers * (numbers - 1) // 2
 
 
-def proof_words(count: int) -> str:
+def proof_text(count: int) -> str:
     """Return the proof on `count` devices as a phrase."""
     numbers, exact = expected_sum(count)
     spread = "spread over all of them" if count > 1 else "computed on it"

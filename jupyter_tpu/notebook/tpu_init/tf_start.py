@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.imports import import_framework
-from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
@@ -45,7 +45,7 @@ def start_tf(worker: ThisWorker) -> Ready:
     )
     described = tuple(Device(id=number, kind=each.device_type) for number, each in enumerate(devices))
     note = STAND_IN if worker.is_emulated else NOTE
-    return Ready(tpu=tpu, devices=described, proof=proof_words(len(devices)), note=note)
+    return Ready(tpu=tpu, devices=described, proof=proof_text(len(devices)), note=note)
 
 
 def _start(tf: Any, worker: ThisWorker) -> Any:

@@ -12,7 +12,7 @@ from jupyter_tpu.errors import AcceleratorFailed
 from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
-from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
@@ -44,7 +44,7 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
     device = torch.device("tpu")
     _prove(torch, device, worker)
     tpu = Tpu(framework="torch_tpu", devices=(device,), device=device)
-    return Ready(tpu=tpu, devices=(Device(id=0, kind=_kind(worker)),), proof=proof_words(1), note=_note(worker))
+    return Ready(tpu=tpu, devices=(Device(id=0, kind=_kind(worker)),), proof=proof_text(1), note=_note(worker))
 
 
 def torch_tpu_variables(worker: ThisWorker) -> dict[str, str]:

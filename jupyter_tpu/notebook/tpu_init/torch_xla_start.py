@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_tpu.notebook.node.worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
-from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
@@ -43,7 +43,7 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
     _prove(spmd, mesh, device)
     names = tuple(str(each.get("name", "")) for each in runtime.global_runtime_device_attributes())
     tpu = Tpu(framework="torch_xla", devices=names, device=device, mesh=mesh, is_emulated=worker.is_emulated)
-    return Ready(tpu=tpu, devices=_described(names), proof=proof_words(count), note=NOTE)
+    return Ready(tpu=tpu, devices=_described(names), proof=proof_text(count), note=NOTE)
 
 
 def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:

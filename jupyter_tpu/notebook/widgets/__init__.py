@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.notebook.node.agent_call import CELL_S, ask_agent
-from jupyter_tpu.notebook.widgets.feed import Act, Feed
+from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, call_agent
+from jupyter_tpu.notebook.widgets.feed import Feed, PageRequest
 from jupyter_tpu.notebook.widgets.idle import IDLE
-from jupyter_tpu.notebook.widgets.live import make_live
+from jupyter_tpu.notebook.widgets.live import make_live_widget
 from jupyter_tpu.notebook.widgets.monitor import MONITOR
 from jupyter_tpu.notebook.widgets.quota import QUOTA
-from jupyter_tpu.notebook.widgets.view import Looker, View
+from jupyter_tpu.notebook.widgets.view import SnapshotReader, View
 
 _INSTALL = "A snapshot. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
 _NOT_LIVE = "A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end."
@@ -35,11 +35,11 @@ class NodeWidget:
     _view: ClassVar[View]
 
     def __init__(self) -> None:
-        self._looker = Looker(self._view, partial(ask_agent, patience_s=CELL_S))
+        self._looker = SnapshotReader(self._view, partial(call_agent, patience_s=CELL_TIMEOUT_S))
         self._feed = Feed(self._update, self._view.every_s, _is_kernel_busy)
-        self.live = make_live(self._view.script, self._on_page, self._feed.close)
+        self.live = make_live_widget(self._view.script, self._on_page, self._feed.close)
         if self.live is not None:
-            self._feed.hear(whole=True)
+            self._feed.notify(whole=True)
 
     def close(self) -> None:
         """Remove the widget from all pages, and stop reading the agent."""
@@ -47,15 +47,15 @@ class NodeWidget:
         if self.live is not None:
             self.live.close()
 
-    def _update(self, whole: bool, acts: list[Act]) -> None:
-        self.live.draw(self._looker.picture(whole=whole, acts=acts))
+    def _update(self, whole: bool, acts: list[PageRequest]) -> None:
+        self.live.draw(self._looker.snapshot(whole=whole, acts=acts))
 
     def _on_page(self, message: Mapping[str, Any]) -> None:
         # A page may be of another version, or not ours: an unknown message is ignored.
         if message.get("say") == "shown":
-            self._feed.hear(whole=message.get("whole") is True)
+            self._feed.notify(whole=message.get("whole") is True)
         elif message.get("say") == "act":
-            self._feed.hear(act=message)
+            self._feed.notify(act=message)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -94,7 +94,9 @@ def _bundle_of(live: Any) -> dict[str, Any]:
 def _is_kernel_busy() -> bool:
     """Ask the agent whether this kernel runs a cell; a kernel without an agent counts as idle."""
     try:
-        kernel = ask_agent("kernel_info", {"kernel_id": os.environ.get("JUPYTER_TPU_KERNEL_ID", "")}, patience_s=CELL_S)
+        kernel = call_agent(
+            "kernel_info", {"kernel_id": os.environ.get("JUPYTER_TPU_KERNEL_ID", "")}, patience_s=CELL_TIMEOUT_S
+        )
     except TpuError:
         return False
     return kernel.get("execution_state") == "busy"

@@ -26,10 +26,10 @@ _SLOWEST_S = 5.0
 # After so many seconds of silence, updates come every second, after twice as many every 2 s, and so on.
 _SILENCE_PER_PACE = 60.0
 
-Act = Mapping[str, Any]
+PageRequest = Mapping[str, Any]
 
 
-def pace_s(every_s: float, silent_s: float) -> float:
+def update_interval_s(every_s: float, silent_s: float) -> float:
     """Return the seconds between two updates when no page has reported for `silent_s` seconds."""
     return max(every_s, min(_SLOWEST_S, silent_s / _SILENCE_PER_PACE))
 
@@ -47,7 +47,7 @@ class Feed:
 
     def __init__(
         self,
-        update: Callable[[bool, list[Act]], None],
+        update: Callable[[bool, list[PageRequest]], None],
         every_s: float,
         is_kernel_busy: Callable[[], bool],
         silence_s: float = SILENCE_S,
@@ -58,7 +58,7 @@ class Feed:
         self._silence_s = silence_s
         self._changing = threading.Lock()
         self._news = threading.Event()
-        self._acts: deque[Act] = deque()
+        self._acts: deque[PageRequest] = deque()
         self._wants_whole = False
         self._is_over = False
         self._reported_at = time.monotonic()
@@ -69,7 +69,7 @@ class Feed:
         """Whether the thread runs."""
         return self._thread is not None
 
-    def hear(self, *, whole: bool = False, act: Act | None = None) -> None:
+    def notify(self, *, whole: bool = False, act: PageRequest | None = None) -> None:
         """Take a report of a page, which may ask for the history or for an action; ignored after `close`."""
         with self._changing:
             self._reported_at = time.monotonic()
@@ -93,9 +93,9 @@ class Feed:
             self._news.clear()
             whole, acts = self._requests()
             self._update(whole, acts)
-            self._news.wait(pace_s(self._every_s, self._silent_s()))
+            self._news.wait(update_interval_s(self._every_s, self._silent_s()))
 
-    def _requests(self) -> tuple[bool, list[Act]]:
+    def _requests(self) -> tuple[bool, list[PageRequest]]:
         with self._changing:
             whole, acts = self._wants_whole, list(self._acts)
             self._wants_whole = False

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.magics.autostop import idle, reminder
-from jupyter_tpu.notebook.widgets.view import Ask, Data, View
+from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
 # Bounds what a page can ask for; the widget's own buttons ask for 3 h at most.
@@ -18,13 +18,13 @@ _LONGEST_KEEP_S = 30 * 86400.0
 _LATE_S = 60.0
 
 
-def look(ask: Ask, _whole: bool) -> Data:
+def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the agent's auto-stop report; its lengths of time count from ``at``."""
     report = ask("activity", {})
     return {**{name: report[name] for name in _NAMES}, "reminder": reminder(ask, report), "at": time.time()}
 
 
-def act(ask: Ask, wish: Mapping[str, Any], now: float) -> str:
+def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
     """Perform a click on a button: keep the node running ``for_s`` from the click on, ``while_busy``, or ``off``.
 
     `now` and the click's ``at`` are by the node's clock. A busy kernel may receive a click late; the time since the
@@ -39,7 +39,7 @@ def act(ask: Ask, wish: Mapping[str, Any], now: float) -> str:
         if left_s <= 0:
             return _too_late(late_s)
         ask("keep", {"for_s": left_s})
-        return f"Kept running for {span_text(left_s)}."
+        return f"Kept running for {duration_text(left_s)}."
     if late_s > _LATE_S:
         return _too_late(late_s)
     if wish.get("while_busy") is True:
@@ -56,7 +56,7 @@ def _number(value: Any, default: float) -> float:
 
 
 def _too_late(late_s: float) -> str:
-    return f"The kernel was busy and received this only after {span_text(late_s)}. Nothing was done."
+    return f"The kernel was busy and received this only after {duration_text(late_s)}. Nothing was done."
 
 
-IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, look=look, words=(idle,), act=act)
+IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, read=read, subcommands=(idle,), act=act)

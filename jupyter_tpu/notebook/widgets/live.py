@@ -11,7 +11,7 @@ from typing import Any
 OnPage = Callable[[Mapping[str, Any]], None]
 
 
-def make_live(script: str, on_page: OnPage, on_close: Callable[[], None]) -> Any:
+def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None]) -> Any:
     """Create a widget that draws with `script`; None if the kernel's Python has no anywidget.
 
     Args:

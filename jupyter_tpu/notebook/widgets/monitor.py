@@ -9,8 +9,8 @@ from typing import Any
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.metrics import Core, Holder, Sample
 from jupyter_tpu.notebook.display import UNKNOWN
-from jupyter_tpu.notebook.magics.chips import NOW, top
-from jupyter_tpu.notebook.widgets.view import Ask, Data, View
+from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, top
+from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 # The last 10 minutes, which monitor.js draws (HISTORY_S there), as a point every 5 s.
 _WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
@@ -26,12 +26,12 @@ _NAMES = {
 }
 
 
-def look(ask: Ask, whole: bool) -> Data:
+def read(ask: CallAgent, whole: bool) -> Data:
     """Return the newest sample in few bytes: lists instead of records, and TPU processes as text.
 
     Percentages are not rounded here: the page rounds them as the panel does, so that both show the same.
     """
-    answer = ask(*(_WITH_HISTORY if whole else NOW))
+    answer = ask(*(_WITH_HISTORY if whole else NEWEST_SAMPLE))
     sample = Sample.from_json(answer["sample"])
     accelerator_type = str(answer["worker"].get("accelerator_type") or "")
     seen = {
@@ -88,4 +88,4 @@ def _holder(holder: Holder) -> str:
     return f"{name[:80]} (pid {holder.pid}{'' if holder.is_own_user else f', of {holder.user or UNKNOWN}'})"
 
 
-MONITOR = View(title="TPU monitor", script="monitor.js", every_s=1.0, look=look, words=(top,))
+MONITOR = View(title="TPU monitor", script="monitor.js", every_s=1.0, read=read, subcommands=(top,))

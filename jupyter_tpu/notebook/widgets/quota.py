@@ -10,35 +10,35 @@ from jupyter_tpu.notebook.magics.money import (
     cost,
     grant,
     grant_lines,
-    nobody_told,
+    no_snapshot_lines,
     node_lines,
-    question,
     quota,
-    strange,
-    told,
+    snapshot_call,
+    snapshot_of,
+    unreadable_snapshot,
     usd,
 )
-from jupyter_tpu.notebook.widgets.view import Ask, Data, View
+from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 JSON = Mapping[str, Any]
 Row = Sequence[Any]
 """A name, a text, and the used share from 0 to 1, or None if it is unknown."""
 
 
-def look(ask: Ask, _whole: bool) -> Data:
+def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the four parts, each with the time of its snapshot."""
     # Nothing else, such as the present time: a trait that does not change is not sent.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 
 
-def _part(ask: Ask, kind: str, title: str, lines: Callable[[JSON], list[str]], rows: Any) -> dict[str, Any]:
-    known = told(ask(*question(kind)))
+def _part(ask: CallAgent, kind: str, title: str, lines: Callable[[JSON], list[str]], rows: Any) -> dict[str, Any]:
+    known = snapshot_of(ask(*snapshot_call(kind)))
     if known is None:
-        return {"title": title, "as_of": None, "lines": nobody_told(kind), "rows": []}
+        return {"title": title, "as_of": None, "lines": no_snapshot_lines(kind), "rows": []}
     try:
         return {"title": title, "as_of": known.as_of, "lines": lines(known.data), "rows": list(rows(known.data))}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise strange(error) from error
+        raise unreadable_snapshot(error) from error
 
 
 # -- cost and budgets
@@ -120,4 +120,4 @@ _PARTS = (
     ("grant", "Grants and credit", _grant_lines, _grant_rows),
 )
 
-QUOTA = View(title="Quota and credit", script="quota.js", every_s=15.0, look=look, words=(cost, quota, grant))
+QUOTA = View(title="Quota and credit", script="quota.js", every_s=15.0, read=read, subcommands=(cost, quota, grant))

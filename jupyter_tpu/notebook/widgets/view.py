@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.notebook.display import MagicOutput, Section, said
+from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.words import MagicContext
 
-Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Calls a method of the agent; raises `TpuError`."""
 
 Data = Mapping[str, Any]
@@ -19,7 +19,7 @@ Data = Mapping[str, Any]
 _UNREADABLE = "This widget does not understand the agent's answer: {}."
 
 
-def _no_act(_ask: Ask, _act: Mapping[str, Any], _now: float) -> str:
+def _no_act(_ask: CallAgent, _act: Mapping[str, Any], _now: float) -> str:
     return ""
 
 
@@ -30,10 +30,10 @@ class View:
     Attributes:
         script: the file that draws it in a page.
         every_s: seconds between two updates.
-        look: reads the agent and returns the data for the page, with the history if its second argument is true.
+        read: reads the agent and returns the data for the page, with the history if its second argument is true.
             ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or what
             an unreadable answer raises.
-        words: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
+        subcommands: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
         act: performs a request of a page, given the time in Unix seconds, and returns the result as a sentence; raises
             `TpuError`.
     """
@@ -41,9 +41,9 @@ class View:
     title: str
     script: str
     every_s: float
-    look: Callable[[Ask, bool], Data]
-    words: Sequence[Callable[[MagicContext, Sequence[str]], MagicOutput]]
-    act: Callable[[Ask, Mapping[str, Any], float], str] = _no_act
+    read: Callable[[CallAgent, bool], Data]
+    subcommands: Sequence[Callable[[MagicContext, Sequence[str]], MagicOutput]]
+    act: Callable[[CallAgent, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
         """Return a snapshot of this moment as text, and a line on `how` to see live numbers."""
@@ -55,10 +55,10 @@ class View:
         """Return the output of the subcommands up to the first that fails: a cell must not wait for each of them."""
         seen: list[Section] = []
         try:
-            for word in self.words:
+            for word in self.subcommands:
                 seen += word(context, ()).sections
         except TpuError as error:
-            seen += said(_in_a_line(error)).sections
+            seen += text_output(_in_a_line(error)).sections
         return seen
 
 
@@ -66,15 +66,15 @@ def _in_a_line(error: TpuError) -> str:
     return str(error).replace("\n", " ")
 
 
-class Looker:
+class SnapshotReader:
     """Reads the node for a view, and stores the last data for the time in which the agent does not answer."""
 
-    def __init__(self, view: View, ask: Ask) -> None:
+    def __init__(self, view: View, ask: CallAgent) -> None:
         self._view = view
         self._ask = ask
         self._data: Data | None = None
 
-    def picture(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    def snapshot(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
         """Return the snapshot for the pages: the last data, the problem if it is old, and the results of requests.
 
         Args:
@@ -90,7 +90,7 @@ class Looker:
 
     def _read(self, whole: bool) -> str:
         try:
-            self._data = self._view.look(self._ask, whole)
+            self._data = self._view.read(self._ask, whole)
         except TpuError as error:
             return _in_a_line(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

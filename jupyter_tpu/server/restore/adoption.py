@@ -18,9 +18,9 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
 
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.kernels.agents.requests import end_noted_kernel
+from jupyter_tpu.kernels.agents.requests import end_registered_kernel
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
-from jupyter_tpu.kernels.registry.notes import KernelRegistry, NotedSession, RegisteredKernel
+from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, RegisteredSession
 
 PATIENCE_S = 3.0
 """How long a server's start may wait for nodes to report the state of their kernels; a user waits for the page."""
@@ -132,7 +132,7 @@ class Adoption:
 
     async def _end(self, note: RegisteredKernel) -> None:
         try:
-            await end_noted_kernel(note)
+            await end_registered_kernel(note)
         except TpuError as error:
             self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
@@ -184,7 +184,9 @@ class Adoption:
     async def _note(self, model: Mapping[str, Any]) -> None:
         provisioner = self._provisioner(model["kernel"]["id"])
         if provisioner:
-            session = NotedSession(session_id=model["id"], path=model["path"], name=model["name"], type=model["type"])
+            session = RegisteredSession(
+                session_id=model["id"], path=model["path"], name=model["name"], type=model["type"]
+            )
             await provisioner.change_note(lambda note: note.with_session(session))
 
     def _can_be_left(self, kernel_id: str) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-PLACES = 1024
+SLOTS = 1024
 """Slots of the file: more pages than a user opens between two uses of one of them, in 64 KiB."""
 
 _MAGIC = b"jupyter_tpu cursors 1\n"
@@ -39,12 +39,12 @@ class Cursor:
     Attributes:
         arrived: the page acknowledged everything up to this seq; it may have received more.
         written: nothing after this seq was sent to the page.
-        has_heard: whether the page acknowledged anything; if False, the session has only sent requests so far.
+        has_received: whether the page acknowledged anything; if False, the session has only sent requests so far.
     """
 
     arrived: int
     written: int
-    has_heard: bool = True
+    has_received: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class _Place:
 
     def encode(self) -> bytes:
         """Return the bytes of the slot, with their checksum."""
-        arrived = self.cursor.arrived | (0 if self.cursor.has_heard else _NOTHING_RECEIVED)
+        arrived = self.cursor.arrived | (0 if self.cursor.has_received else _NOTHING_RECEIVED)
         body = _PLACE.pack(self.key, arrived, self.cursor.written, self.used_at)
         return (body + _CRC.pack(zlib.crc32(body))).ljust(_PLACE_BYTES, b"\0")
 
@@ -67,7 +67,7 @@ class _Place:
             return None
         key, arrived, written, used_at = _PLACE.unpack(body)
         has_heard = not arrived & _NOTHING_RECEIVED
-        return cls(key, Cursor(arrived & ~_NOTHING_RECEIVED, written, has_heard=has_heard), used_at)
+        return cls(key, Cursor(arrived & ~_NOTHING_RECEIVED, written, has_received=has_heard), used_at)
 
 
 class Cursors:
@@ -79,7 +79,7 @@ class Cursors:
         now: returns the time in Unix seconds.
     """
 
-    def __init__(self, path: Path | None, *, places: int = PLACES, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | None, *, places: int = SLOTS, now: Callable[[], float] = time.time) -> None:
         self._places = places
         self._now = now
         self._known: dict[bytes, int] = {}
@@ -93,9 +93,9 @@ class Cursors:
     def arrived(self, kernel_id: str, session_id: str) -> int:
         """Return up to which seq the session has received everything; 0 if unknown."""
         cursor = self.find(kernel_id, session_id)
-        return cursor.arrived if cursor and cursor.has_heard else 0
+        return cursor.arrived if cursor and cursor.has_received else 0
 
-    def move(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
+    def store(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
         """Store the cursor of a session; never raises for a broken disk."""
         key = _key(kernel_id, session_id)
         place = _Place(key, cursor, self._now())

@@ -13,14 +13,14 @@ from contextlib import suppress
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.server.restore.cursors import Cursors
-from jupyter_tpu.server.restore.output_views import answer, by_urgency
+from jupyter_tpu.server.restore.output_views import by_urgency, outputs_response
 from jupyter_tpu.server.restore.request_listing import (
     HEAD_BYTES,
-    Excerpt,
-    Listed,
+    ListedRequest,
     Provisioner,
+    RequestRange,
+    invalid_response,
     list_requests,
-    nonsense,
     read_request,
 )
 from jupyter_tpu.wire.frames import ProtocolError
@@ -63,7 +63,7 @@ async def outputs_of(
         LinkDown: the worker does not answer.
         AgentBroken: its response is invalid.
     """
-    excerpts: dict[str, Excerpt] = {}
+    excerpts: dict[str, RequestRange] = {}
     read: dict[str, int] = {}
     for _ in range(_READS):
         listing = await list_requests(provisioner, at_any_speed=True)
@@ -81,9 +81,11 @@ async def outputs_of(
     sessions = {each.session for each in chosen}
     arrived = {session: cursors.arrived(kernel_id, session) for session in sessions} if cursors else {}
     try:
-        return await asyncio.to_thread(answer, kernel_id, listing, chosen, wanted, lambda each: arrived.get(each, 0))
+        return await asyncio.to_thread(
+            outputs_response, kernel_id, listing, chosen, wanted, lambda each: arrived.get(each, 0)
+        )
     except ProtocolError as error:
-        raise nonsense(error) from error
+        raise invalid_response(error) from error
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -99,13 +101,13 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dict[str, Excerpt]:
+async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest]) -> dict[str, RequestRange]:
     """Read what can be read in time, by msg_id; without requests that the agent dropped since they were listed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
-    excerpts: dict[str, Excerpt] = {}
+    excerpts: dict[str, RequestRange] = {}
 
-    async def read(waiting: Iterator[Listed]) -> None:
+    async def read(waiting: Iterator[ListedRequest]) -> None:
         # several of these share one iterator, so each takes the next request that no other reads
         for each in waiting:  # the first read always begins, or a request that is asked for alone might never be read
             with suppress(BadInput):
@@ -114,8 +116,8 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dic
                 break
 
     # small requests first, so that most cells are filled even if a large one takes all the time
-    small = [each for each in requests if each.to_read <= HEAD_BYTES]
-    large = [each for each in requests if each.to_read > HEAD_BYTES]
+    small = [each for each in requests if each.bytes_to_read <= HEAD_BYTES]
+    large = [each for each in requests if each.bytes_to_read > HEAD_BYTES]
     for waiting, at_once in ((iter(small), _AT_ONCE), (iter(large), _LARGE_AT_ONCE)):
         try:
             async with asyncio.TaskGroup() as group:
@@ -126,7 +128,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dic
     return excerpts
 
 
-def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:
+def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[ListedRequest]:
     """Return the last request of each cell and the newest ones without a cell, in the order in which they were sent."""
     if only:
         return [each for each in requests if each.msg_id in only]
@@ -136,18 +138,18 @@ def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:
     return [each for each in requests if each.msg_id in wanted]
 
 
-def _within_budget(chosen: Iterable[Listed]) -> list[Listed]:
+def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
     """Return the most urgent requests that fit into `_READ_BYTES` together, at least one."""
-    taken: list[Listed] = []
+    taken: list[ListedRequest] = []
     left = _READ_BYTES
     for each in by_urgency(chosen):
-        if not taken or each.to_read <= left:
+        if not taken or each.bytes_to_read <= left:
             taken.append(each)
-            left -= each.to_read
+            left -= each.bytes_to_read
     return taken
 
 
-def _updating(requests: Sequence[Listed], chosen: Sequence[Listed]) -> list[Listed]:
+def _updating(requests: Sequence[ListedRequest], chosen: Sequence[ListedRequest]) -> list[ListedRequest]:
     """Return requests that are not shown themselves, but may have updated displays that are."""
     if not chosen:
         return []

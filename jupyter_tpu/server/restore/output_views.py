@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_tpu.outputs import Arrived, Reducer, Rendered, Request, compact, render
-from jupyter_tpu.server.restore.request_listing import Excerpt, Listed, Listing
+from jupyter_tpu.server.restore.request_listing import ListedRequest, Listing, RequestRange
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
 from jupyter_tpu.wire.messages import channel_name
 
@@ -22,13 +22,17 @@ def _nothing(_session: str) -> int:
     return 0
 
 
-def by_urgency(chosen: Iterable[Listed]) -> list[Listed]:
+def by_urgency(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
     """Sort requests: those that are not done first, then the newest first."""
     return sorted(chosen, key=lambda each: (each.state != "done", each.first_seq), reverse=True)
 
 
-def answer(
-    kernel_id: str, listing: Listing, chosen: Sequence[Listed], excerpts: Iterable[Excerpt], arrived: Arrived = _nothing
+def outputs_response(
+    kernel_id: str,
+    listing: Listing,
+    chosen: Sequence[ListedRequest],
+    excerpts: Iterable[RequestRange],
+    arrived: Arrived = _nothing,
 ) -> list[bytes]:
     """Return the response in pieces, none of which takes long to encode.
 
@@ -41,7 +45,7 @@ def answer(
         ProtocolError: `excerpts` are not entries of a record.
     """
     # entries after the listing are left out, so that the response is one snapshot and live messages continue at its seq
-    reducer = reduced(excerpts, listing.next_seq - 1, arrived)
+    reducer = reduce_excerpts(excerpts, listing.next_seq - 1, arrived)
     head = {
         "kernel_id": kernel_id,
         "seq": listing.next_seq - 1,
@@ -54,7 +58,7 @@ def answer(
     return [*pieces, b"]}"]
 
 
-def reduced(excerpts: Iterable[Excerpt], last_seq: int, arrived: Arrived = _nothing) -> Reducer:
+def reduce_excerpts(excerpts: Iterable[RequestRange], last_seq: int, arrived: Arrived = _nothing) -> Reducer:
     """Feed the entries of all requests to one reducer, in the order of the record up to `last_seq`.
 
     They cannot be reduced one request at a time, because one may update the displays of another.
@@ -75,7 +79,7 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int, arrived: Arrived = _noth
     return reducer
 
 
-def _omitted_text(excerpt: Excerpt, entries: Sequence[Entry]) -> int:
+def _omitted_text(excerpt: RequestRange, entries: Sequence[Entry]) -> int:
     """Estimate how much text was left out: the omitted bytes without headers, which are as large as in `entries`."""
     # the largest part of a stream message is its content; the rest is header, parent header and frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
@@ -86,7 +90,7 @@ def _entry_bytes(entry: Entry) -> int:
     return HEADER_BYTES + 4 * len(entry.parts) + sum(map(len, entry.parts))
 
 
-def _views(chosen: Sequence[Listed], reducer: Reducer) -> list[dict[str, Any]]:
+def _views(chosen: Sequence[ListedRequest], reducer: Reducer) -> list[dict[str, Any]]:
     """Return a view per request; those that do not fit into the response have no outputs."""
     views: dict[str, dict[str, Any]] = {}
     text, bundles = _ANSWER_TEXT, _ANSWER_BUNDLES
@@ -101,7 +105,7 @@ def _views(chosen: Sequence[Listed], reducer: Reducer) -> list[dict[str, Any]]:
     return [views[listed.msg_id] for listed in chosen]
 
 
-def _view(listed: Listed, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
+def _view(listed: ListedRequest, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
     # the reducer knows how a request ended; an open one may have no messages yet, so take its state from the list
     state = request.state if request and request.state not in ("queued", "running") else listed.outcome
     is_open = state in ("queued", "running")
@@ -124,7 +128,7 @@ def _view(listed: Listed, request: Request | None, rendered: Rendered | None) ->
     }
 
 
-def _header(listed: Listed) -> dict[str, Any]:
+def _header(listed: ListedRequest) -> dict[str, Any]:
     return {"msg_id": listed.msg_id, "session": listed.session, "msg_type": "execute_request"}
 
 

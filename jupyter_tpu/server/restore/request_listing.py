@@ -28,7 +28,7 @@ class Provisioner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedRequest:
     """A request as the agent lists it; fields as in its response to ``list_requests``."""
 
     msg_id: str
@@ -48,7 +48,7 @@ class Listed:
         return self.status if self.state == "done" and self.status in ("aborted", "lost") else self.state
 
     @property
-    def to_read(self) -> int:
+    def bytes_to_read(self) -> int:
         """How many bytes `read_request` reads of it, at most."""
         return min(self.bytes, HEAD_BYTES + TAIL_BYTES)
 
@@ -57,14 +57,14 @@ class Listed:
 class Listing:
     """The agent's list of a kernel's requests; everything before `next_seq` is in the record."""
 
-    requests: Sequence[Listed]
+    requests: Sequence[ListedRequest]
     next_seq: int
     execution_state: str
     link: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class RequestRange:
     """The entries that were read of a request; what is left out comes after `head_seq`."""
 
     msg_id: str
@@ -90,10 +90,10 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
         requests = [_listed(each) for each in answer["requests"]]
         return Listing(requests, int(answer["next_seq"]), str(answer["execution_state"]), link)
     except (KeyError, TypeError, ValueError) as error:
-        raise nonsense(error) from error
+        raise invalid_response(error) from error
 
 
-async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: bool = False) -> Excerpt:
+async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: bool = False) -> RequestRange:
     """Read the messages of a request.
 
     Args:
@@ -109,14 +109,14 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: b
     try:
         entries = base64.b64decode(answer["entries"])
         omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])
-        return Excerpt(msg_id, entries, int(answer["head_seq"]), *omitted)
+        return RequestRange(msg_id, entries, int(answer["head_seq"]), *omitted)
     except (KeyError, TypeError, ValueError) as error:
-        raise nonsense(error) from error
+        raise invalid_response(error) from error
 
 
-def _listed(row: Mapping[str, Any]) -> Listed:
+def _listed(row: Mapping[str, Any]) -> ListedRequest:
     # fields that a newer agent adds are ignored
-    listed = Listed(**{name: row[name] for name in Listed.__slots__})
+    listed = ListedRequest(**{name: row[name] for name in ListedRequest.__slots__})
     numbers = (listed.first_seq, listed.last_seq, listed.bytes)
     if not isinstance(listed.msg_id, str) or not all(isinstance(number, int) for number in numbers):
         raise TypeError(f"a request of {str(row)[:200]}")
@@ -149,6 +149,6 @@ def _link_down(message: str) -> LinkDown:
     )
 
 
-def nonsense(error: Exception) -> AgentBroken:
+def invalid_response(error: Exception) -> AgentBroken:
     """Return the exception for a response of the agent that cannot be read."""
     return AgentBroken("The agent's response is invalid.", raw=f"{type(error).__name__}: {error}"[:500])

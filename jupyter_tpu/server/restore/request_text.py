@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Protocol
 
 from jupyter_tpu.kernels.messages.loop_bridge import KernelMessage, LoopBridge
-from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.outputs.items import stream_text
 from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
-from jupyter_tpu.server.restore.request_listing import Listed
+from jupyter_tpu.server.restore.request_listing import ListedRequest
 
 _PATIENCE_S = 60  # without any new text, after which a download ends with a notice instead of hanging
 # Events after which no more of this request can come.
@@ -24,7 +24,7 @@ class Source(Protocol):
     async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
 
 
-async def text_of(source: Source, request: Listed) -> AsyncGenerator[bytes, None]:
+async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
     """Yield what a request has printed so far, in UTF-8, with a notice where something is missing.
 
     The record is read no faster than the pieces are consumed. Close the iterator if it is not read to its end.
@@ -43,7 +43,7 @@ async def text_of(source: Source, request: Listed) -> AsyncGenerator[bytes, None
 class _Reader:
     """Passes text from the follower, which pushes messages, to the iterator, which pulls pieces."""
 
-    def __init__(self, request: Listed) -> None:
+    def __init__(self, request: ListedRequest) -> None:
         self._request = request
         self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)  # holds one piece, so the follower has to wait
         self._is_over = False
@@ -69,7 +69,7 @@ class _Reader:
             return await self._pieces.get()
 
 
-def _text_in(batch: Sequence[KernelMessage], request: Listed) -> bytes:
+def _text_in(batch: Sequence[KernelMessage], request: ListedRequest) -> bytes:
     name = request.msg_id.encode()
     return b"".join(_text_of(message, name) for message in batch if message.seq <= request.last_seq)
 
@@ -77,7 +77,7 @@ def _text_in(batch: Sequence[KernelMessage], request: Listed) -> bytes:
 def _text_of(message: KernelMessage, name: bytes) -> bytes:
     with suppress(Malformed):
         if message.channel == "event":
-            words = event_words(json_object(message.parts[0]))
+            words = event_notice(json_object(message.parts[0]))
             return f"{words}\n".encode() if words else b""
         # most messages belong to other requests: look for the bytes of the id before parsing any JSON
         if message.channel == "iopub" and any(name in part for part in message.parts[:5]):
@@ -92,7 +92,7 @@ def _printed(message: KernelMessage, msg_id: str) -> bytes:
     return stream_text(parsed)[1].encode("utf-8", "replace")
 
 
-def _is_end(message: KernelMessage, request: Listed) -> bool:
+def _is_end(message: KernelMessage, request: ListedRequest) -> bool:
     if message.channel != "event":
         return message.seq >= request.last_seq and not message.is_early
     with suppress(Malformed):

@@ -9,15 +9,15 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.brakes import ACTIONS, LENGTHS, LONGEST_S, NO_KEEP, Keep
+from jupyter_tpu.brakes import ACTIONS, DURATION_FIELDS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet.assembly import OpenFleet
-from jupyter_tpu.fleet.autostop.views import brake_view, brakes_view
+from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
 from jupyter_tpu.models import Node
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
-_RULES = (*LENGTHS, "action")
+_RULES = (*DURATION_FIELDS, "action")
 _KEEP = ("for_s", "until", "while_busy")
 
 
@@ -32,8 +32,8 @@ class AutostopHandler(TpuHandler):
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await opened.fleet.refresh()
-        brakes = await opened.braking.look(snapshot.nodes)
-        self.write_json(brakes_view(brakes, as_of=snapshot.as_of_here))
+        brakes = await opened.autostop.evaluate(snapshot.nodes)
+        self.write_json(autostop_view(brakes, as_of=snapshot.as_of_here))
 
 
 class NodeAutostopHandler(TpuHandler):
@@ -46,7 +46,7 @@ class NodeAutostopHandler(TpuHandler):
         changes = rules_from_body(self.request.body)
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
-        self.write_json(brake_view(await opened.braking.set_rules(node, changes)))
+        self.write_json(autostop_status_view(await opened.autostop.set_rules(node, changes)))
 
 
 class AutostopHistoryHandler(TpuHandler):
@@ -61,7 +61,7 @@ class AutostopHistoryHandler(TpuHandler):
         """Return the activity of the last hour."""
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
-        self.write_json(await opened.braking.past(node))
+        self.write_json(await opened.autostop.history(node))
 
 
 class ExtendHandler(TpuHandler):
@@ -71,10 +71,10 @@ class ExtendHandler(TpuHandler):
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
         """Extend as the body says; an empty object cancels."""
-        keep = keep_from_body(self.request.body, time.time())
+        keep = extension_from_body(self.request.body, time.time())
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
-        self.write_json(brake_view(await opened.braking.keep(node, keep)))
+        self.write_json(autostop_status_view(await opened.autostop.extend(node, keep)))
 
 
 async def _node(handler: TpuHandler, opened: OpenFleet, zone: str, node_id: str) -> Node:
@@ -92,7 +92,7 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
         BadInput: it is not the JSON object that rest-api.yml describes.
     """
     data = _object(body, _RULES)
-    for name in LENGTHS:
+    for name in DURATION_FIELDS:
         if data.get(name) is not None:
             data[name] = _number(data, name)
     if "action" in data and data["action"] not in ACTIONS:
@@ -100,7 +100,7 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
     return data
 
 
-def keep_from_body(body: bytes, now: float) -> Keep:
+def extension_from_body(body: bytes, now: float) -> KeepRunning:
     """Parse the body of ``POST …/extend``: for how long, until when, or while a cell runs; an empty object cancels.
 
     Args:
@@ -115,13 +115,13 @@ def keep_from_body(body: bytes, now: float) -> Keep:
     if "while_busy" in data:
         if data["while_busy"] is not True:
             raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to cancel “keep running”.")
-        return Keep(while_busy=True)
+        return KeepRunning(while_busy=True)
     if not data:
-        return NO_KEEP
+        return NO_KEEP_RUNNING
     until = now + _number(data, "for_s") if "for_s" in data else _number(data, "until")
     if not now < until <= now + LONGEST_S:
         raise BadInput("The node can only be extended into the future.", hint="Send a time within the next 400 days.")
-    return Keep(until=until)
+    return KeepRunning(until=until)
 
 
 def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeSpec
-from jupyter_tpu.provisioning import Provisioning, chosen, flags_of
+from jupyter_tpu.provisioning import Provisioning, flags_of, parse_provisioning
 
 _LONGEST_BODY = 16_384  # bytes; a search with all of its 64 candidates takes about 10,000
 _TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
@@ -44,7 +44,7 @@ def provisioning_field(data: dict[str, Any]) -> Provisioning:
         BadInput: it is unknown, or the two fields contradict each other.
     """
     named = text_field(data, "provisioning") if data.get("provisioning") is not None else None
-    return chosen(named, spot=flag_field(data, "spot") if "spot" in data else None)
+    return parse_provisioning(named, spot=flag_field(data, "spot") if "spot" in data else None)
 
 
 def at_once(provisioning: Provisioning) -> Provisioning:
@@ -65,7 +65,7 @@ def at_once(provisioning: Provisioning) -> Provisioning:
 _FLAGS = {"": None, "false": False, "true": True}
 
 
-def provisioning_asked(provisioning: str, spot: str) -> Provisioning:
+def provisioning_parameters(provisioning: str, spot: str) -> Provisioning:
     """Return the provisioning model in the parameters of a query; both may be empty.
 
     Raises:
@@ -73,7 +73,7 @@ def provisioning_asked(provisioning: str, spot: str) -> Provisioning:
     """
     if spot not in _FLAGS:
         raise BadInput("The parameter 'spot' is not true or false.", hint="Send true or false.")
-    return chosen(provisioning or None, spot=_FLAGS[spot])
+    return parse_provisioning(provisioning or None, spot=_FLAGS[spot])
 
 
 def accepts_unknown_price(body: bytes) -> bool:

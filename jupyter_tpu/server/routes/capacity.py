@@ -11,7 +11,7 @@ from tornado import web
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
-from jupyter_tpu.fleet.capacity.ranking import by_cost
+from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
 from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
 from jupyter_tpu.lifecycle.searches import Candidate
@@ -106,7 +106,7 @@ class SearchesHandler(TpuHandler):
         opened = await self.app.fleet.get()
         search = await opened.searches.begin(
             wanted.node_id,
-            await by_cost(opened.fleet, opened.journal, opened.settings, wanted.candidates),
+            await rank_by_cost(opened.fleet, opened.journal, opened.settings, wanted.candidates),
             for_s=wanted.for_s,
             accept_unknown_price=wanted.accept_unknown_price,
         )

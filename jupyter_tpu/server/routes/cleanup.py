@@ -8,9 +8,9 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.fleet.cleanup.stop_all import panic
-from jupyter_tpu.fleet.cleanup.sweep import delete_items, marked, no_sweep_view, results_view, sweep_view
-from jupyter_tpu.fleet.reconciler.inventory import look_at_all
+from jupyter_tpu.fleet.cleanup.stop_all import stop_all
+from jupyter_tpu.fleet.cleanup.sweep import billable_view, delete_items, marked, no_billable_view, results_view
+from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 from jupyter_tpu.server.routes.quota import QuotaRoute
@@ -29,9 +29,9 @@ class CleanupHandler(QuotaRoute):
         try:
             opened = await self.app.fleet.get()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
-            self.write_json(no_sweep_view(error))
+            self.write_json(no_billable_view(error))
             return
-        self.write_json(sweep_view(await look_at_all(opened.cloud)))
+        self.write_json(billable_view(await list_holdings(opened.cloud)))
 
     @web.authenticated
     @authorized
@@ -39,9 +39,9 @@ class CleanupHandler(QuotaRoute):
         """Delete the items that the body names."""
         names = names_from_body(self.request.body)
         opened = await self.app.fleet.get()
-        chosen = marked(await look_at_all(opened.cloud), names)
+        chosen = marked(await list_holdings(opened.cloud), names)
         results = await delete_items(opened, chosen, reason=_REASON, wait=False)
-        self.desk(opened).forget_use()
+        self.quota_service(opened).forget_use()
         self.write_json(results_view(results))
 
 
@@ -53,8 +53,8 @@ class StopAllHandler(QuotaRoute):
     async def post(self) -> None:
         """Stop everything and return the result of each item."""
         opened = await self.app.fleet.get()
-        results = await panic(opened)
-        self.desk(opened).forget_use()
+        results = await stop_all(opened)
+        self.quota_service(opened).forget_use()
         self.write_json(results_view(results))
 
 

@@ -38,7 +38,7 @@ class EmulatorClient:
         self._base = f"{address}/emulator/v1"
         self._authorize = authorize
 
-    async def ask(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
+    async def call(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
         """Call ``VERB /emulator/v1/PART``, which must be `ALLOWED`, and return its JSON.
 
         Args:

@@ -21,7 +21,7 @@ class EmulatedApp(Protocol):
 
     emulator: EmulatorClient
 
-    def look_again(self) -> None:
+    def refresh_nodes(self) -> None:
         """List the nodes now, in the background."""
         ...
 
@@ -55,9 +55,9 @@ class FailureSimulatorHandler(TpuHandler):
         if part not in ALLOWED[verb]:
             raise web.HTTPError(404 if not any(part in parts for parts in ALLOWED.values()) else 405)
         app = cast(EmulatedApp, self.app)
-        answer = await app.emulator.ask(verb, part, body, item=item)
+        answer = await app.emulator.call(verb, part, body, item=item)
         if part in _CHANGES_NODES:  # show it in the panel now, not at the next poll
-            app.look_again()
+            app.refresh_nodes()
         self.write_json(answer)
 
 

@@ -10,12 +10,12 @@ from tornado import web
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.assembly import OpenFleet
-from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
+from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
 from jupyter_tpu.journal.grants import Grants
-from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.money.trc_mail import read_trc_mail
-from jupyter_tpu.server.routes.bodies import json_object, provisioning_asked
+from jupyter_tpu.server.routes.bodies import json_object, provisioning_parameters
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
@@ -27,13 +27,13 @@ class GrantRoute(TpuHandler):
         settings = opened.settings
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
-    async def grant_usage(self) -> GrantBook:
+    async def grant_usage(self) -> GrantUsage:
         """Return the grants and what the nodes, as last listed, use of them."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await opened.fleet.refresh()
-        return await read_grant_book(opened.journal, opened.settings, snapshot)
+        return await read_grant_usage(opened.journal, opened.settings, snapshot)
 
 
 class GrantsHandler(GrantRoute):
@@ -76,7 +76,7 @@ class GrantHandler(GrantRoute):
     @authorized
     async def delete(self, name: str) -> None:
         """Remove the grant."""
-        books = await self.books()
+        books = await self.ledger()
         await asyncio.to_thread(books.remove_grant, name, now=await self.cloud_now())
         self.set_status(204)
         self.finish()
@@ -89,10 +89,10 @@ class CoverageHandler(GrantRoute):
     @authorized
     async def get(self) -> None:
         """Return who would pay."""
-        provisioning = provisioning_asked(
+        provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )
-        request = Request(
+        request = NodeRequest(
             accelerator_type=canonical_type(self._text("accelerator_type")),
             zone=self._text("zone"),
             provisioning=provisioning,

@@ -13,7 +13,7 @@ from tornado.iostream import StreamClosedError
 from jupyter_tpu.errors import OutputsNotFound
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.server.restore.kernel_outputs import joined, outputs_of
-from jupyter_tpu.server.restore.request_listing import Listed, list_requests
+from jupyter_tpu.server.restore.request_listing import ListedRequest, list_requests
 from jupyter_tpu.server.restore.request_text import text_of
 from jupyter_tpu.server.routes.nodes import TpuHandler
 from jupyter_tpu.server.websocket.kernel_socket import cursors_of
@@ -111,7 +111,7 @@ class RequestTextHandler(KernelHandler):
         self.finish()
 
 
-async def _listed(provisioner: TPUProvisioner, msg_id: str) -> Listed:
+async def _listed(provisioner: TPUProvisioner, msg_id: str) -> ListedRequest:
     for request in (await list_requests(provisioner)).requests:
         if request.msg_id == msg_id:
             return request

@@ -16,7 +16,7 @@ from jupyter_tpu.kernels.agents.open_links import was_reached
 from jupyter_tpu.kernels.agents.requests import workers_of
 from jupyter_tpu.kernels.connections.metrics_pool import Answer
 from jupyter_tpu.kernels.connections.worker import WorkerKey
-from jupyter_tpu.kernels.metrics_views import freed_view, metrics_view
+from jupyter_tpu.kernels.metrics_views import metrics_view, release_view
 from jupyter_tpu.models import Node
 from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
 from jupyter_tpu.server.routes.nodes import TpuHandler
@@ -65,7 +65,7 @@ class MetricsHandler(ChipsRoute):
             keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
         except TpuError as error:  # the reason is shown in the place of each worker's chart
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
-        return await self.app.looks.look(keys, "metrics", params, uid=node.uid)
+        return await self.app.metrics_pool.call(keys, "metrics", params, uid=node.uid)
 
 
 class ReleaseHandler(ChipsRoute):
@@ -75,15 +75,17 @@ class ReleaseHandler(ChipsRoute):
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
         """End processes and return which of them released the chips."""
-        worker_id, params = free_from_body(self.request.body)
+        worker_id, params = release_from_body(self.request.body)
         opened, node = await self.node(zone, node_id)
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
         if worker_id >= len(keys):
             raise BadInput(f"The node {node_id} has no worker {worker_id}; it has {len(keys)}.")
-        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, uid=node.uid, patience_s=_RELEASE_S)
-        if answer.error is not None or answer.said is None:
+        (answer,) = await self.app.metrics_pool.call(
+            [keys[worker_id]], "free", params, uid=node.uid, patience_s=_RELEASE_S
+        )
+        if answer.error is not None or answer.content is None:
             raise answer.error or WorkerUnreachable(f"Worker {worker_id} of {node_id} did not answer.")
-        self.write_json(freed_view(answer.said))
+        self.write_json(release_view(answer.content))
 
 
 def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
@@ -105,7 +107,7 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     return workers_of(node, endpoint)
 
 
-def free_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
+def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     """Parse the body of ``POST …/release`` into the worker's id and the parameters of the agent's call.
 
     Raises:

@@ -25,8 +25,8 @@ from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
-    from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
-    from jupyter_tpu.server.kernelspecs import KernelspecKeeper
+    from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+    from jupyter_tpu.server.kernelspecs import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
 
 _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
@@ -36,8 +36,8 @@ class App(Protocol):
     """What the routes need of the extension (`server.app.TPUApp`)."""
 
     fleet: LazyFleet
-    kernelspecs: KernelspecKeeper
-    looks: WorkerLooks
+    kernelspecs: KernelspecSync
+    metrics_pool: MetricsPool
     billing_export: str
 
     async def status(self) -> dict[str, Any]:
@@ -81,14 +81,14 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """
         return (await self.app.fleet.get()).fleet
 
-    async def books(self) -> SpendLedger:
+    async def ledger(self) -> SpendLedger:
         """Return the ledger and the budgets of the project."""
         opened = await self.app.fleet.get()
         return SpendLedger(opened.journal, opened.settings)
 
     async def costs(self) -> NodeCosts:
         """Return what each node has cost."""
-        return await asyncio.to_thread((await self.books()).node_costs, await self.cloud_now())
+        return await asyncio.to_thread((await self.ledger()).node_costs, await self.cloud_now())
 
     async def cloud_now(self) -> float:
         """Return the time by the cloud's clock (Unix seconds); all computations with money use it."""

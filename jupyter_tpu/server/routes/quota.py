@@ -9,7 +9,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.assembly import OpenFleet
 from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, after_view, no_quota_view, quota_view
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.server.routes.bodies import provisioning_asked
+from jupyter_tpu.server.routes.bodies import provisioning_parameters
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 _DESK = "jupyter_tpu_quota_desk"
@@ -26,9 +26,9 @@ class QuotaRoute(TpuHandler):
         """
         opened = await self.app.fleet.get()
         nodes = opened.fleet.snapshot().nodes
-        return await self.desk(opened).report(tuple((node.name, node.state, node.uid) for node in nodes))
+        return await self.quota_service(opened).report(tuple((node.name, node.state, node.uid) for node in nodes))
 
-    def desk(self, opened: OpenFleet) -> QuotaService:
+    def quota_service(self, opened: OpenFleet) -> QuotaService:
         """Return the server's `QuotaService`."""
         desk: QuotaService = self.settings.setdefault(_DESK, QuotaService(opened.cloud))
         return desk
@@ -57,7 +57,7 @@ class QuotaAfterHandler(QuotaRoute):
     async def get(self) -> None:
         """Return the quotas after the node."""
         zone = self.get_query_argument("zone", "")
-        provisioning = provisioning_asked(
+        provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )
         NodeName(project=await self.project(), zone=zone, node_id="a")  # raises for an invalid zone

@@ -10,7 +10,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.capacity.recreate import choose, recovery_view
+from jupyter_tpu.fleet.capacity.recreate import recovery_view, set_recovery
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
 from jupyter_tpu.server.routes.bodies import json_object
@@ -43,7 +43,7 @@ class RecoveryHandler(TpuHandler):
         choice = choice_from_body(self.request.body)
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()
-        chosen = await choose(opened.cloud, opened.journal, name, now=time.time(), **choice)
+        chosen = await set_recovery(opened.cloud, opened.journal, name, now=time.time(), **choice)
         self.write_json(recovery_view(chosen))
 
 

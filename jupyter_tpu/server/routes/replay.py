@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.kernels.messages.execution_log import LostRuns, NotedRun
+from jupyter_tpu.kernels.messages.execution_log import LoggedRun, LostRuns
 from jupyter_tpu.server.routes.kernels import KernelHandler
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -48,7 +48,7 @@ def replay_view(lost: LostRuns | None) -> dict[str, Any]:
     return {"lost_at": lost.lost_at, "reason": lost.reason, "cells": cells}
 
 
-def _cell_view(order: int, run: NotedRun) -> dict[str, Any]:
+def _cell_view(order: int, run: LoggedRun) -> dict[str, Any]:
     return {
         "msg_id": run.msg_id,
         "cell_id": run.cell_id,

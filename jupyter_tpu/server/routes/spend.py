@@ -11,11 +11,11 @@ from tornado import web
 
 from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.spend.billing_export import BillingExport
+from jupyter_tpu.fleet.spend.billing_export import BillCache
 from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.money.billed import ExportTable
 from jupyter_tpu.money.budgets import FIELDS
-from jupyter_tpu.money.history import LAST, By
+from jupyter_tpu.money.history import DEFAULT_SLOTS, By
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
@@ -32,7 +32,7 @@ class SpendHandler(TpuHandler):
         """Return the spend and the budgets."""
         snapshot = (await self.fleet()).snapshot()
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
-        books, now = await self.books(), await self.cloud_now()
+        books, now = await self.ledger(), await self.cloud_now()
         self.write_json(await asyncio.to_thread(_spend, books, now, snapshot.as_of_here, is_complete))
 
 
@@ -44,8 +44,8 @@ class HistoryHandler(TpuHandler):
     async def get(self) -> None:
         """Return the last hours or days."""
         by = _by(self.get_query_argument("by", "day"))
-        last = _count(self.get_query_argument("last", str(LAST[by])))
-        books, now = await self.books(), await self.cloud_now()
+        last = _count(self.get_query_argument("last", str(DEFAULT_SLOTS[by])))
+        books, now = await self.ledger(), await self.cloud_now()
         self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=now)))
 
 
@@ -56,8 +56,8 @@ class BurnDownHandler(TpuHandler):
     @authorized
     async def get(self, name: str) -> None:
         """Return the burn-down."""
-        books, now = await self.books(), await self.cloud_now()
-        self.write_json(await asyncio.to_thread(lambda: books.course(name, now=now)))
+        books, now = await self.ledger(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(lambda: books.burn_down(name, now=now)))
 
 
 class BilledHandler(TpuHandler):
@@ -70,7 +70,7 @@ class BilledHandler(TpuHandler):
         table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
         settings = (await self.app.fleet.get()).settings
         # one for the whole server: it caches, because each query of BigQuery costs money
-        export: BillingExport = self.settings.setdefault(_EXPORT, BillingExport(settings, table))
+        export: BillCache = self.settings.setdefault(_EXPORT, BillCache(settings, table))
         self.write_json(await export.view())
 
 
@@ -82,13 +82,13 @@ class BudgetHandler(TpuHandler):
     async def put(self, name: str) -> None:
         """Set the budget and return its usage."""
         body = json_object(self.request.body, ", ".join(FIELDS))
-        self.write_json(await asyncio.to_thread(_set, await self.books(), name, body, await self.cloud_now()))
+        self.write_json(await asyncio.to_thread(_set, await self.ledger(), name, body, await self.cloud_now()))
 
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
         """Remove the budget."""
-        books, now = await self.books(), await self.cloud_now()
+        books, now = await self.ledger(), await self.cloud_now()
         await asyncio.to_thread(lambda: books.remove_budget(name, now=now))
         self.set_status(204)
         self.finish()

@@ -21,23 +21,23 @@ class Acknowledgements:
         self.arrived = self.written = arrived
         self._record = 0
 
-    def write(self, seq: int, *, says_something: bool) -> bytes | None:
+    def write(self, seq: int, *, has_messages: bool) -> bytes | None:
         """Note that everything up to `seq` will be written.
 
         Args:
-            says_something: whether any of it is for this page.
+            has_messages: whether any of it is for this page.
 
         Returns:
             The payload of the ping to send afterwards; None if no ping is needed.
         """
         # messages for other pages need no acknowledgement, unless one of ours before them is still open
-        if not says_something and self.arrived == self.written:
+        if not has_messages and self.arrived == self.written:
             self.arrived = self.written = seq
             return None
         self.written = seq
-        return b"%s %d %d" % (_WORD, self._record, seq) if says_something else None
+        return b"%s %d %d" % (_WORD, self._record, seq) if has_messages else None
 
-    def returned(self, payload: bytes) -> bool:
+    def confirm(self, payload: bytes) -> bool:
         """Process a pong and return whether it answers a ping of ours; clients may send pongs of any content."""
         word, _, numbers = payload.partition(b" ")
         record, _, seq = numbers.partition(b" ")
@@ -48,7 +48,7 @@ class Acknowledgements:
         self.arrived = max(self.arrived, int(seq))
         return True
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Start counting from 0, because the kernel has a new record, whose seqs begin at 1."""
         self._record += 1
         self.arrived = self.written = 0

@@ -29,7 +29,7 @@ from jupyter_tpu.server.websocket.messages import KernelHeaders, PageMessage, to
 from jupyter_tpu.server.websocket.rate_limit import TEXT_LIMIT, RateLimit
 from jupyter_tpu.server.websocket.session import PageGone, PageSession
 from jupyter_tpu.server.websocket.too_large import Refusals
-from jupyter_tpu.server.websocket.truncation import left_out_words, refused_words, text_url
+from jupyter_tpu.server.websocket.truncation import refusal_notice, text_url, truncation_notice
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _REFUSALS = "jupyter_tpu_refusals"
 _CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; without it a write and its ping may be separated
 
 
-def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
+def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
     """Make `KernelSocket` the server's connection class, unless the user chose one or a gateway runs the kernels.
 
     Call it while the server loads extensions. The server takes no such setting from ``jupyter_server_config.d``, and
@@ -106,7 +106,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     def _send_status_message(self, status: str) -> None:
         """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up."""
         if self._page:
-            self._page.tell_status(status)
+            self._page.send_status(status)
         elif self._kernel is None:
             super()._send_status_message(status)  # type: ignore[no-untyped-call]
 
@@ -154,7 +154,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     async def _open(self, page: PageSession) -> None:
         if await self._is_dead_for_good():
-            page.tell_status("dead")
+            page.send_status("dead")
             page.refuse(KernelFailed("The kernel is not running.", exists=self._why_dead(), hint="Restart it."))
             return
         try:
@@ -165,8 +165,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     def _send(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
         """Send a request of the page; if the kernel was dead before, check again whether it runs now."""
-        page.ask(channel, parts)
-        if page.waits_to_ask and self._task and self._task.done():
+        page.send_request(channel, parts)
+        if page.has_unsent_requests and self._task and self._task.done():
             self._task = asyncio.create_task(self._open(page))
 
     def _why_dead(self) -> str:
@@ -189,7 +189,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             manager.remove_restart_callback(self.kernel_id, self.on_kernel_restarted)
             manager.remove_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
         self.channels = {}
-        page.end(self.websocket_handler.close_code)
+        page.connection_closed(self.websocket_handler.close_code)
         self._leaving = page
         self._task = asyncio.create_task(self._close(page, self._task))
         for other in self._other_pages():
@@ -206,11 +206,11 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     def repeat_question(self) -> None:
         """Ask this page what the kernel may have asked a page that is now closed."""
         if self._page and self._task and self._task.done():
-            self._task = asyncio.create_task(self._page.ask_again())
+            self._task = asyncio.create_task(self._page.resend_question())
 
     async def _close(self, page: PageSession, opening: asyncio.Task[None] | None) -> None:
         # requests of a closed page are still sent to the kernel, but a server that stops does not wait for that
-        if page.waits_to_ask:
+        if page.has_unsent_requests:
             self._close_future.set_result(None)
         elif opening:
             opening.cancel()
@@ -227,7 +227,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         make_header = KernelHeaders(self.session.msg_header)
 
         def describe(msg_id: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
-            return left_out_words(text_url(base_url, self.kernel_id, msg_id), left_out_bytes, last_text)
+            return truncation_notice(text_url(base_url, self.kernel_id, msg_id), left_out_bytes, last_text)
 
         return PageSession(
             kernel,
@@ -237,10 +237,10 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             # cursors and refusals outlive a connection, so the server has them, not this object
             cursors=cursors_of(self.websocket_handler.settings),
             refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
-            floods=RateLimit(make_header, describe, text_limit=self.page_text_limit),
+            rate_limit=RateLimit(make_header, describe, text_limit=self.page_text_limit),
             make_header=make_header,
             is_here=self._is_here,
-            refused_words=partial(refused_words, base_url, self.kernel_id),
+            refusal_notice=partial(refusal_notice, base_url, self.kernel_id),
         )
 
     def _is_here(self, session_id: bytes) -> bool:

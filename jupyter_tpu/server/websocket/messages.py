@@ -113,7 +113,7 @@ class KernelHeaders:
         self._make_header = make_header
         self._last = b""
 
-    def heard(self, header: bytes) -> None:
+    def store_header(self, header: bytes) -> None:
         """Note the header of a message from the kernel."""
         self._last = header
 

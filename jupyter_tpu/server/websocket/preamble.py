@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jupyter_tpu.outputs import Request, compact
-from jupyter_tpu.server.restore.output_views import reduced
-from jupyter_tpu.server.restore.request_listing import Excerpt, Listed, Listing, Provisioner, read_request
+from jupyter_tpu.server.restore.output_views import reduce_excerpts
+from jupyter_tpu.server.restore.request_listing import ListedRequest, Listing, Provisioner, RequestRange, read_request
 from jupyter_tpu.server.websocket.messages import KernelHeaders, MakeHeader, PageMessage
 from jupyter_tpu.wire.entries import EntryDecoder
 from jupyter_tpu.wire.messages import channel_name
@@ -33,15 +33,15 @@ async def opening_messages(
     """
     last = _last_begun(listing.requests, before_seq)
     if last is None:
-        return [status_message(make_header, told_state(listing.execution_state))]
+        return [status_message(make_header, shown_state(listing.execution_state))]
     excerpt = await read_request(kernel, last.msg_id)
     request = await asyncio.to_thread(_reduce, excerpt, before_seq - 1)
     if request is None:
-        return [status_message(make_header, told_state(listing.execution_state))]
+        return [status_message(make_header, shown_state(listing.execution_state))]
     parent_header = json.dumps(request.header).encode()
     compacted = _compacted(request, last.first_seq)
     if compacted:
-        make_header.heard(compacted[-1].header)
+        make_header.store_header(compacted[-1].header)
     return [
         status_message(make_header, "busy", parent_header),  # makes VS Code resume the cell, even one that has ended
         # VS Code appends to what the cell shows, so clear it before its outputs are replayed
@@ -49,7 +49,7 @@ async def opening_messages(
         *compacted,
         status_message(
             make_header,
-            told_state(listing.execution_state),
+            shown_state(listing.execution_state),
             parent_header if listing.execution_state == "busy" else b"{}",
         ),
         *_still_open(_question(excerpt, last.input_seq), before_seq, is_here),
@@ -57,14 +57,14 @@ async def opening_messages(
 
 
 class Question(NamedTuple):
-    """An input_request that waits for an answer; `asked` is the id of the session that it was sent to."""
+    """An input_request that waits for an answer; `addressee` is the id of the session that it was sent to."""
 
     seq: int
-    asked: bytes
+    addressee: bytes
     message: PageMessage
 
 
-async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | None:
+async def pending_question(kernel: Provisioner, listing: Listing) -> Question | None:
     """Return the question that waits for an answer; None if none does.
 
     Raises:
@@ -76,7 +76,7 @@ async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | 
     return None
 
 
-def told_state(state: str) -> str:
+def shown_state(state: str) -> str:
     """Return the execution state that a page is sent for a state that the agent reports.
 
     A "starting" kernel accepts requests, so a page is sent "idle": JupyterLab ignores the states around its own first
@@ -92,14 +92,14 @@ def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b
     return PageMessage.made(make_header("status"), parent_header, {"execution_state": state})
 
 
-def _last_begun(requests: Sequence[Listed], before_seq: int) -> Listed | None:
+def _last_begun(requests: Sequence[ListedRequest], before_seq: int) -> ListedRequest | None:
     """Return the newest request that the kernel had begun; queued ones have nothing to replay."""
     begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
     return next(begun, None)
 
 
-def _reduce(excerpt: Excerpt, last_seq: int) -> Request | None:
-    return reduced([excerpt], last_seq).requests.get(excerpt.msg_id)
+def _reduce(excerpt: RequestRange, last_seq: int) -> Request | None:
+    return reduce_excerpts([excerpt], last_seq).requests.get(excerpt.msg_id)
 
 
 def _compacted(request: Request, first_seq: int) -> list[PageMessage]:
@@ -112,7 +112,7 @@ def _from_compacted(message: dict[str, Any], first_seq: int) -> PageMessage:
     return made.at(int(message["metadata"]["jupyter_tpu"]["seq"]), first_seq)
 
 
-def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
+def _question(excerpt: RequestRange, seq: int | None) -> Question | None:
     for entry in EntryDecoder().feed(excerpt.entries):
         message = PageMessage.from_parts(entry.seq, channel_name(entry.channel), entry.parts)
         if entry.seq == seq and message:
@@ -122,5 +122,5 @@ def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
 
 def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
     """Return the question if it needs to be repeated: it is before the live messages, and its page is closed."""
-    is_open = question is not None and question.seq < before_seq and not is_here(question.asked)
+    is_open = question is not None and question.seq < before_seq and not is_here(question.addressee)
     return [question.message] if question and is_open else []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
-from jupyter_tpu.server.websocket.stream_merging import StreamMerger, StreamText
+from jupyter_tpu.server.websocket.stream_merging import StreamMerger, StreamPart
 
 TEXT_LIMIT = 2_000_000
 """Characters per request that pass; a browser draws the whole text at each change (1 MB takes 0.4 s in JupyterLab)."""
@@ -68,7 +68,7 @@ class RateLimit:
         """
         out = StreamMerger(self.repeated_until)
         for message in messages:
-            text = StreamText.of(message)
+            text = StreamPart.of(message)
             if text:
                 self._feed_text(text, out, now_s)
             else:
@@ -89,7 +89,7 @@ class RateLimit:
     def _gaps(self) -> Iterable[_Gap]:
         return [request.gap for request in self._requests.values() if request.gap]
 
-    def _feed_text(self, text: StreamText, out: StreamMerger, now_s: float) -> None:
+    def _feed_text(self, text: StreamPart, out: StreamMerger, now_s: float) -> None:
         """Pass text on up to the limit; count the rest as left out, and announce it with a notice."""
         request = self._request_of(text.message)
         if request.gap is None:
@@ -105,7 +105,7 @@ class RateLimit:
             if request.gap.due_s is not None and request.gap.due_s <= now_s:
                 out.add(self._display("update_display_data", request.gap, now_s))
 
-    def _show(self, request: _Request, text: StreamText, out: StreamMerger) -> StreamText | None:
+    def _show(self, request: _Request, text: StreamPart, out: StreamMerger) -> StreamPart | None:
         """Pass on the part of a text that is within the limit; return the rest, or None if all of it was."""
         room = self._text_limit - request.shown
         growth, line = shown_after(request.line, text.text)
@@ -184,7 +184,7 @@ class _Gap:
         self._updated_s = 0.0
         self._tail = _Tail()
 
-    def add(self, text: StreamText) -> None:
+    def add(self, text: StreamPart) -> None:
         """Leave a text out."""
         self.left_out_bytes += text.bytes
         self.due_s = self._updated_s + UPDATE_S
@@ -198,7 +198,7 @@ class _Gap:
         """Return the newest left-out characters, for the notice."""
         return self._tail.last_characters(_LAST_LINES_CHARACTERS)
 
-    def take_tail(self) -> list[StreamText]:
+    def take_tail(self) -> list[StreamPart]:
         """Return the end of the text, which then no longer counts as left out."""
         tail = self._tail.whole_lines()
         self.left_out_bytes -= sum(text.bytes for text in tail)
@@ -209,11 +209,11 @@ class _Tail:
     """The newest `TAIL_CHARACTERS` of a text, in few pieces."""
 
     def __init__(self) -> None:
-        self._texts: deque[StreamText] = deque()
+        self._texts: deque[StreamPart] = deque()
         self._size = 0
         self._is_cut = False
 
-    def add(self, text: StreamText) -> None:
+    def add(self, text: StreamPart) -> None:
         """Append a text and drop what exceeds the limits."""
         self._size += len(text.text)
         last = self._texts[-1] if self._texts else None
@@ -233,7 +233,7 @@ class _Tail:
         else:
             self._size -= len(self._texts.popleft().text)
 
-    def whole_lines(self) -> list[StreamText]:
+    def whole_lines(self) -> list[StreamPart]:
         """Return the texts without the rest of a line whose beginning is gone."""
         texts = list(self._texts)
         if self._is_cut and texts:

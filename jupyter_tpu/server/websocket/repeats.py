@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.outputs import Request, compact, render
-from jupyter_tpu.server.restore.output_views import reduced
-from jupyter_tpu.server.restore.request_listing import Excerpt, Provisioner, read_request
+from jupyter_tpu.server.restore.output_views import reduce_excerpts
+from jupyter_tpu.server.restore.request_listing import Provisioner, RequestRange, read_request
 from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
 from jupyter_tpu.wire.frames import ProtocolError
 
@@ -75,8 +75,8 @@ async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeade
     return [PageMessage.made(make_header(kind), last.parent_header, content).at(last.seq) for kind, content in contents]
 
 
-def _contents(excerpt: Excerpt, last_seq: int) -> list[tuple[str, dict[str, object]]]:
-    request = reduced([excerpt], last_seq).requests.get(excerpt.msg_id)
+def _contents(excerpt: RequestRange, last_seq: int) -> list[tuple[str, dict[str, object]]]:
+    request = reduce_excerpts([excerpt], last_seq).requests.get(excerpt.msg_id)
     rendered = render(request) if request else None
     if request is None or rendered is None or not _is_whole(request, rendered.omitted_bytes):
         return []

@@ -17,16 +17,16 @@ from typing import Any, ClassVar, Literal, Protocol
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import LinkDown, TpuError
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, KernelMessage, LoopBridge
-from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, asked_by, not_run
-from jupyter_tpu.kernels.messages.notices import event_words, unreadable_event
+from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, not_run, routing_identities
+from jupyter_tpu.kernels.messages.notices import event_notice, unreadable_event
 from jupyter_tpu.server.restore.cursors import Cursor, Cursors
 from jupyter_tpu.server.restore.request_listing import list_requests
 from jupyter_tpu.server.websocket.acks import Acknowledgements
 from jupyter_tpu.server.websocket.messages import KernelHeaders, PageMessage, Unreadable, small_reply
-from jupyter_tpu.server.websocket.preamble import opening_messages, status_message, told_state, waiting_question
+from jupyter_tpu.server.websocket.preamble import opening_messages, pending_question, shown_state, status_message
 from jupyter_tpu.server.websocket.rate_limit import RateLimit
 from jupyter_tpu.server.websocket.repeats import with_cells_refilled
-from jupyter_tpu.server.websocket.too_large import OnTheWay, Refusals
+from jupyter_tpu.server.websocket.too_large import InFlight, Refusals
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +72,10 @@ class PageSession:
 
     Args:
         session_id: the id that the page gives itself; it keeps it when it connects again.
-        floods: limits the text that is sent to the page.
+        rate_limit: limits the text that is sent to the page.
         make_header: makes headers for messages of our own.
         is_here: whether a page with the given session id is open on this kernel.
-        refused_words: returns the notice that replaces a message that is too large for the page.
+        refusal_notice: returns the notice that replaces a message that is too large for the page.
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
@@ -90,10 +90,10 @@ class PageSession:
         session_id: str,
         cursors: Cursors,
         refusals: Refusals,
-        floods: RateLimit,
+        rate_limit: RateLimit,
         make_header: KernelHeaders,
         is_here: Callable[[bytes], bool],
-        refused_words: Callable[[PageMessage], str],
+        refusal_notice: Callable[[PageMessage], str],
     ) -> None:
         self._kernel = kernel
         self._socket = socket
@@ -101,9 +101,9 @@ class PageSession:
         self._session_id = session_id
         self._cursors = cursors
         self._refusals = refusals
-        self._refused_words = refused_words
-        self._on_the_way = OnTheWay()
-        self._rate_limit = floods
+        self._refused_words = refusal_notice
+        self._on_the_way = InFlight()
+        self._rate_limit = rate_limit
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
@@ -128,9 +128,9 @@ class PageSession:
             self.refuse(error)
         self._is_opened.set()
         if cursor and self._follower:
-            await self.ask_again()
+            await self.resend_question()
 
-    def ask(self, channel: str, parts: Sequence[bytes]) -> None:
+    def send_request(self, channel: str, parts: Sequence[bytes]) -> None:
         """Send a request to the kernel, as soon as this session follows the record and would see the reply."""
         message = [self._session_id.encode(), *parts]
         if self._follower is None:
@@ -156,7 +156,7 @@ class PageSession:
                 self._socket.write(message)
 
     @property
-    def waits_to_ask(self) -> bool:
+    def has_unsent_requests(self) -> bool:
         """Whether requests wait to be sent."""
         return bool(self._unsent)
 
@@ -164,19 +164,19 @@ class PageSession:
         """Take over the unsent requests of an earlier connection of the same page."""
         self._unsent, other._unsent = other._unsent + self._unsent, []
 
-    def tell_status(self, state: str) -> None:
+    def send_status(self, state: str) -> None:
         """Send the kernel's state to the page."""
         with suppress(PageGone):
             self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
         """Process a pong: the page has received what was written before its ping."""
-        if not self._is_gone and self._acks.returned(payload):
+        if not self._is_gone and self._acks.confirm(payload):
             self._has_heard = True
             self._on_the_way.arrived(self._acks.arrived)
             self._store_cursor()
 
-    def end(self, close_code: int | None) -> None:
+    def connection_closed(self, close_code: int | None) -> None:
         """Note that the connection has ended, perhaps because of a message that is too large for the page.
 
         Args:
@@ -205,7 +205,7 @@ class PageSession:
         """Follow the record; if the link breaks meanwhile, try again as long as requests of the page wait for it."""
         while True:
             try:
-                return await (self._go_on(cursor) if cursor and cursor.has_heard else self._begin(cursor))
+                return await (self._go_on(cursor) if cursor and cursor.has_received else self._begin(cursor))
             except LinkDown as error:
                 if not self._unsent:
                     raise
@@ -222,7 +222,7 @@ class PageSession:
     async def _send_state(self) -> None:
         """Send the kernel's state, which JupyterLab forgets with the connection, before the missed messages."""
         try:
-            state = told_state((await self._listing()).execution_state)
+            state = shown_state((await self._listing()).execution_state)
         except TpuError as error:
             log.warning("The state of kernel %s could not be sent to a page: %s", self._kernel_id, error)
             return
@@ -277,16 +277,16 @@ class PageSession:
         self._follower = follower
         unsent, self._unsent = self._unsent, []
         for channel, message in unsent:
-            self.ask(channel, message[1:])
+            self.send_request(channel, message[1:])
 
-    async def ask_again(self) -> None:
+    async def resend_question(self) -> None:
         """Send this page the question that waits, if the page it was for is closed and this one has not seen it."""
         try:
-            question = await waiting_question(self._kernel, await self._listing())
+            question = await pending_question(self._kernel, await self._listing())
         except TpuError as error:
             log.warning("Kernel %s may wait for input that no page asks for: %s", self._kernel_id, error)
             return
-        if question is None or question.seq > self._acks.written or self._is_here(question.asked):
+        if question is None or question.seq > self._acks.written or self._is_here(question.addressee):
             return
         if self._place_of(question.message) not in self._questions:
             await self._write([question.message])
@@ -331,7 +331,7 @@ class PageSession:
     def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
         """Return the messages for a request that was not run: the reply for its sender, the rest for all pages."""
         parent_header = json.dumps(event["header"]).encode()
-        is_mine = asked_by(event)[:1] == [self._session_id.encode()]
+        is_mine = routing_identities(event)[:1] == [self._session_id.encode()]
         return [
             PageMessage.made(self._make_header(each.msg_type), parent_header, each.content, channel=each.channel)
             for each in answers(event)
@@ -344,7 +344,7 @@ class PageSession:
             if found:
                 if found.parent_id:
                     self._last_parent = found.parent_header
-                self._make_header.heard(found.header)
+                self._make_header.store_header(found.header)
             return _with_told_state(found) if found else None
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 
@@ -358,14 +358,14 @@ class PageSession:
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
         """Process an event of the record and return what the page gets of it."""
         if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
-            self._acks.begin_anew()
-            self._on_the_way.begin_anew()
-            self._refusals.begin_anew(self._kernel_id)
+            self._acks.reset()
+            self._on_the_way.reset()
+            self._refusals.reset_kernel(self._kernel_id)
             self._started_after = self._rate_limit.repeated_until = 0
             self._store_cursor()
         if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
-            return status_message(self._make_header, told_state("starting"))
-        text = event_words(event)
+            return status_message(self._make_header, shown_state("starting"))
+        text = event_notice(event)
         return self._notice(text) if text else None
 
     def _notice(self, text: str) -> PageMessage:
@@ -387,7 +387,7 @@ class PageSession:
             ping = None
             if seq is not None:
                 # store the cursor first: after a crash the page must be assumed to have read the messages
-                ping = self._acks.write(seq, says_something=bool(messages))
+                ping = self._acks.write(seq, has_messages=bool(messages))
                 self._store_cursor()
             with suppress(PageGone), self._socket.at_once():
                 for message in messages:
@@ -405,7 +405,7 @@ class PageSession:
             self._socket.write(message)
         except Unreadable:
             log.warning("Kernel %s: message %s is malformed and was left out", self._kernel_id, message.seq)
-            self._socket.write(self._notice(event_words(unreadable_event(message.seq)) or ""))
+            self._socket.write(self._notice(event_notice(unreadable_event(message.seq)) or ""))
 
     def _place_of(self, message: PageMessage) -> tuple[str, str, int]:
         return self._kernel_id, self._session_id, message.seq
@@ -416,8 +416,8 @@ class PageSession:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more than this one so far
             written = max(self._acks.written, self._rate_limit.repeated_until)
-            cursor = Cursor(arrived, written, has_heard=self._has_heard)
-            self._cursors.move(self._kernel_id, self._session_id, cursor)
+            cursor = Cursor(arrived, written, has_received=self._has_heard)
+            self._cursors.store(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:
         if self._rate_limit.due_s is not None and (self._renewal is None or self._renewal.done()):
@@ -430,9 +430,9 @@ class PageSession:
 
 
 def _with_told_state(message: PageMessage) -> PageMessage:
-    """Replace the state "starting" in a status message, see `told_state`."""
+    """Replace the state "starting" in a status message, see `shown_state`."""
     if b"starting" not in message.content or message.msg_type != "status":  # a cheap test before parsing
         return message
     if json_object(message.content).get("execution_state") != "starting":
         return message
-    return message.with_content({"execution_state": told_state("starting")})
+    return message.with_content({"execution_state": shown_state("starting")})

@@ -12,7 +12,7 @@ MERGED_CHARACTERS = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class StreamText:
+class StreamPart:
     """The text of a stream message; `is_piece` if it is not exactly the text of `message`."""
 
     message: PageMessage
@@ -21,7 +21,7 @@ class StreamText:
     is_piece: bool = False
 
     @classmethod
-    def of(cls, message: PageMessage) -> StreamText | None:
+    def of(cls, message: PageMessage) -> StreamPart | None:
         """Return the text of a stream message; None for other messages and for a malformed one."""
         if message.channel != "iopub" or message.buffers or message.msg_type != "stream":
             return None
@@ -36,16 +36,16 @@ class StreamText:
         """The size of the text in UTF-8."""
         return len(self.text) if self.text.isascii() else len(self.text.encode(errors="surrogatepass"))
 
-    def piece(self, start: int, end: int | None = None) -> StreamText:
+    def piece(self, start: int, end: int | None = None) -> StreamPart:
         """Return the characters from `start` to `end`."""
         return replace(self, text=self.text[start:end], is_piece=True)
 
-    def behind(self, other: StreamText) -> StreamText:
+    def behind(self, other: StreamPart) -> StreamPart:
         """Return the other text and this one as one."""
         message = replace(self.message, first_seq=other.message.first_seq)
-        return StreamText(message, self.name, other.text + self.text, is_piece=True)
+        return StreamPart(message, self.name, other.text + self.text, is_piece=True)
 
-    def follows(self, other: StreamText) -> bool:
+    def follows(self, other: StreamPart) -> bool:
         """Whether both can be one message: of one stream and one request."""
         mine, its = self.message, other.message
         return (self.name, mine.parent_header, mine.metadata) == (other.name, its.parent_header, its.metadata)
@@ -61,7 +61,7 @@ class StreamMerger:
     def __init__(self, repeated_until: int = 0) -> None:
         self._repeated_until = repeated_until
         self._messages: list[PageMessage] = []
-        self._run: list[StreamText] = []
+        self._run: list[StreamPart] = []
         self._run_characters = 0
 
     def add(self, message: PageMessage) -> None:
@@ -69,14 +69,14 @@ class StreamMerger:
         self._end_run()
         self._messages.append(message)
 
-    def add_text(self, text: StreamText) -> None:
+    def add_text(self, text: StreamPart) -> None:
         """Add a text that may become part of a longer message."""
         if self._run and not self._fits(text, self._run[-1]):
             self._end_run()
         self._run.append(text)
         self._run_characters += len(text.text)
 
-    def _fits(self, text: StreamText, last: StreamText) -> bool:
+    def _fits(self, text: StreamPart, last: StreamPart) -> bool:
         is_short = self._run_characters + len(text.text) <= MERGED_CHARACTERS
         return is_short and text.follows(last) and last.message.seq > self._repeated_until
 

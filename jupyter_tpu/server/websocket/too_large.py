@@ -27,7 +27,7 @@ Place = tuple[str, str, int]
 """Kernel, session and seq."""
 
 
-class OnTheWay:
+class InFlight:
     """Messages that were written to a page but not acknowledged yet; keeps only candidates for the largest one."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class OnTheWay:
         while self._written and self._written[0][0] <= seq:
             self._written.popleft()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Drop everything, because the kernel has a new record."""
         self._written.clear()
 
@@ -82,7 +82,7 @@ class Refusals:
         sizes = (size for place, (_, size) in self._times.items() if place[:2] == (kernel_id, session_id))
         return min(sizes, default=sys.maxsize)
 
-    def begin_anew(self, kernel_id: str) -> None:
+    def reset_kernel(self, kernel_id: str) -> None:
         """Drop all messages of a kernel, because it has a new record."""
         for place in [place for place in self._times if place[0] == kernel_id]:
             del self._times[place]

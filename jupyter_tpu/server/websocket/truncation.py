@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from jupyter_tpu.outputs.rendering import size_in_words
+from jupyter_tpu.outputs.rendering import format_bytes
 from jupyter_tpu.server.websocket.messages import PageMessage
 
 READABLE_BYTES = 4_000_000
@@ -23,7 +23,7 @@ def text_url(base_url: str, kernel_id: str, msg_id: str) -> str:
     return f"{base_url}jupyter-tpu/v1/kernels/{quote(kernel_id, safe='')}/requests/{quote(msg_id, safe='')}/text"
 
 
-def read_at(base_url: str, kernel_id: str, message: PageMessage) -> str:
+def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
     """Return the URL at which a refused message can be read, as text or as an output; empty if there is none."""
     if message.msg_type == "stream":
         return text_url(base_url, kernel_id, message.parent_id)
@@ -33,21 +33,21 @@ def read_at(base_url: str, kernel_id: str, message: PageMessage) -> str:
     return f"{base_url}jupyter-tpu/v1/kernels/{quote(kernel_id, safe='')}/outputs?msg_id={query}"
 
 
-def refused_words(base_url: str, kernel_id: str, message: PageMessage) -> str:
+def refusal_notice(base_url: str, kernel_id: str, message: PageMessage) -> str:
     """Return the notice in place of a message that is too large for a client."""
-    path = read_at(base_url, kernel_id, message)
+    path = message_url(base_url, kernel_id, message)
     where = f"read it at {path}" if path else "raise the client's limit for the size of a WebSocket message"
     return (
-        f"[Message {message.seq} of this kernel ({size_in_words(message.size)}) was left out: it is too large for this "
+        f"[Message {message.seq} of this kernel ({format_bytes(message.size)}) was left out: it is too large for this "
         f"client, which closed its connection. The node has it; {where}]"
     )
 
 
-def left_out_words(url: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
+def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
     """Return the notice for left-out text as a MIME bundle, plain and HTML; printed text in it is always escaped."""
     if not left_out_bytes:
         return {"text/plain": "…"}
-    summary = f"{size_in_words(left_out_bytes)} more on the node"
+    summary = f"{format_bytes(left_out_bytes)} more on the node"
     lines = _last_lines(last_text)
     link = html.escape(url)
     anchors = (

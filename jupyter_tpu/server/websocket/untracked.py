@@ -8,7 +8,7 @@ from typing import Any
 _CONTROL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
 
-def leave_control_out_of_activity(kernel_manager: Any) -> None:
+def exclude_control_requests(kernel_manager: Any) -> None:
     """Add subshell requests to the server's ``untracked_message_types``.
 
     A kernel handles them beside a running cell and sends "busy" and "idle" for each; without this, server and pages

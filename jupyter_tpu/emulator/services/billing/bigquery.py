@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.billing.account import ACCOUNT_ID
 from jupyter_tpu.emulator.services.billing.export import CREDIT_NAME, CREDIT_TYPE, Exported, exported
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
 from jupyter_tpu.emulator.store.ledger import NANOS
 from jupyter_tpu.money.billed import COSTS, CREDITS
@@ -56,9 +56,9 @@ class _Refused(ComputeRefusal):
         return {"error": {**super().to_json()["error"], "status": self._status}}
 
 
-def bigquery_service(cloud: Cloud) -> SideService:
+def bigquery_service(cloud: Cloud) -> GoogleService:
     """Return the service with its one method."""
-    return SideService(
+    return GoogleService(
         name="bigquery",
         # all of BigQuery, so that what is not served is refused in its own words
         owns=r"bigquery/v2/.*",
@@ -105,7 +105,7 @@ class BigQuery:
         "The emulator reads no SQL: it answers the two queries of `jupyter tpu cost --billed`, letter by letter, by "
         "their parameters, and refuses all others. This does not show that the real service understands them.",
     )
-    def query(self, call: SideCall) -> Mapping[str, Any]:
+    def query(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``jobs.query``."""
         shapes.check_shape(call.body, _SHAPE, "")
         if call.parts["project"] != self._cloud.project:

@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.billing.account import check_account
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing, stale_etag
 from jupyter_tpu.emulator.store.documents import Documents, etag_of
 
@@ -59,9 +59,9 @@ _PARENT = "v1/billingAccounts/{account}/budgets"
 _TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
 
 
-def budgets_service(cloud: Cloud) -> SideService:
+def budgets_service(cloud: Cloud) -> GoogleService:
     """Return the service with its methods."""
-    return SideService(
+    return GoogleService(
         name="billingbudgets",
         owns=r"v1/billingAccounts/[^/]+/budgets(?:/.*)?",
         methods=tuple(Budgets(cloud).methods()),
@@ -86,14 +86,14 @@ class Budgets:
             Method(verb="DELETE", path=name, answer=self.delete, permission="billing.budgets.delete"),
         ]
 
-    def list(self, call: SideCall) -> Mapping[str, Any]:
+    def list(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``budgets.list``."""
         check_account(call.parts["account"])
         scope = call.query.get("scope", "")
         found = [budget for budget in self._documents.all().values() if _is_of(budget, scope)]
         return page(call, "budgets", list(found))
 
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``budgets.get``."""
         check_account(call.parts["account"])
         name = f"billingAccounts/{call.parts['account']}/budgets/{call.parts['budget']}"
@@ -102,7 +102,7 @@ class Budgets:
             raise missing(name)
         return budget
 
-    def create(self, call: SideCall) -> Mapping[str, Any]:
+    def create(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``budgets.create``."""
         check_account(call.parts["account"])
         name = f"billingAccounts/{call.parts['account']}/budgets/{uuid.uuid4()}"
@@ -113,7 +113,7 @@ class Budgets:
         "A change with an etag that is not the current one is refused; without one, it overwrites.",
         source="Cloud Billing Budget API, Budget.etag",
     )
-    def patch(self, call: SideCall) -> Mapping[str, Any]:
+    def patch(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``budgets.patch``."""
         budget = self.get(call)
         shapes.check_shape(call.body, _SHAPE, "budget")
@@ -121,7 +121,7 @@ class Budgets:
             raise stale_etag(budget["name"])
         return self._saved(budget["name"], _changed(budget, call.body, call.mask()))
 
-    def delete(self, call: SideCall) -> Mapping[str, Any]:
+    def delete(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``budgets.delete``."""
         self._documents.remove(str(self.get(call)["name"]))
         return {}

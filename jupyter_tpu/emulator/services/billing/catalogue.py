@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.billing.account import ACCOUNT, billing_account, check_account
 from jupyter_tpu.emulator.services.billing.skus import CLOUD_TPU, COMPUTE_ENGINE, skus_of
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
 from jupyter_tpu.emulator.services.requests.project import check_project
 from jupyter_tpu.emulator.store.documents import Documents
@@ -27,9 +27,9 @@ _INFO_SHAPE = {
 }
 
 
-def billing_service(cloud: Cloud) -> SideService:
+def billing_service(cloud: Cloud) -> GoogleService:
     """Return the service with its methods."""
-    return SideService(name="cloudbilling", owns=_OWNS, methods=tuple(Billing(cloud).methods()))
+    return GoogleService(name="cloudbilling", owns=_OWNS, methods=tuple(Billing(cloud).methods()))
 
 
 class Billing:
@@ -60,7 +60,7 @@ class Billing:
         ]
 
     @assumed("billing-services", "The emulator's catalogue has two services: Compute Engine and Cloud TPU.")
-    def services(self, call: SideCall) -> Mapping[str, Any]:
+    def services(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``services.list``."""
         found = [
             {
@@ -78,7 +78,7 @@ class Billing:
         "Prices are in USD unless another currency is requested (which the emulator refuses).",
         source="Cloud Billing API, services.skus.list",
     )
-    def skus(self, call: SideCall) -> Mapping[str, Any]:
+    def skus(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``services.skus.list``."""
         service = call.parts["service"]
         # the real catalogue has many more; these two sell TPUs
@@ -88,22 +88,22 @@ class Billing:
             raise invalid_argument("The emulator lists prices in USD only.", "currencyCode")
         return page(call, "skus", list(skus_of(service)))
 
-    def accounts(self, call: SideCall) -> Mapping[str, Any]:
+    def accounts(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``billingAccounts.list``."""
         return page(call, "billingAccounts", [billing_account()])
 
-    def account(self, call: SideCall) -> Mapping[str, Any]:
+    def account(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``billingAccounts.get``."""
         check_account(call.parts["account"])
         return billing_account()
 
-    def projects(self, call: SideCall) -> Mapping[str, Any]:
+    def projects(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``billingAccounts.projects.list``."""
         check_account(call.parts["account"])
         info = self._info()
         return page(call, "projectBillingInfo", [info] if info["billingEnabled"] else [])
 
-    def billing_info(self, call: SideCall) -> Mapping[str, Any]:
+    def billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``projects.getBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.get")
         return self._info()
@@ -114,7 +114,7 @@ class Billing:
         source="Cloud Billing API, projects.updateBillingInfo",
     )
     @assumed("billing-off-stops-nothing", "A project without billing keeps its nodes in the emulator.")
-    def set_billing_info(self, call: SideCall) -> Mapping[str, Any]:
+    def set_billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``projects.updateBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
         shapes.check_shape(call.body, _INFO_SHAPE, "project_billing_info")

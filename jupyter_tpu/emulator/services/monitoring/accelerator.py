@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
-from jupyter_tpu.emulator.workers.chips import LOOPBACK, is_held, read_chips
+from jupyter_tpu.emulator.workers.chips import LOOPBACK, is_in_use, read_chips
 
 PATIENCE_S = 2.0  # real seconds for one metric; bounds a service that a test lets hang
 _METRICS = {
@@ -26,7 +26,7 @@ def accelerator_reading(folder: Path) -> dict[str, Mapping[str, float]]:
     Empty if no process uses the chips. Blocks.
     """
     # no service runs then, and a call would only time out
-    if not is_held(folder):
+    if not is_in_use(folder):
         return {}
     _, port = read_chips(folder)
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.emulator.resources.behaviours import assumed
-from jupyter_tpu.emulator.services.requests.calls import SideCall
+from jupyter_tpu.emulator.services.requests.calls import ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument
 
 Point = tuple[float, float]
@@ -58,7 +58,7 @@ class Aggregation:
     "monitoring-aggregation",
     "Aligners and reducers MEAN, MAX, MIN, SUM and COUNT (and the aligner NEXT_OLDER) work; others are refused.",
 )
-def aggregation_of(call: SideCall) -> Aggregation:
+def aggregation_of(call: ServiceCall) -> Aggregation:
     """Parse the aggregation of a call; raise for one that is malformed or not supported."""
     aligner = _fold_name(call, "aggregation.perSeriesAligner", "ALIGN_")
     reducer = _fold_name(call, "aggregation.crossSeriesReducer", "REDUCE_")
@@ -73,7 +73,7 @@ def aggregation_of(call: SideCall) -> Aggregation:
     return Aggregation(period_s=float(match[1]) if match else 0.0, aligner=aligner, reducer=reducer, group_by=group_by)
 
 
-def _fold_name(call: SideCall, name: str, prefix: str) -> str:
+def _fold_name(call: ServiceCall, name: str, prefix: str) -> str:
     word = call.query.get(name, f"{prefix}NONE").removeprefix(prefix)
     if word != "NONE" and (word not in _FOLDS or (prefix, word) == ("REDUCE_", "NEXT_OLDER")):
         raise invalid_argument(f"{name} {word[:40]!r} is not supported.", name)

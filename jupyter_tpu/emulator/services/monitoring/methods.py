@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.services.monitoring.filter import parse_filter
 from jupyter_tpu.emulator.services.monitoring.metrics import TPU_WORKER, MetricType, quota_metrics, worker_metrics
 from jupyter_tpu.emulator.services.monitoring.samples import Samples
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, metric_of, places
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
 from jupyter_tpu.emulator.services.requests.project import check_project
 from jupyter_tpu.emulator.store.documents import moment_of, timestamp
@@ -22,10 +22,10 @@ _UNNAMED = r"(?:folders|organizations|workspaces|projects)/[^/]+/(?=services(?:/
 _DESCRIPTORS = "v3/projects/{project}/metricDescriptors"
 
 
-def monitoring_service(cloud: Cloud, samples: Samples) -> SideService:
+def monitoring_service(cloud: Cloud, samples: Samples) -> GoogleService:
     """Return the service with its methods."""
     methods = Monitoring(cloud, samples).methods()
-    return SideService(name="monitoring", owns=r"v3/.*", methods=tuple(methods), unnamed=_UNNAMED)
+    return GoogleService(name="monitoring", owns=r"v3/.*", methods=tuple(methods), unnamed=_UNNAMED)
 
 
 class Monitoring:
@@ -50,7 +50,7 @@ class Monitoring:
             Method(verb="GET", path=_DESCRIPTORS + "/{metric...}", answer=self.descriptor, permission=see),
         ]
 
-    def descriptors(self, call: SideCall) -> Mapping[str, Any]:
+    def descriptors(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``metricDescriptors.list``."""
         project = check_project(self._cloud, call, "monitoring.metricDescriptors.list")
         text = call.query.get("filter", "")
@@ -58,7 +58,7 @@ class Monitoring:
         found = [each for each in _all_metrics() if holds(_as_series(each))]
         return page(call, "metricDescriptors", [each.to_json(project) for each in found])
 
-    def descriptor(self, call: SideCall) -> Mapping[str, Any]:
+    def descriptor(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``metricDescriptors.get``."""
         project = check_project(self._cloud, call, "monitoring.metricDescriptors.get")
         for each in _all_metrics():
@@ -71,7 +71,7 @@ class Monitoring:
         "A read includes the end of its interval and excludes its start; points come newest first.",
         source="Cloud Monitoring API v3, TimeInterval and TimeSeries.points",
     )
-    async def time_series(self, call: SideCall) -> Mapping[str, Any]:
+    async def time_series(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``timeSeries.list``, from samples taken for it."""
         check_project(self._cloud, call, "monitoring.timeSeries.list")
         is_short = call.word("view", "FULL", "HEADERS") == "HEADERS"
@@ -80,7 +80,7 @@ class Monitoring:
         start, end = _interval(call)
         how = aggregation_of(call)
         # a request sees the present, not what was true ten seconds ago
-        await self._samples.take()
+        await self._samples.refresh()
         found = [_within(each, start, end) for each in self._all_series() if holds(_parts(each))]
         # series without points in the interval do not exist for a reader
         shown = aggregated((each for each in found if each.points), how, end)
@@ -200,7 +200,7 @@ def _key_of(series: Series) -> str:
     return series.key
 
 
-def _required(call: SideCall, name: str) -> str:
+def _required(call: ServiceCall, name: str) -> str:
     if not call.query.get(name):
         raise invalid_argument(f"Field {name} must be set.", name)
     return call.query[name]
@@ -209,13 +209,13 @@ def _required(call: SideCall, name: str) -> str:
 @documented(
     "monitoring-order", "An orderBy must be left blank.", source="Cloud Monitoring API v3, projects.timeSeries.list"
 )
-def _refuse_order(call: SideCall) -> None:
+def _refuse_order(call: ServiceCall) -> None:
     if call.query.get("orderBy"):
         raise invalid_argument("Field orderBy is not supported: it must be left blank.", "orderBy")
 
 
 @assumed("monitoring-interval-start", "An interval without a start is refused, like one that ends before it starts.")
-def _interval(call: SideCall) -> tuple[float, float]:
+def _interval(call: ServiceCall) -> tuple[float, float]:
     names = ("interval.startTime", "interval.endTime")
     texts = [_required(call, name) for name in names]
     try:

@@ -106,7 +106,7 @@ class Samples:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def take(self) -> None:
+    async def refresh(self) -> None:
         """Sample every worker that is up, unless that was done a moment ago."""
         async with self._one_at_a_time:
             watched = self._watched()
@@ -120,7 +120,7 @@ class Samples:
         while True:
             await asyncio.sleep(PERIOD_S)
             try:
-                await self.take()
+                await self.refresh()
             except Exception:  # noqa: BLE001 - the performing loop: a sample that failed must not end it
                 _log.exception("workers could not be sampled")
 
@@ -145,7 +145,7 @@ class Samples:
 
     def _worker_ids(self, node: NodePb) -> range:
         """Return the ids of the workers that are up."""
-        return range(len(self._cloud.workers.doors(node)))
+        return range(len(self._cloud.workers.ssh_servers(node)))
 
     def _worker(self, node: NodePb, worker_id: int) -> Watched:
         machine = self._cloud.workers.machine(node, worker_id)

@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title, places
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, page
+from jupyter_tpu.emulator.services.requests.calls import Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import missing
 from jupyter_tpu.emulator.services.requests.project import check_project
 
@@ -34,17 +34,17 @@ class ConsumerQuota:
             Method(verb="GET", path=parent + "/{metric}/limits/{limit}", answer=self.limit, permission=_PERMISSION),
         ]
 
-    def list_all(self, call: SideCall) -> Mapping[str, Any]:
+    def list_all(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``consumerQuotaMetrics.list``."""
         parent = self._parent(call)
         metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
         return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])
 
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``consumerQuotaMetrics.get``."""
         return self._metric(self._parent(call), call.parts["metric"])
 
-    def limit(self, call: SideCall) -> Mapping[str, Any]:
+    def limit(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``consumerQuotaMetrics.limits.get``."""
         metric = self.get(call)
         name = f"{metric['name']}/limits/{quote(call.parts['limit'], safe='')}"
@@ -54,7 +54,7 @@ class ConsumerQuota:
         raise missing(name)
 
     @assumed("consumer-quota-view", "Every view of a consumer quota shows all of it.")
-    def _parent(self, call: SideCall) -> str:
+    def _parent(self, call: ServiceCall) -> str:
         call.word("view", *_VIEWS)
         project = check_project(self._cloud, call, _PERMISSION)
         return f"projects/{project}/services/{call.parts['service']}/consumerQuotaMetrics"

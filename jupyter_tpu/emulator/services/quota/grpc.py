@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.errors import Refusal
 from jupyter_tpu.emulator.services.quota.infos import quotas_service
 from jupyter_tpu.emulator.services.quota.protos import VERSIONS, message_class, package
-from jupyter_tpu.emulator.services.requests.calls import SideCall, SideService
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, ServiceCall
 from jupyter_tpu.emulator.transport.grpc_requests import message_in
 
 CheckToken = Callable[[Any, str], None]
@@ -44,7 +44,7 @@ ROUTES = {
 }
 
 
-def quota_handlers(cloud: Cloud, check: Callable[[SideService, str], None], token: CheckToken) -> Iterator[Any]:
+def quota_handlers(cloud: Cloud, check: Callable[[GoogleService, str], None], token: CheckToken) -> Iterator[Any]:
     """Yield generic handlers of the service in both versions; `check` raises for a denied permission."""
     service = quotas_service(cloud)
     for version in VERSIONS:
@@ -54,7 +54,7 @@ def quota_handlers(cloud: Cloud, check: Callable[[SideService, str], None], toke
 
 
 def _handler(
-    service: SideService, version: str, name: str, check: Callable[[SideService, str], None], token: CheckToken
+    service: GoogleService, version: str, name: str, check: Callable[[GoogleService, str], None], token: CheckToken
 ) -> Any:
     kind = message_class(version, f"{name}Request")
 
@@ -77,7 +77,7 @@ def _handler(
     )
 
 
-def call_of(service: SideService, version: str, route: Route, request: Any) -> tuple[Any, SideCall]:
+def call_of(service: GoogleService, version: str, route: Route, request: Any) -> tuple[Any, ServiceCall]:
     """Return the method, and the call as it would have come over REST."""
     fields = json_format.MessageToDict(request)
     body = fields.pop(route.body, {}) if route.body else {}
@@ -89,7 +89,7 @@ def call_of(service: SideService, version: str, route: Route, request: Any) -> t
     # as a client of REST would have written them
     query = {name: _as_text(value) for name, value in fields.items()}
     lists = {name: list(map(_as_text, value)) for name, value in fields.items() if isinstance(value, list)}
-    return method, SideCall(parts=parts, query=query, lists=lists, body=body)
+    return method, ServiceCall(parts=parts, query=query, lists=lists, body=body)
 
 
 def _as_text(value: Any) -> str:

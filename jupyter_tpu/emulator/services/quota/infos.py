@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.limits.quota_ids import parse_quota_id
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title
 from jupyter_tpu.emulator.services.quota.preferences import QuotaPreferences
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import missing
 from jupyter_tpu.emulator.services.requests.project import GLOBAL, check_global, check_project
 
@@ -18,11 +18,11 @@ VERSIONS = ("v1", "v1beta")
 _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(?:services|quota[A-Z]\w+)(?:/.*)?"
 
 
-def quotas_service(cloud: Cloud) -> SideService:
+def quotas_service(cloud: Cloud) -> GoogleService:
     """Return the service with its methods, those of preferences included."""
     infos, preferences = QuotaInfos(cloud), QuotaPreferences(cloud)
     methods = [method for version in VERSIONS for method in infos.methods(version) + preferences.methods(version)]
-    return SideService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
+    return GoogleService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
 
 
 class QuotaInfos:
@@ -42,13 +42,13 @@ class QuotaInfos:
         ]
 
     @assumed("quotas-of-others", "The emulated project has no quotas of services other than tpu.googleapis.com.")
-    def list(self, call: SideCall) -> Mapping[str, Any]:
+    def list(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaInfos.list``."""
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
         return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: self._shown(parent, each))
 
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaInfos.get``."""
         parent = self._parent(call)
         try:
@@ -71,7 +71,7 @@ class QuotaInfos:
             "quotaIncreaseEligibility": ineligible if is_ineligible else {"isEligible": True},
         }
 
-    def _parent(self, call: SideCall) -> str:
+    def _parent(self, call: ServiceCall) -> str:
         check_global(call)
         project = check_project(self._cloud, call, "cloudquotas.quotas.get")
         return f"projects/{project}/locations/global/services/{call.parts['service']}"

@@ -13,8 +13,14 @@ from jupyter_tpu.emulator.limits.quota_ids import QuotaId, parse_quota_id
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, places
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, enum_word, page
-from jupyter_tpu.emulator.services.requests.errors import below_usage, invalid_argument, missing, stale_etag, taken
+from jupyter_tpu.emulator.services.requests.calls import Method, ServiceCall, enum_word, page
+from jupyter_tpu.emulator.services.requests.errors import (
+    below_usage,
+    entity_exists,
+    invalid_argument,
+    missing,
+    stale_etag,
+)
 from jupyter_tpu.emulator.services.requests.project import GLOBAL, check_global, check_project
 from jupyter_tpu.emulator.store.documents import Documents, etag_of, timestamp
 
@@ -61,7 +67,7 @@ class QuotaPreferences:
             Method(verb="PATCH", path=name, answer=self.patch, permission=write),
         ]
 
-    def list_all(self, call: SideCall) -> Mapping[str, Any]:
+    def list_all(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaPreferences.list``."""
         parent = self._parent(call)
         wanted = call.query.get("filter", "")
@@ -69,18 +75,18 @@ class QuotaPreferences:
         chosen = [each for each in found if _is_wanted(each, wanted)]
         return page(call, "quotaPreferences", _in_order(chosen, call.query.get("orderBy", "")))
 
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaPreferences.get``."""
         return self._shown(self._parent(call), call.parts["preference"])
 
-    def create(self, call: SideCall) -> Mapping[str, Any]:
+    def create(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaPreferences.create``."""
         parent = self._parent(call)
         preference_id = call.query.get("quotaPreferenceId") or f"auto-{secrets.token_hex(8)}"
         if not _ID.fullmatch(preference_id):
             raise invalid_argument(f"quotaPreferenceId {preference_id[:80]!r} is not valid.", "quotaPreferenceId")
         if self._documents.get(preference_id) is not None:
-            raise taken(f"{parent}/quotaPreferences/{preference_id}")
+            raise entity_exists(f"{parent}/quotaPreferences/{preference_id}")
         return self._make(parent, preference_id, call)
 
     @documented(
@@ -91,7 +97,7 @@ class QuotaPreferences:
     @documented(
         "preference-fixed", "Quota, service and dimensions of a preference do not change.", source="Cloud Quotas API"
     )
-    def patch(self, call: SideCall) -> Mapping[str, Any]:
+    def patch(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaPreferences.patch``."""
         parent, preference = self._parent(call), call.parts["preference"]
         shapes.check_shape(call.body, _SHAPE, "quota_preference")
@@ -106,14 +112,14 @@ class QuotaPreferences:
         self._check_decrease(preference, changed, call)
         return self._decided(parent, preference, changed, is_trial=call.flag("validateOnly"))
 
-    def _make(self, parent: str, preference: str, call: SideCall) -> Mapping[str, Any]:
+    def _make(self, parent: str, preference: str, call: ServiceCall) -> Mapping[str, Any]:
         shapes.check_shape(call.body, _SHAPE, "quota_preference")
         quota = _quota_of(call.body)
         dimensions = _dimensions_of(call.body, quota)
         for name, other in self._documents.all().items():
             # two preferences for one place would contradict each other
             if (other["quotaId"], other["dimensions"]) == (str(quota), dimensions):
-                raise taken(f"{parent}/quotaPreferences/{name}")
+                raise entity_exists(f"{parent}/quotaPreferences/{name}")
         document = {
             "service": SERVICE,
             "quotaId": str(quota),
@@ -130,7 +136,7 @@ class QuotaPreferences:
         "percent is never made here).",
         source="google-cloud-quotas, QuotaSafetyCheck",
     )
-    def _check_decrease(self, preference: str, document: Mapping[str, Any], call: SideCall) -> None:
+    def _check_decrease(self, preference: str, document: Mapping[str, Any], call: ServiceCall) -> None:
         quota, wanted = parse_quota_id(document["quotaId"]), _preferred_value(document)
         if _BELOW_USAGE in _ignored_checks(call):
             return
@@ -207,7 +213,7 @@ class QuotaPreferences:
         shown = {name: value for name, value in document.items() if name != "contactEmail" and value not in ({}, False)}
         return {"name": f"{parent}/quotaPreferences/{preference}", **shown, "etag": etag_of(document)}
 
-    def _parent(self, call: SideCall) -> str:
+    def _parent(self, call: ServiceCall) -> str:
         check_global(call)
         parent = f"projects/{check_project(self._cloud, call, 'cloudquotas.quotas.get')}/locations/global"
         # decided at the next read, so that no timer is needed
@@ -215,7 +221,7 @@ class QuotaPreferences:
         return parent
 
 
-def _changes(call: SideCall) -> dict[str, Any]:
+def _changes(call: ServiceCall) -> dict[str, Any]:
     """Return the fields that a patch replaces: those of its mask, or all that it has."""
     mask = call.mask() or tuple(name for name in _CHANGEABLE if name in call.body)
     for path in mask:
@@ -253,7 +259,7 @@ def _preferred_value(document: Mapping[str, Any]) -> int:
     return value
 
 
-def _ignored_checks(call: SideCall) -> list[str]:
+def _ignored_checks(call: ServiceCall) -> list[str]:
     name = "ignoreSafetyChecks"
     return [enum_word(value, _SAFETY_CHECKS, name) for value in call.lists.get(name, ())]
 

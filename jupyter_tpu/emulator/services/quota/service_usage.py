@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.quota.consumer_quota import ConsumerQuota
 from jupyter_tpu.emulator.services.quota.limits import SERVICE
-from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
 from jupyter_tpu.emulator.services.requests.project import check_project
 
@@ -32,11 +32,11 @@ _UNNAMED = "(?:projects|folders|organizations)/[^/]+/"
 _STATE = re.compile(r'\s*state\s*[:=]\s*"?(ENABLED|DISABLED)"?\s*')
 
 
-def service_usage_services(cloud: Cloud) -> tuple[SideService, ...]:
+def service_usage_services(cloud: Cloud) -> tuple[GoogleService, ...]:
     """Return the service in both versions."""
     switches, quota = ServiceSwitches(cloud), ConsumerQuota(cloud)
     return tuple(
-        SideService(
+        GoogleService(
             name="serviceusage",
             owns=owns,
             methods=tuple(switches.methods(version) + (quota.methods() if version == "v1beta1" else [])),
@@ -68,19 +68,19 @@ class ServiceSwitches:
         ]
 
     @assumed("service-filter", "The list of services understands the filters state:ENABLED and state:DISABLED.")
-    def list(self, call: SideCall) -> Mapping[str, Any]:
+    def list(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``services.list``."""
         project = check_project(self._cloud, call, "serviceusage.services.list")
         wanted = _wanted_state(call.query.get("filter", ""))
         found = [self._shown(project, name) for name in sorted(SERVICES)]
         return page(call, "services", [each for each in found if wanted in ("", each["state"])])
 
-    def get(self, call: SideCall) -> Mapping[str, Any]:
+    def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``services.get``."""
         project = check_project(self._cloud, call, "serviceusage.services.get")
         return self._shown(project, _known(call.parts["service"]))
 
-    def operation(self, call: SideCall) -> Mapping[str, Any]:
+    def operation(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``operations.get``."""
         name = f"operations/{call.parts['operation']}"
         if name not in self._operations:
@@ -88,8 +88,8 @@ class ServiceSwitches:
         return self._operations[name]
 
     @assumed("service-at-once", "An API is on or off as soon as its operation is answered, which is done at once.")
-    def _switch(self, is_on: bool) -> Callable[[SideCall], Mapping[str, Any]]:
-        def answer(call: SideCall) -> Mapping[str, Any]:
+    def _switch(self, is_on: bool) -> Callable[[ServiceCall], Mapping[str, Any]]:
+        def answer(call: ServiceCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))
             service = _known(call.parts["service"])
             # the same switch by which the core refuses calls (E9)

@@ -18,7 +18,7 @@ _TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideCall:
+class ServiceCall:
     """One call.
 
     Attributes:
@@ -67,7 +67,7 @@ def enum_word(value: str, words: Sequence[str], name: str) -> str:
     return by_number.get(value, value)
 
 
-Answer = Callable[[SideCall], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+Answer = Callable[[ServiceCall], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
 Item = TypeVar("Item")
 
 
@@ -90,7 +90,7 @@ class Method:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SideService:
+class GoogleService:
     """One API.
 
     Attributes:
@@ -177,7 +177,7 @@ def _same(item: Any) -> Mapping[str, Any]:
 
 
 def page(
-    call: SideCall,
+    call: ServiceCall,
     field_name: str,
     items: Sequence[Item],
     *,
@@ -196,14 +196,14 @@ def page(
     return {**({field_name: shown} if shown else {}), **({"nextPageToken": token} if token else {})}
 
 
-def _page_size(call: SideCall) -> int:
+def _page_size(call: ServiceCall) -> int:
     size = call.whole("pageSize")
     if size < 0:
         raise invalid_argument("The page size must not be negative.", "pageSize")
     return paging.page_size_of(size)
 
 
-def _name_before(call: SideCall) -> str:
+def _name_before(call: ServiceCall) -> str:
     try:
         return paging.name_before(call.query.get("pageToken", ""))
     except Refusal as refusal:

@@ -63,7 +63,7 @@ def missing(name: str) -> Refusal:
 
 
 @assumed("side-exists", "What exists already is a 409 ALREADY_EXISTS; the wording is ours.")
-def taken(name: str) -> Refusal:
+def entity_exists(name: str) -> Refusal:
     """Return the 409 of a name that is taken."""
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Requested entity '{name[:200]}' already exists."))
 

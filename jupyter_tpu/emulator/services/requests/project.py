@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
-from jupyter_tpu.emulator.services.requests.calls import SideCall
+from jupyter_tpu.emulator.services.requests.calls import ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument
 
 GLOBAL = "locations/{location}"
 
 
-def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
+def check_project(cloud: Cloud, call: ServiceCall, permission: str) -> str:
     """Return the project as the call names it (id or number).
 
     Raises:
@@ -21,7 +21,7 @@ def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
     return project
 
 
-def check_global(call: SideCall) -> None:
+def check_global(call: ServiceCall) -> None:
     """Raise for a location other than global."""
     if call.parts["location"] != "global":
         raise invalid_argument(f"Location {call.parts['location'][:40]!r} must be global.", "parent")
