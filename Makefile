@@ -43,7 +43,7 @@ WORKERS := $(shell expr $$(nproc) + 1)
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # Tests of functions of values: no process, server or node.
-PURE_TESTS := $(addprefix tests/,accelerators brakes frameworks lifecycle local metrics models money outputs wire)
+PURE_TESTS := $(addprefix tests/,accelerators autostop frameworks lifecycle local metrics models money outputs wire)
 
 check: environment static
 	$(PYTEST) $(PURE_TESTS) -m "not nightly" $(PYTEST_ARGUMENTS)

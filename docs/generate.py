@@ -20,12 +20,12 @@ from packages import packages_page
 
 from jupyter_tpu.cli.command_line import build_parser
 from jupyter_tpu.emulator import process
-from jupyter_tpu.emulator.cli import fault, fault_call, proxy, record, table
+from jupyter_tpu.emulator.cli import control_commands, fault, fault_call, proxy, record
 from jupyter_tpu.emulator.recording import replay
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.local.magics import LocalMagics
-from jupyter_tpu.notebook.magics.commands import Magics
-from jupyter_tpu.notebook.magics.table import SUBCOMMANDS
+from jupyter_tpu.notebook.magics.registration import Magics
+from jupyter_tpu.notebook.magics.subcommands import SUBCOMMANDS
 from jupyter_tpu.server.app import TPUApp
 from jupyter_tpu.server.websocket.kernel_socket import KernelSocket
 
@@ -37,7 +37,7 @@ EMULATOR_COMMANDS = {
     "emulator record": record.parser(),
     "emulator replay-check": replay.parser(),
     **{f"emulator {each.name}": each.parser() for each in fault_call.COMMANDS},
-    **{f"emulator {name}": command.parser() for name, command in table.COMMANDS.items()},
+    **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
 }
 
 SCHEMAS = Path(__file__).parents[1] / "labextension" / "schema"
@@ -66,9 +66,9 @@ def commands_section() -> str:
 
 def command_part(name: str, summary: str, parser: argparse.ArgumentParser) -> str:
     rows = [(argument_name(each), expanded(each)) for each in parser._actions if is_shown(each)]
-    table = f"\n\n{table_of(('argument', 'meaning'), rows)}" if rows else ""
+    control_commands = f"\n\n{table_of(('argument', 'meaning'), rows)}" if rows else ""
     notes = f"\n\n{parser.epilog}" if parser.epilog else ""
-    return f"### jupyter tpu {name}\n\n{sentence(summary)}{table}{notes}"
+    return f"### jupyter tpu {name}\n\n{sentence(summary)}{control_commands}{notes}"
 
 
 def is_shown(action: argparse.Action) -> bool:

@@ -27,7 +27,7 @@ from jupyter_tpu import __version__
 from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
 from jupyter_tpu.agent.kernels.kernel import Caller, Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.kernels.request import Launch
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.recording.excerpt import Excerpt, Span
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError

@@ -33,7 +33,7 @@ from jupyter_tpu.wire.frames import (
     encode_json,
 )
 from jupyter_tpu.wire.hello import accepted, agent_hello, checked_client_id, checked_epoch, negotiate
-from jupyter_tpu.wire.messages import decode_request
+from jupyter_tpu.wire.multipart import decode_request
 
 log = logging.getLogger(__name__)
 

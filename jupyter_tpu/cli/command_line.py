@@ -107,7 +107,7 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
 def _load_prices(options: argparse.Namespace) -> None:
     """Load the prices that were last read from the Billing Catalog, for commands that use a cloud."""
     if hasattr(options, "endpoint"):  # only commands with `add_cloud_options` have it
-        from jupyter_tpu.fleet.spend.prices import PriceUpdater
+        from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
         PriceUpdater.of_user(cloud_settings(options)).apply_stored(time.time())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from jupyter_tpu.cloud.clock import CloudClock
+from jupyter_tpu.cloud.cloud_clock import CloudClock
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.models import (
     Node,

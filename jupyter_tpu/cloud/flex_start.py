@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from google.rpc import code_pb2
 
 from jupyter_tpu.cloud import protos
-from jupyter_tpu.cloud.cases import Refusal, Request
+from jupyter_tpu.cloud.refusal_records import Refusal, Request
 from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.cloud.services.rest import RestClient, Service
 from jupyter_tpu.cloud.settings import CloudSettings

@@ -12,7 +12,7 @@ from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.translation import error_of_status
 from jupyter_tpu.errors import plain
 from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation, Worker, WorkerIdentity

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from jupyter_tpu.cloud import wording
-from jupyter_tpu.cloud.cases import Case, Refusal, Request
+from jupyter_tpu.cloud import messages
+from jupyter_tpu.cloud.refusal_records import Case, Refusal, Request
 from jupyter_tpu.errors import TpuError
 
 
@@ -52,64 +52,66 @@ def _rule(*codes: int, text: str = "", reasons: tuple[str, ...] = (), build: Cal
 # 8 RESOURCE_EXHAUSTED, 9 FAILED_PRECONDITION, 11 OUT_OF_RANGE, 12 UNIMPLEMENTED, 13 INTERNAL, 14 UNAVAILABLE,
 # 16 UNAUTHENTICATED
 RULES: tuple[Rule, ...] = (
-    _rule(16, build=wording.not_signed_in),
+    _rule(16, build=messages.not_signed_in),
     # gRPC's credentials plugin reports an expired login as UNAVAILABLE, which would look like an outage.
     _rule(
         text=r"Getting metadata from plugin failed|invalid_grant|Reauthentication is needed",
-        build=wording.not_signed_in,
+        build=messages.not_signed_in,
     ),
     _rule(
         7,
         text=r"API has not been used in project|API .*is disabled",
         reasons=("SERVICE_DISABLED",),
-        build=wording.api_disabled,
+        build=messages.api_disabled,
     ),
     _rule(
         7,
         text=r"billing (to be enabled|is disabled|account)",
         reasons=("BILLING_DISABLED",),
-        build=wording.billing_disabled,
+        build=messages.billing_disabled,
     ),
     # The project may not use this type at all, so a retry never helps.
-    _rule(7, text=r"permission to submit requests", build=wording.not_allowlisted),
+    _rule(7, text=r"permission to submit requests", build=messages.not_allowlisted),
     # Google does not say whether a zone is closed to the project or does not exist.
     _rule(
         5,
         7,
         text=r"Permission denied on 'locations/|Location \S+ is not found or access is unauthorized",
         reasons=("LOCATION_POLICY_VIOLATED",),
-        build=wording.zone_closed,
+        build=messages.zone_closed,
     ),
     _rule(
         5,
         7,
         text=r"Read access to project|Project .*(not found|has been deleted)",
         reasons=("CONSUMER_INVALID", "USER_PROJECT_DENIED"),
-        build=wording.project_unknown,
+        build=messages.project_unknown,
     ),
-    _rule(7, build=wording.permission_denied),
+    _rule(7, build=messages.permission_denied),
     # RESOURCE_EXHAUSTED has four meanings: a limit of the project, the rate of requests, addresses, or a stock-out.
-    _rule(8, text=r"Quota limit '|Quota '", reasons=("QUOTA_EXCEEDED",), build=wording.quota),
+    _rule(8, text=r"Quota limit '|Quota '", reasons=("QUOTA_EXCEEDED",), build=messages.quota),
     _rule(
         8,
         text=r"requests per minute|Quota exceeded for quota metric",
         reasons=("RATE_LIMIT_EXCEEDED",),
-        build=wording.rate,
+        build=messages.rate,
     ),
-    _rule(text=r"IN_USE_ADDRESSES", build=wording.address_quota),
+    _rule(text=r"IN_USE_ADDRESSES", build=messages.address_quota),
     # Both codes were seen for capacity (skypilot#4579 has 8).
-    _rule(8, 9, text=r"Insufficient reserved capacity", build=wording.reservation),
-    _rule(8, 9, text=r"no more capacity", build=wording.stock_out),
-    _rule(8, build=wording.stock_out),
-    _rule(3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=wording.not_in_zone),
+    _rule(8, 9, text=r"Insufficient reserved capacity", build=messages.reservation),
+    _rule(8, 9, text=r"no more capacity", build=messages.stock_out),
+    _rule(8, build=messages.stock_out),
+    _rule(
+        3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=messages.not_in_zone
+    ),
     # A node in the wrong state is INVALID_ARGUMENT in practice, not only FAILED_PRECONDITION.
-    _rule(3, 9, text=r"while in state", build=wording.wrong_state),
-    _rule(9, build=wording.wrong_state),
-    _rule(5, text=r"Reservation not found", build=wording.reservation_unknown),
-    _rule(5, build=wording.not_found),
-    _rule(6, build=wording.exists),
-    _rule(3, 11, build=wording.bad_request),
-    _rule(4, 14, build=wording.no_answer),
-    _rule(0, 1, 2, 10, 12, 13, 15, build=wording.broken_answer),
-    _rule(build=wording.refused),
+    _rule(3, 9, text=r"while in state", build=messages.wrong_state),
+    _rule(9, build=messages.wrong_state),
+    _rule(5, text=r"Reservation not found", build=messages.reservation_unknown),
+    _rule(5, build=messages.not_found),
+    _rule(6, build=messages.exists),
+    _rule(3, 11, build=messages.bad_request),
+    _rule(4, 14, build=messages.no_answer),
+    _rule(0, 1, 2, 10, 12, 13, 15, build=messages.broken_answer),
+    _rule(build=messages.refused),
 )

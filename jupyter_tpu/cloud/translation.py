@@ -7,9 +7,9 @@ from google.api_core import exceptions as google_exceptions
 from google.auth import exceptions as auth_exceptions
 from google.rpc import error_details_pb2, status_pb2
 
-from jupyter_tpu.cloud.cases import Refusal, Request
+from jupyter_tpu.cloud.messages import LOGIN_HINT
+from jupyter_tpu.cloud.refusal_records import Refusal, Request
 from jupyter_tpu.cloud.refusals import error_of_refusal
-from jupyter_tpu.cloud.wording import LOGIN_HINT
 from jupyter_tpu.errors import CredentialsMissing, TpuError
 
 # What a call of Google's client may raise; any other exception is a fault of ours and must stay visible.

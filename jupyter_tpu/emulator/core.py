@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.maintenance.maintenance import Maintenance
 from jupyter_tpu.emulator.maintenance.methods import MaintenanceMethods
 from jupyter_tpu.emulator.nodes.methods import Nodes
 from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
-from jupyter_tpu.emulator.nodes.node_ends import NodeExpiry
+from jupyter_tpu.emulator.nodes.node_expiry import NodeExpiry
 from jupyter_tpu.emulator.nodes.preemption_notices import PreemptionNotices
 from jupyter_tpu.emulator.nodes.reference import Reference
 from jupyter_tpu.emulator.queued_resources.agenda import Queue

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.capacity.queued_resources import Queue
     from jupyter_tpu.fleet.capacity.search_service import SearchService
     from jupyter_tpu.fleet.reconciler.fleet import Controller
-    from jupyter_tpu.fleet.spend.prices import PriceUpdater
+    from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
     from jupyter_tpu.journal import Journal
-    from jupyter_tpu.lifecycle.limits import Limits
+    from jupyter_tpu.lifecycle.time_limits import Limits
     from jupyter_tpu.models import NodeName, NodeSpec
 
 OnChange = Callable[["FleetChange"], None]
@@ -119,7 +119,7 @@ async def open_fleet(
 
 def _pricing(cloud: CloudApi) -> PriceUpdater:
     """Apply the stored list prices, and update them in the background."""
-    from jupyter_tpu.fleet.spend.prices import PriceUpdater
+    from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
     pricing = PriceUpdater.of_user(cloud.settings)
     pricing.apply_stored(time.time())

@@ -1,8 +1,9 @@
 """The journal: one SQLite file with everything that must survive a process.
 
 Start with `journal` (intents, written down before their requests are sent) and `schema` (the tables). `ledger`, `audit`
-and `user_documents` are its other tables; `grants`, `recoveries` and `searches` are documents with a type. `database_file`,
-`repair`, `salvage` and `losses` deal with a damaged file. Knows nothing of the cloud, and decides nothing.
+and `user_documents` are its other tables; `grants`, `recoveries` and `searches` are documents with a type.
+`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. Knows nothing of the cloud, and decides
+nothing.
 
 `Journal` is imported on demand: the start of a kernel needs `data_dir` only.
 """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
-from jupyter_tpu.journal import opening
+from jupyter_tpu.journal import database_file
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import data_dir, data_path
 from jupyter_tpu.lifecycle.conflicts import may_appear, settle_conflict
@@ -47,7 +47,7 @@ class Journal:
         self._path = path
         self._database = database
         # which file this connection has open, see `_current`
-        self._file = opening.identity_of(path)
+        self._file = database_file.identity_of(path)
         self._problem = problem
         self._lock = threading.Lock()
         self.owner = new_owner()
@@ -59,8 +59,8 @@ class Journal:
         path = folder / FILE_NAME
         try:
             database, notice = _opened(path)
-        except opening.Damaged as error:
-            return cls(path, None, problem=opening.unwritable(path, error))
+        except database_file.Damaged as error:
+            return cls(path, None, problem=database_file.unwritable(path, error))
         except JournalUnwritable as problem:
             return cls(path, None, problem=problem)
         return cls(path, database, notice=notice)
@@ -185,17 +185,17 @@ class Journal:
         """
         with self._lock:
             if self._database is None:
-                raise self._problem or opening.unwritable(self._path, sqlite3.ProgrammingError("it is closed"))
+                raise self._problem or database_file.unwritable(self._path, sqlite3.ProgrammingError("it is closed"))
             try:
                 yield self._current(self._database)
-            except opening.Damaged as error:
-                raise opening.unwritable(self._path, error) from error
+            except database_file.Damaged as error:
+                raise database_file.unwritable(self._path, error) from error
             except sqlite3.Error as error:
-                raise opening.unwritable(self._path, error) from error
+                raise database_file.unwritable(self._path, error) from error
 
     def _current(self, database: sqlite3.Connection) -> sqlite3.Connection:
         """Return the database, reopened when another process has replaced a damaged file by a repaired one."""
-        found = opening.identity_of(self._path)
+        found = database_file.identity_of(self._path)
         if found is None or found == self._file:
             return database
         self._database, _ = _opened(self._path)
@@ -225,9 +225,9 @@ class Journal:
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
     """Open the file, repaired if need be, with a notice for the user; raises as `opening.open_repaired` does."""
     try:
-        return opening.open_database(path), ""
-    except opening.Damaged:
-        return opening.open_repaired(path)
+        return database_file.open_database(path), ""
+    except database_file.Damaged:
+        return database_file.open_repaired(path)
 
 
 def _open_intents(database: sqlite3.Connection) -> list[Intent]:

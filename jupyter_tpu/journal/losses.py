@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.journal.journal import Journal
-from jupyter_tpu.journal.mending import DAMAGE, DAMAGE_REASON, EVERYWHERE, LOSS
+from jupyter_tpu.journal.repair import DAMAGE, DAMAGE_REASON, EVERYWHERE, LOSS
+from jupyter_tpu.journal.user_documents import Documents
 
 _SEEN = "loss_seen"
 

@@ -21,7 +21,7 @@ from jupyter_core.paths import jupyter_data_dir
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, plain
 from jupyter_tpu.files import write_whole
-from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
+from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"

@@ -32,8 +32,8 @@ from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LostRuns, r
 from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
+from jupyter_tpu.kernels.node_recovery import RecoveryProgress, recovery_progress
 from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
-from jupyter_tpu.kernels.recovery import RecoveryProgress, recovery_progress
 from jupyter_tpu.kernels.registry.exit_status import exit_text
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, this_process
 from jupyter_tpu.kernels.registry.registry_sync import RegistrySync

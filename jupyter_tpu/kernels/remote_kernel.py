@@ -30,8 +30,8 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq
+from jupyter_tpu.kernels.messages.loop_socket import Parts
 from jupyter_tpu.kernels.messages.not_run import not_run
-from jupyter_tpu.kernels.messages.sockets import Parts
 from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
 from jupyter_tpu.link import KernelStream, Link, OnMessage
 

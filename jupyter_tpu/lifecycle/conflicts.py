@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jupyter_tpu.errors import NodeExists, WrongState
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.rising import BOOTING, ROLLING_BACK
+from jupyter_tpu.lifecycle.to_ready import BOOTING, ROLLING_BACK
 
 DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "started"}
 

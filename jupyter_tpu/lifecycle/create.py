@@ -7,9 +7,9 @@ for the node instead.
 from __future__ import annotations
 
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, TpuError
-from jupyter_tpu.lifecycle import rising, words
+from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import CreateNode
-from jupyter_tpu.lifecycle.events import (
+from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
     NoAnswer,
     NodeMissing,
@@ -21,8 +21,8 @@ from jupyter_tpu.lifecycle.events import (
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.outcomes import Outcome, Table, continue_polling, failed, missing_for, moved, unchanged
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 PROVISIONING = "provisioning"
 
@@ -38,14 +38,16 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want the node."""
     error = TpuError(f"jupyter_tpu exited before it requested the node {intent.node_name.node_id}.")
-    return failed(intent, event.at, error, exists=words.NOTHING_CREATED, hint="Create it again if you still want it.")
+    return failed(
+        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
+    )
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has begun."""
     # the answer has the operation's first state, which may be a failure already
     begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
-    return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
+    return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
@@ -53,7 +55,7 @@ def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
     if isinstance(event.error, NodeExists):
         message = "A node with that name exists; checking whether it is this one."
         return moved(intent, event.at, "checking", message, cause=event.error), ()
-    return failed(intent, event.at, event.error, exists=words.NOTHING_CREATED)
+    return failed(intent, event.at, event.error, exists=intent_texts.NOTHING_CREATED)
 
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
@@ -72,13 +74,13 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     # the label has the intent's id, so a node of the same user from an earlier intent is not ours either
     if event.node.intent_id == intent.intent_id:
         adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
-        return rising.node_seen(adopted, event, limits)
+        return to_ready.node_seen(adopted, event, limits)
     error = NodeExists(
         f"The name {intent.node_name.node_id} is taken in {intent.node_name.zone}.",
         raw=intent.cause.raw if intent.cause else "",
     )
-    hint = f"Choose another name, or delete that node with {words.command('delete', intent.node_name)}."
-    return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
+    hint = f"Choose another name, or delete that node with {intent_texts.command('delete', intent.node_name)}."
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
@@ -88,7 +90,9 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     if missing_s <= limits.unsure_s:
         return unchanged(intent)
     error = intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} was not created.")
-    return failed(intent, event.at, error, exists=words.NOTHING_CREATED, hint="Create it again if you still want it.")
+    return failed(
+        intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
+    )
 
 
 TABLE: Table = {
@@ -101,6 +105,6 @@ TABLE: Table = {
     ("checking", Resumed): continue_polling,
     ("checking", NodeSeen): found,
     ("checking", NodeMissing): not_found,
-    ("checking", NoAnswer): rising.silent,
-    **rising.table(PROVISIONING),
+    ("checking", NoAnswer): to_ready.silent,
+    **to_ready.table(PROVISIONING),
 }

@@ -8,9 +8,9 @@ from typing import Any
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.lifecycle.actions import Change
-from jupyter_tpu.lifecycle.events import Event, Resumed
+from jupyter_tpu.lifecycle.intent_events import Event, Resumed
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 Outcome = tuple[Intent, tuple[Change, ...]]
 """The intent to write down, then the requests to send."""

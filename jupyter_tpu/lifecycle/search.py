@@ -25,7 +25,7 @@ from jupyter_tpu.errors import (
     RateExceeded,
     TpuError,
 )
-from jupyter_tpu.lifecycle.searches import MOST_TRIES, Candidate, Outcome, Phase, Search, Try
+from jupyter_tpu.lifecycle.search_state import MOST_TRIES, Candidate, Outcome, Phase, Search, Try
 from jupyter_tpu.provisioning import takes_preemptible_quota
 
 PAUSE_S = 30.0

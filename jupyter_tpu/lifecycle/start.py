@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, TpuError, WrongState
-from jupyter_tpu.lifecycle import rising, words
+from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import StartNode
-from jupyter_tpu.lifecycle.events import (
+from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
     NoAnswer,
     NodeMissing,
@@ -17,8 +17,8 @@ from jupyter_tpu.lifecycle.events import (
     Unanswered,
 )
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.outcomes import Outcome, Table, continue_polling, failed, missing_for, moved, seen, unchanged
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 STARTING = "starting"
 
@@ -38,7 +38,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has begun."""
     begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
-    return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
+    return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
@@ -55,13 +55,13 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Decide by the node's state whether it was started."""
     if event.node.state in ("STARTING", "READY"):
         begun = moved(seen(intent), event.at, STARTING, "The node is starting.", cause=None)
-        return rising.node_seen(begun, event, limits)
+        return to_ready.node_seen(begun, event, limits)
     # an unanswered request may still take effect, so STOPPED means nothing for a while
     unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)
     if event.node.state == "STOPPED" and unanswered and event.at - intent.phase_since <= limits.unsure_s:
         return unchanged(seen(intent))
     error = intent.cause or WrongState(f"The node {event.node.name.node_id} was not started.")
-    return failed(intent, event.at, error, exists=words.node_exists(event.node))
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node))
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
@@ -84,6 +84,6 @@ TABLE: Table = {
     ("checking", Resumed): continue_polling,
     ("checking", NodeSeen): found,
     ("checking", NodeMissing): not_found,
-    ("checking", NoAnswer): rising.silent,
-    **rising.table(STARTING),
+    ("checking", NoAnswer): to_ready.silent,
+    **to_ready.table(STARTING),
 }

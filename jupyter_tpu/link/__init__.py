@@ -8,8 +8,8 @@ signs one. Start reading at `link`.
 
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream
 from jupyter_tpu.link.link import Link
+from jupyter_tpu.link.preparation import RUN_PROGRAM, PreparationCache, Ready
 from jupyter_tpu.link.streams import KernelStream, refuse_too_large
-from jupyter_tpu.link.worker import RUN_PROGRAM, PreparationCache, Ready
 
 __all__ = [
     "RUN_PROGRAM",

@@ -21,11 +21,9 @@ from jupyter_tpu.errors import (
     WorkerUnreachable,
     WrongState,
 )
-from jupyter_tpu.link.attempts import Attempts
-from jupyter_tpu.link.calls import PendingCall, PendingCalls
+from jupyter_tpu.link.backoff import Attempts
 from jupyter_tpu.link.dialogue import Dialogue
-from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
-from jupyter_tpu.link.opening import (
+from jupyter_tpu.link.handshake import (
     SILENCE_S,
     Greeting,
     LinkSettings,
@@ -33,9 +31,11 @@ from jupyter_tpu.link.opening import (
     open_dialogue,
     prepare_in_background,
 )
+from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
+from jupyter_tpu.link.pending_calls import PendingCall, PendingCalls
+from jupyter_tpu.link.preparation import PATIENCE_S, OnProgress, PreparationCache
 from jupyter_tpu.link.streams import KernelStream
 from jupyter_tpu.link.wake import boot_seconds, watch_for_wake
-from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, PreparationCache
 from jupyter_tpu.wire.entries import Room
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import client_hello

@@ -14,7 +14,7 @@ from jupyter_tpu.errors import BadInput, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import OnMessage
 from jupyter_tpu.wire.entries import DamagedEntry, Entry, Room, decode_entry
 from jupyter_tpu.wire.frames import REQUEST_BYTES, Frame, Kind, ProtocolError, encode_frame, encode_json
-from jupyter_tpu.wire.messages import MAX_PARTS, Channel, channel_name, decode_request, encode_request
+from jupyter_tpu.wire.multipart import MAX_PARTS, Channel, channel_name, decode_request, encode_request
 from jupyter_tpu.wire.replay import MAX_SEQ, Cut, Replay
 from jupyter_tpu.wire.requests import Outbox, Request
 

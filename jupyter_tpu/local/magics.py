@@ -10,9 +10,9 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, KernelFailed
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
-from jupyter_tpu.local.command import run_command
+from jupyter_tpu.local.cell_output import CellFailed, OutputDisplay
+from jupyter_tpu.local.command_runner import run_command
 from jupyter_tpu.local.remote import RemoteKernel
-from jupyter_tpu.local.showing import CellFailed, OutputDisplay
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magics.completion import register_completion
 
@@ -31,7 +31,7 @@ def register_magics(shell: Any) -> None:
 
 def _words_after(line: str) -> list[str]:
     """Return the completions of a ``%tpu`` line."""
-    from jupyter_tpu.local.words import completions
+    from jupyter_tpu.local.command_completion import completions
 
     return completions(line)
 

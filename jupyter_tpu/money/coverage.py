@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator, price_on_terms
 from jupyter_tpu.models import Price
-from jupyter_tpu.money.chips import Allotment, is_for
+from jupyter_tpu.money.allotment import Allotment, is_for
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, is_grantable

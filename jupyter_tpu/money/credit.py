@@ -10,7 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from jupyter_tpu.money.chips import RowKey, assign
+from jupyter_tpu.money.allotment import RowKey, assign
 from jupyter_tpu.money.days import began_at, day_of
 from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.money.spans import HOUR_S, Span

@@ -23,6 +23,6 @@ def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
 
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics; IPython calls it for ``%load_ext jupyter_tpu``, the agent in each kernel it starts."""
-    from jupyter_tpu.notebook.magics.commands import register_magics
+    from jupyter_tpu.notebook.magics.registration import register_magics
 
     register_magics(shell)

@@ -13,8 +13,8 @@ knows where the messages came from. The rules are those of JupyterLab's output a
 """
 
 from jupyter_tpu.outputs.compaction import compact
+from jupyter_tpu.outputs.execute_request import Request
 from jupyter_tpu.outputs.reducer import Arrived, Reducer
 from jupyter_tpu.outputs.rendering import NO_LIMITS, Limits, Rendered, render
-from jupyter_tpu.outputs.request import Request
 
 __all__ = ["NO_LIMITS", "Arrived", "Limits", "Reducer", "Rendered", "Request", "compact", "render"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jupyter_tpu.outputs.execute_request import Request
 from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.rendering import Part, Rendered, render
-from jupyter_tpu.outputs.request import Request
 
 _UNSENT = {"session": "", "username": "", "date": "", "version": "5.3"}
 

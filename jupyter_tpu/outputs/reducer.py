@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+from jupyter_tpu.outputs.execute_request import Request
 from jupyter_tpu.outputs.items import Bundle, Display, bundle_of, count_of, display_id_of
 from jupyter_tpu.outputs.parsing import Malformed, Message, json_object, parse
-from jupyter_tpu.outputs.request import Request
 
 TEXT_HEAD = 20_000
 TEXT_TAIL = 180_000

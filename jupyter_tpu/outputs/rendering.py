@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from jupyter_tpu.outputs.execute_request import Request
 from jupyter_tpu.outputs.items import Display, Failure, Item, Stream
 from jupyter_tpu.outputs.parsing import Message
-from jupyter_tpu.outputs.request import Request
 from jupyter_tpu.outputs.text import StreamText
 
 

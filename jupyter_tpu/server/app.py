@@ -29,18 +29,18 @@ from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
 from jupyter_tpu.kernels.connections.prewarm import ReadyLinks, workers_to_hold
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
-from jupyter_tpu.server.kernelspecs import KernelspecSync, usable_nodes
+from jupyter_tpu.server.kernelspec_sync import KernelspecSync, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 from jupyter_tpu.server.restore.adoption import Adoption
 from jupyter_tpu.server.routes.emulator_client import EmulatorClient
 from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES, SIMULATOR_ROUTES
 from jupyter_tpu.server.routes.widget_scripts import widget_script_routes
+from jupyter_tpu.server.websocket.control_requests import exclude_control_requests
 from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket, open_pages
 from jupyter_tpu.server.websocket.serial import SerialExecutor
-from jupyter_tpu.server.websocket.untracked import exclude_control_requests
 from jupyter_tpu.ssh import import_ahead
 
 

@@ -19,7 +19,7 @@ from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, re
 from jupyter_tpu.ssh.direct import DirectTunnel
 from jupyter_tpu.ssh.hostkeys import host_key_changed
 from jupyter_tpu.ssh.keys import UserKey
-from jupyter_tpu.ssh.proxy import ProxyCommand
+from jupyter_tpu.ssh.proxy_command import ProxyCommand
 from jupyter_tpu.ssh.stream import ByteStream, connection_lost
 
 # asyncssh's connect needs seven round trips, 7 s at a round trip of 1 s; a lost SYN is repeated after 1, 3, 7 and 15 s.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from mmap import mmap
 
 from jupyter_tpu.wire.frames import ProtocolError
-from jupyter_tpu.wire.messages import Channel, pack_parts, unpack_parts
+from jupyter_tpu.wire.multipart import Channel, pack_parts, unpack_parts
 
 _HEADER = struct.Struct("!IQdBHI")
 _CHECKED = struct.Struct("!IQdBH")

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.autostop.history import KEPT_S, ActivityHistory
-from jupyter_tpu.brakes import NO_KEEP_RUNNING, Activity, Rules, Source, judge
+from jupyter_tpu.agent.autostop.activity_history import KEPT_S, ActivityHistory
+from jupyter_tpu.autostop import NO_KEEP_RUNNING, Activity, Rules, Source, judge
 
 RULES = Rules(idle_after_s=3600.0, session_s=None, deadline_at=None, action="stop")
 

@@ -22,7 +22,7 @@ from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.output_protocol import ATTACH
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 
 def message(kind: str, parent: bytes, content: dict[str, Any], msg_id: str = "") -> list[bytes]:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, start_ticks
-from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.paths import Home, private_folder
 from jupyter_tpu.errors import AgentBroken, BadInput
 

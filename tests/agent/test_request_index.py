@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.wire.entries import Entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 
 def hear(index: RequestIndex, state: str, parent: str, time: float) -> None:

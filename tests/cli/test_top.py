@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_processes import agent_stopped
 
-from jupyter_tpu.cli.on_node.chips import holder_text, notify_if_slow
+from jupyter_tpu.cli.on_node.node_chips import holder_text, notify_if_slow
 from jupyter_tpu.cli.on_node.processes import is_released
 from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample

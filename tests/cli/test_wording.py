@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from google.cloud import tpu_v2
 
-from jupyter_tpu.cli.wording import charge_text, resource_text, total_text
-from jupyter_tpu.lifecycle.words import node_exists
+from jupyter_tpu.cli.node_texts import charge_text, resource_text, total_text
+from jupyter_tpu.lifecycle.intent_texts import node_exists
 from jupyter_tpu.models import Node, NodeName
 
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-from jupyter_tpu.cloud.clock import CloudClock
+from jupyter_tpu.cloud.cloud_clock import CloudClock
 
 NOON = 2_000_000_000.0
 HOUR_S = 3600.0

@@ -12,8 +12,8 @@ from google.cloud import tpu_v2
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.protos import node_of
+from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.translation import error_of_exception, error_of_status
 
 CREATE = Request(

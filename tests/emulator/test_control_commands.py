@@ -16,7 +16,7 @@ from google.cloud import tpu_v2
 
 from jupyter_tpu.emulator.api_faults.kinds import KINDS
 from jupyter_tpu.emulator.cli import commands
-from jupyter_tpu.emulator.cli.table import COMMANDS
+from jupyter_tpu.emulator.cli.control_commands import COMMANDS
 from jupyter_tpu.emulator.limits.capacity import families_in
 
 State = tpu_v2.Node.State
@@ -64,7 +64,7 @@ def test_the_names_of_the_commands_are_known_without_loading_them() -> None:
 
 
 def test_they_load_neither_the_cloud_nor_its_protocols() -> None:
-    asked = "import sys; from jupyter_tpu.emulator.cli import fault, table; print(*sys.modules)"
+    asked = "import sys; from jupyter_tpu.emulator.cli import control_commands, fault; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
 
     assert {"grpc", "aiohttp", "asyncssh", "google.protobuf", "sqlite3"}.isdisjoint(loaded)

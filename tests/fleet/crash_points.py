@@ -28,10 +28,10 @@ from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.fleet.reconciler.fleet import Controller
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.journal.opening import open_database
-from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.journal.database_file import open_database
+from jupyter_tpu.journal.recovery_store import Recoveries
+from jupyter_tpu.lifecycle.search_state import Candidate
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import NodeName, NodeSpec
 
 AT_ONCE = 6

@@ -15,7 +15,7 @@ from money_world import POLLING, World
 from jupyter_tpu.emulator.resources.protos import NodePb, State, state_name
 from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.emulator.store.ledger import NANOS
-from jupyter_tpu.lifecycle.searches import SEARCH_LABEL
+from jupyter_tpu.lifecycle.search_state import SEARCH_LABEL
 from jupyter_tpu.models import INTENT_LABEL
 
 TICK_S = POLLING.idle_s + 2 * POLLING.open_s + 1.0

@@ -19,9 +19,9 @@ from cloud_line import CloudLine
 from paper_emulator import PaperWorkers
 from virtual_loop import OWNER, VirtualLoop
 
-from jupyter_tpu.brakes import Moment
+from jupyter_tpu.autostop import Moment
 from jupyter_tpu.cloud import CloudSettings
-from jupyter_tpu.cloud.clock import CloudClock
+from jupyter_tpu.cloud.cloud_clock import CloudClock
 from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.emulator.api_faults.faults import fault_from_json
 from jupyter_tpu.emulator.core import Cloud
@@ -33,9 +33,9 @@ from jupyter_tpu.fleet.capacity.recreate import RecreateController
 from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from jupyter_tpu.fleet import Fleet, FleetChange, Polling
 from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import NodeSpec
 
 

@@ -15,10 +15,10 @@ import pytest
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.days import day_of, day_text

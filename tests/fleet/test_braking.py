@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.brakes import DEFAULT_RULES, KeepRunning, Moment, Rules
+from jupyter_tpu.autostop import DEFAULT_RULES, KeepRunning, Moment, Rules
 from jupyter_tpu.errors import BadInput, LinkDown
+from jupyter_tpu.fleet.autostop.autostop_settings import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
 from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
-from jupyter_tpu.fleet.autostop.settings import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
 from jupyter_tpu.fleet.autostop.views import autostop_status_view
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud import CloudSettings
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.money.spans import Window
 

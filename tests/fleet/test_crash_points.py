@@ -22,8 +22,8 @@ from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.owner import is_gone
-from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.journal.recovery_store import Recoveries
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import NodeName
 
 PROGRAM = Path(__file__).with_name("crash_points.py")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 
 async def delete_and_settle(bench: Any, fleet: Any) -> None:

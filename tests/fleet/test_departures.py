@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.brakes import Rules
+from jupyter_tpu.autostop import Rules
+from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings
 from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
-from jupyter_tpu.fleet.autostop.settings import AutostopSettings
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry

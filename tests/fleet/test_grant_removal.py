@@ -10,9 +10,9 @@ import pytest
 
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import BadInput, WrongState
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 from jupyter_tpu.money.days import began_at, day_number

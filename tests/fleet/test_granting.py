@@ -14,10 +14,10 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.reconciler.new_intents import new_create_intent
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
-from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
+from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 from jupyter_tpu.money.accrual import NodesObservation, ObservedNode

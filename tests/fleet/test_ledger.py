@@ -15,8 +15,8 @@ import pytest
 
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import JournalUnwritable, NodeNotFound
-from jupyter_tpu.fleet.autostop.settings import AutostopSettings
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
+from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.unobserved import record_observation
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import Node, NodeList, NodeName

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 
 async def test_a_created_node_becomes_ready_with_our_label_and_key(bench: Any) -> None:

@@ -30,12 +30,12 @@ from hypothesis.stateful import (
 from money_judge import FAULT_S, End, Judge
 from money_world import PROJECT, Process, World, folder_of_a_story
 
-from jupyter_tpu.brakes import KeepRunning
+from jupyter_tpu.autostop import KeepRunning
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.errors import BudgetNotFound, TpuError
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec
 
 CHECKED = 60

@@ -10,7 +10,7 @@ from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.errors import BudgetExceeded
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST."])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.brakes import Moment
+from jupyter_tpu.autostop import Moment
 from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.fleet.reconciler.node_cache import NodeCache
 from jupyter_tpu.models import Node, NodeList, NodeName

@@ -17,7 +17,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.emulator.store.ledger import NANOS, nanos_per_hour
 from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.fleet.assembly import open_fleet
-from jupyter_tpu.fleet.spend.prices import FRESH_S, USABLE_S, PriceUpdater
+from jupyter_tpu.fleet.spend.price_updater import FRESH_S, USABLE_S, PriceUpdater
 
 MODES = ("on-demand", "spot", "flex-start")
 NOWHERE = {ADDRESS_VARIABLE: "http://127.0.0.1:9"}

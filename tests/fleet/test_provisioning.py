@@ -11,10 +11,10 @@ from jupyter_tpu.fleet.capacity.queued_resources import Queue
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
-from jupyter_tpu.fleet.spend.quotas import read_quota
-from jupyter_tpu.lifecycle.recoveries import spec_of
-from jupyter_tpu.lifecycle.words import NOTHING_CREATED
+from jupyter_tpu.fleet.spend.quota_report import read_quota
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger, observation_of
+from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
+from jupyter_tpu.lifecycle.recovery_state import spec_of
 from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.provisioning import FLEX_START_LABELS
 

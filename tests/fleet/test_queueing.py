@@ -10,7 +10,7 @@ import pytest
 from jupyter_tpu.errors import BadInput, NodeExists, NodeNotFound, QuotaExceeded
 from jupyter_tpu.fleet.capacity.queued_resources import Queue
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.lifecycle.words import NOTHING_CREATED
+from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
 from jupyter_tpu.models import QueuedName
 
 UNTIL_ACTIVE_S = 5 + 10 + 15 + 90

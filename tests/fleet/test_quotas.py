@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 from jupyter_tpu.errors import BadInput, QuotaExceeded
-from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, after_view, quota_view, read_quota
+from jupyter_tpu.fleet.spend.quota_report import QuotaReport, QuotaService, after_view, quota_view, read_quota
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedName, QueuedSpec
 
 ZONE = "us-central1-a"

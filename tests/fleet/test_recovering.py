@@ -13,13 +13,13 @@ from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.capacity.queued_resources import Queue
 from jupyter_tpu.fleet.capacity.recreate import RecreateController, recovery_view, set_recovery
-from jupyter_tpu.fleet.spend.ledger import SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger, observation_of
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.grants import Grants
-from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recoveries import Recovery
+from jupyter_tpu.journal.grant_store import Grants
+from jupyter_tpu.journal.recovery_store import Recoveries
+from jupyter_tpu.lifecycle.recovery_state import Recovery
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import NodeList
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json

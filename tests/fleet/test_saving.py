@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.fleet.termination.checkpoint_hooks import CheckpointHooks
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.user_documents import Documents
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.budgets import Budget
 

@@ -17,8 +17,8 @@ from jupyter_tpu.fleet.capacity.search_controller import SearchController
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.searches import Candidate, Search
+from jupyter_tpu.lifecycle.search_state import Candidate, Search
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 SEARCHING_PROCESS = Path(__file__).with_name("searching_process.py")
 ZONES = ("us-central1-a", "us-south1-a", "us-west1-c", "europe-west4-b", "us-west4-a")

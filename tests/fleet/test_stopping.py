@@ -11,8 +11,8 @@ from money_world import PROJECT, Process, World
 
 from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
-from jupyter_tpu.fleet.termination.executor import Result, TerminationExecutor
 from jupyter_tpu.fleet.termination.stop_refusals import is_permanent, is_temporary
+from jupyter_tpu.fleet.termination.termination_executor import Result, TerminationExecutor
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.models import NodeName, NodeSpec
 

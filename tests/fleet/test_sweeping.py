@@ -17,16 +17,16 @@ from jupyter_tpu.errors import BadInput, CloudUnavailable
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.capacity.search_service import SearchService
+from jupyter_tpu.fleet.cleanup.billable import all_dead, billable_view, delete_items, items_of, marked
 from jupyter_tpu.fleet.cleanup.stop_all import steps, stop_all
-from jupyter_tpu.fleet.cleanup.sweep import all_dead, billable_view, delete_items, items_of, marked
 from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource, QueuedSpec
 
 ZONE, OTHER = "us-central1-a", "us-east1-d"

@@ -16,8 +16,8 @@ from jupyter_tpu.agent.autostop.snapshots import KINDS, LARGEST_BYTES
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.autostop.snapshot_publisher import AT_LEAST_EVERY_S, SnapshotPublisher
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.grants import grant_from_json
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 
 
 async def created(bench: Any, fleet: Any) -> str:

@@ -9,7 +9,7 @@ from cloud_line import CloudLine
 from money_judge import Judge
 from money_world import PROJECT, Process, World
 
-from jupyter_tpu.cli.spend.books import costs_of_nodes
+from jupyter_tpu.cli.spend.ledger_access import costs_of_nodes
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.errors import BudgetExceeded

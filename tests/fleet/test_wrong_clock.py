@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.money.spans import EVER, cost
 

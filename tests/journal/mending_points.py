@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import FILE_NAME

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.fleet.spend.ledger import LOST, SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import LOST, SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.user_documents import Documents
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.money.accrual import NodesObservation, ObservedNode

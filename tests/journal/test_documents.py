@@ -11,7 +11,7 @@ import pytest
 from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.user_documents import Documents
 
 LAYOUT_2 = """
 CREATE TABLE intents (

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.mending import DAMAGE
+from jupyter_tpu.journal.repair import DAMAGE
 
 PROGRAM = Path(__file__).with_name("mending_points.py")
 PROJECT = "demo-project"

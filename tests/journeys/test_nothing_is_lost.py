@@ -13,7 +13,7 @@ from journey_client import Cell, FrontEnd, open_session
 from journey_place import GATES, Place, a_place
 from tiers import SSHD_KINDS
 
-from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 pytestmark = [pytest.mark.timeout(300)]

@@ -14,7 +14,7 @@ from journey_client import FrontEnd
 from journey_place import GATES, Place, a_place
 from playwright.async_api import BrowserContext, Page, async_playwright
 
-from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]

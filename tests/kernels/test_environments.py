@@ -13,10 +13,10 @@ from jupyter_client.manager import AsyncKernelManager
 from tiny_wheels import JAX, write_index
 
 from jupyter_tpu.errors import EnvironmentFailed
-from jupyter_tpu.kernels.agents.requests import call_agent, open_agent_link
+from jupyter_tpu.kernels.agents.agent_calls import call_agent, open_agent_link
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import make_environment
-from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
+from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.kernels.kernelspecs import kernelspec_names, list_kernelspecs, sync_kernelspecs
 from jupyter_tpu.models import Node, NodeName
 

@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from jupyter_tpu.kernels.environments.memory import SavedEnvironment
+from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment
 from jupyter_tpu.kernels.kernelspecs import remove_kernelspec, write_kernelspec
 from jupyter_tpu.models import Node
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jupyter_tpu.errors import CloudRefused, error_from_json
 from jupyter_tpu.kernels.environments.environment import make_environment
-from jupyter_tpu.kernels.environments.memory import SavedEnvironment
+from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment
 from jupyter_tpu.kernels.messages.fanout import RecordFanout
 from jupyter_tpu.kernels.registry.exit_status import stderr_of
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel

@@ -13,8 +13,8 @@ import pytest
 from jupyter_tpu.kernels.kernel_host import Loss
 from jupyter_tpu.kernels.messages.execution_log import MOST_CODE, ExecutionLog, LoggedRun
 from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
-from jupyter_tpu.kernels.recovery import progress_of
-from jupyter_tpu.lifecycle.recoveries import Recovery
+from jupyter_tpu.kernels.node_recovery import progress_of
+from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

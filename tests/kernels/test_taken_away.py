@@ -12,10 +12,10 @@ import pytest
 from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.kernels.connections.preemption import recreated_message, stopped_message, with_outlook
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
-from jupyter_tpu.lifecycle.recoveries import Recovery
+from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

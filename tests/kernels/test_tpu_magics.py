@@ -14,12 +14,12 @@ from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.assembly import open_fleet
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
-from jupyter_tpu.notebook.magics.table import SUBCOMMANDS
-from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE
+from jupyter_tpu.notebook.magics.arguments import PATIENCE_VARIABLE
+from jupyter_tpu.notebook.magics.subcommands import SUBCOMMANDS
 
 PATIENCE_S = 60
 

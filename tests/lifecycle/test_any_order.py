@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
 from jupyter_tpu.lifecycle.actions import CreateNode, StartNode
-from jupyter_tpu.lifecycle.events import (
+from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
     Event,
     KeysSeen,
@@ -26,8 +26,8 @@ from jupyter_tpu.lifecycle.events import (
     Started,
     Unanswered,
 )
+from jupyter_tpu.lifecycle.intent_machine import IllegalEvent, queries, step
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.machine import IllegalEvent, queries, step
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, Operation
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

@@ -19,9 +19,9 @@ from jupyter_tpu.errors import (
     PermissionDenied,
 )
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.auto_recovery import decide, refused
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recoveries import (
+from jupyter_tpu.lifecycle.recovery_state import (
     ATTEMPT_LABEL,
     DeleteQueued,
     Observation,
@@ -30,7 +30,7 @@ from jupyter_tpu.lifecycle.recoveries import (
     outlook,
     spec_of,
 )
-from jupyter_tpu.lifecycle.recovery import decide, refused
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, QueuedName, QueuedResource
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

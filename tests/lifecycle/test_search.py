@@ -34,7 +34,7 @@ from jupyter_tpu.lifecycle.search import (
     resumed,
     with_last,
 )
-from jupyter_tpu.lifecycle.searches import MOST_TRIES, Candidate, Search
+from jupyter_tpu.lifecycle.search_state import MOST_TRIES, Candidate, Search
 
 ZONES = ("us-central1-a", "us-south1-a", "us-west4-a")
 STOCK_OUT = OutOfCapacity("No machines.", raw="no more capacity")

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode, GetNode, GetOperation, GetWorkerIdentities, StopNode
-from jupyter_tpu.lifecycle.events import (
+from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
     KeysSeen,
     NoAnswer,
@@ -21,8 +21,8 @@ from jupyter_tpu.lifecycle.events import (
     Started,
     Unanswered,
 )
+from jupyter_tpu.lifecycle.intent_machine import IllegalEvent, queries, step
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.machine import IllegalEvent, queries, step
 from jupyter_tpu.models import Operation
 
 NO_ANSWER = CloudUnavailable("The cloud does not answer.")

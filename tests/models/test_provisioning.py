@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 from jupyter_tpu.provisioning import FLEX_START_LABELS, PROVISIONING_MODELS, Provisioning, flags_of, parse_provisioning
 

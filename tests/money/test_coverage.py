@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.models import Node, NodeName
-from jupyter_tpu.money.chips import allot
+from jupyter_tpu.money.allotment import allot
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, NodeRequest, coverage
 from jupyter_tpu.money.days import began_at, day_number, day_of
 from jupyter_tpu.money.grants import Grant, grant_from_json

@@ -8,8 +8,8 @@ import pytest
 
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.days import began_at, day_number
-from jupyter_tpu.money.granted import as_billed
 from jupyter_tpu.money.grants import Grant, grant_from_json
+from jupyter_tpu.money.grants_applied import as_billed
 from jupyter_tpu.money.spans import EVER, HOUR_S, Span, cost
 from jupyter_tpu.provisioning import Provisioning
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import Node, NodeName
-from jupyter_tpu.money.chips import allot
+from jupyter_tpu.money.allotment import allot
 from jupyter_tpu.money.days import day_number, day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.budgets import Budget, Unit
-from jupyter_tpu.money.course import STEPS, burn_down_view
-from jupyter_tpu.money.history import MAX_SLOTS, By, edges, history, history_view
+from jupyter_tpu.money.burn_down import STEPS, burn_down_view
 from jupyter_tpu.money.spans import HOUR_S, Span, Window, at_worst, cost
+from jupyter_tpu.money.spend_history import MAX_SLOTS, By, edges, history, history_view
 from jupyter_tpu.money.spending import Account
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

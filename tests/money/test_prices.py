@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.money.prices import checked_rows, prices_of
+from jupyter_tpu.money.sku_prices import checked_rows, prices_of
 
 DAY = "2026-11-22"
 

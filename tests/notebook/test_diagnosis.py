@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy
 from jupyter_tpu.notebook.node.holders import Holder, find_holder, who_holds, who_locks
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start, missing, wrong_devices
 
 ON_A_NODE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"})

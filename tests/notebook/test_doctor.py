@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from jupyter_tpu._version import __version__
+from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding, summary
 from jupyter_tpu.errors import WorkerUnreachable
-from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding, summary
 from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
-from jupyter_tpu.notebook.doctor.facts import Facts
+from jupyter_tpu.notebook.doctor.worker_facts import Facts
 from jupyter_tpu.notebook.magics.doctor import as_json
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 
 JAX = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": "0.0.42.1"}
 STATUS = {"version": __version__, "uptime_s": 60.0, "kernels": []}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
+from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, is_within, libtpu_mismatch
 from jupyter_tpu.notebook.tpu_init.report import Device, Report
-from jupyter_tpu.notebook.tpu_init.versions import LIBRARIES, is_within, libtpu_mismatch
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": ""}
 

@@ -6,7 +6,7 @@ import pytest
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import FRAMEWORKS
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import Choice, choose_framework, nothing_installed
 from jupyter_tpu.notebook.tpu_init.command import STARTS
 

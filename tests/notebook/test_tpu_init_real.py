@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 import jupyter_tpu
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start
 from jupyter_tpu.notebook.tpu_init.known_errors import find_known_error
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, diagnose_start, explain_warning
 from jupyter_tpu.notebook.tpu_init.known_errors import KNOWN_ERRORS, find_known_error
 

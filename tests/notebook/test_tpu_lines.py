@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.magics.table import run_line
-from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE, MagicContext
+from jupyter_tpu.notebook.magics.arguments import PATIENCE_VARIABLE, MagicContext
+from jupyter_tpu.notebook.magics.subcommands import run_line
 from jupyter_tpu.notebook.node.agent_call import SOCKET_VARIABLE, call_all, is_agent_here
 from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
 

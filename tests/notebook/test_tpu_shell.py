@@ -13,12 +13,12 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.notebook.magics.arguments import CELL_TIMEOUT_S, MagicContext
 from jupyter_tpu.notebook.magics.completion import candidates, register_completion
-from jupyter_tpu.notebook.magics.machine import last_lines, variables_shown
+from jupyter_tpu.notebook.magics.env_logs import last_lines, variables_shown
 from jupyter_tpu.notebook.magics.money import usd
-from jupyter_tpu.notebook.magics.table import run_line
+from jupyter_tpu.notebook.magics.subcommands import run_line
 from jupyter_tpu.notebook.magics.timing import Timed, device_text, lines_of, wall_text
-from jupyter_tpu.notebook.magics.words import CELL_TIMEOUT_S, MagicContext
 
 ON_A_NODE = {"TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 BEGAN = 1_790_000_000.0

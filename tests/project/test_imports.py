@@ -30,9 +30,9 @@ _OF_LIST = {
         "options",
         "overview",
         "spend",
-        "spend.books",
+        "spend.ledger_access",
         "terminal",
-        "wording",
+        "node_texts",
     )
 }
 

@@ -20,12 +20,12 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.fleet.autostop.settings import AutostopSettings
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
-from jupyter_tpu.journal.grants import Grants
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.grant_store import Grants
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.models import Node, NodeName
 
 OLD = Path(__file__).with_name("before_the_packages")

@@ -19,9 +19,9 @@ FOLDERS = ("agent", "notebook", "wire")
 MODULES = (
     "__init__",
     "accelerators",
-    "brakes",
+    "autostop",
     "errors",
-    "findings",
+    "diagnostics",
     "frameworks",
     "metrics",
     "models",

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from openapi_schema_validator import OAS31Validator
 
-from jupyter_tpu.brakes import NO_KEEP_RUNNING, KeepRunning
+from jupyter_tpu.autostop import NO_KEEP_RUNNING, KeepRunning
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.server.routes.autostop import extension_from_body, rules_from_body
 

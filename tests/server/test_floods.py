@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.server.websocket.messages import PageMessage
+from jupyter_tpu.server.websocket.page_messages import PageMessage
 from jupyter_tpu.server.websocket.rate_limit import TAIL_CHARACTERS, UPDATE_S, RateLimit, shown_after
 from jupyter_tpu.server.websocket.stream_merging import MERGED_CHARACTERS
 from jupyter_tpu.server.websocket.truncation import text_url, truncation_notice

@@ -19,19 +19,19 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.journal.audit import _detail
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.kernelspecs import _read as read_kernelspec
+from jupyter_tpu.kernels.messages.event_notices import event_notice
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog
 from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
 from jupyter_tpu.kernels.messages.fanout import _is_cut
-from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.kernels.registry.notes import _read as read_note
 from jupyter_tpu.notebook.node.holders import _noted_notebook
 from jupyter_tpu.outputs.parsing import Malformed, parse
 from jupyter_tpu.outputs.parsing import json_object as strict_object
-from jupyter_tpu.server.websocket.messages import V1_PROTOCOL, KernelHeaders, PageMessage, Unreadable, to_websocket
+from jupyter_tpu.server.websocket.page_messages import V1_PROTOCOL, KernelHeaders, PageMessage, Unreadable, to_websocket
 from jupyter_tpu.server.websocket.rate_limit import RateLimit
 from jupyter_tpu.wire.frames import ProtocolError
 from jupyter_tpu.wire.frames import json_object as frame_object
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 FIELDS = ("msg_type", "msg_id", "session", "text", "name", "execution_state", "execution_count", "code", "cellId")
 DEEP = [b"[" * depth + b"]" * depth for depth in (300, 900, 980, 200_000)]

@@ -27,7 +27,7 @@ from jupyter_client.session import Session
 from nbclient import NotebookClient
 from nbclient.client import CellExecutionComplete
 
-from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 from jupyter_tpu.emulator.workers.process_tree import processes_of
 from jupyter_tpu.outputs.rendering import format_bytes

@@ -13,7 +13,7 @@ from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.fleet import FleetSnapshot, Intent
 from jupyter_tpu.kernels.kernelspecs import kernels_folder, remove_kernelspec
 from jupyter_tpu.models import Node, NodeName
-from jupyter_tpu.server.kernelspecs import KernelspecSync
+from jupyter_tpu.server.kernelspec_sync import KernelspecSync
 
 SETTINGS = CloudSettings(project="demo-project", endpoint="127.0.0.1:1")
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

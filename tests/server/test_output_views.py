@@ -15,7 +15,7 @@ from jupyter_tpu.errors import AgentBroken, BadInput, LinkDown
 from jupyter_tpu.kernels.connections.pool import LinkStatus
 from jupyter_tpu.server.restore.kernel_outputs import outputs_of
 from jupyter_tpu.wire.entries import encode_entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 
 class AgentThatSays:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jupyter_client.session import DELIM, Session
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message, deserialize_msg_from_ws_v1
 
-from jupyter_tpu.server.websocket.messages import V1_PROTOCOL, PageMessage, to_websocket, with_place
+from jupyter_tpu.server.websocket.page_messages import V1_PROTOCOL, PageMessage, to_websocket, with_place
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

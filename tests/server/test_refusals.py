@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.server.websocket.messages import PageMessage, small_reply
+from jupyter_tpu.server.websocket.page_messages import PageMessage, small_reply
 from jupyter_tpu.server.websocket.too_large import TOO_BIG, InFlight, Refusals
 
 HERE = ("kernel", "session", 7)

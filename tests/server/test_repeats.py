@@ -10,10 +10,10 @@ import pytest
 from jupyter_client.session import DELIM
 
 from jupyter_tpu.kernels.connections.pool import LinkStatus
-from jupyter_tpu.server.websocket.messages import PageMessage
+from jupyter_tpu.server.websocket.page_messages import PageMessage
 from jupyter_tpu.server.websocket.repeats import with_cells_refilled
 from jupyter_tpu.wire.entries import encode_entry
-from jupyter_tpu.wire.messages import Channel, channel_name
+from jupyter_tpu.wire.multipart import Channel, channel_name
 
 Entry = tuple[Channel, list[bytes]]
 

@@ -6,7 +6,7 @@ import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from traitlets.config import Config, LoggingConfigurable
 
-from jupyter_tpu.server.websocket.untracked import exclude_control_requests
+from jupyter_tpu.server.websocket.control_requests import exclude_control_requests
 
 REQUESTS = {"create_subshell_request", "delete_subshell_request", "list_subshell_request"}
 

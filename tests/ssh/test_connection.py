@@ -13,7 +13,7 @@ import asyncssh
 import psutil
 import pytest
 
-from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 from jupyter_tpu.errors import BadInput, HostKeyChanged, LoginRefused, WorkerUnreachable
 from jupyter_tpu.ssh import ByteStream, SshConnection, UserKey, WorkerAddress, connect, fingerprint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 

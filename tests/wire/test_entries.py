@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder, Room, decode_entry, encode_entry, entry_span
 from jupyter_tpu.wire.frames import ProtocolError
-from jupyter_tpu.wire.messages import Channel, channel_name, decode_request, encode_request, pack_parts, unpack_parts
+from jupyter_tpu.wire.multipart import Channel, channel_name, decode_request, encode_request, pack_parts, unpack_parts
 from jupyter_tpu.wire.replay import Cut, Replay
 
 many_parts = st.lists(st.binary(max_size=60), max_size=8)

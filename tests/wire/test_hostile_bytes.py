@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.wire.entries import Entry, EntryDecoder, decode_entry, encode_entry
 from jupyter_tpu.wire.frames import FROM_AGENT, FROM_CLIENT, FrameDecoder, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import ACCEPTS, accepted, checked_client_id, checked_epoch, negotiate
-from jupyter_tpu.wire.messages import decode_request
+from jupyter_tpu.wire.multipart import decode_request
 from jupyter_tpu.wire.replay import Cut, Replay
 from jupyter_tpu.wire.requests import Outbox, SeenRequests
 

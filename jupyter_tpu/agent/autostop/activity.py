@@ -17,7 +17,7 @@ from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.notebooks import by_pid, name_of
 from jupyter_tpu.agent.kernels.process import boot_id
-from jupyter_tpu.brakes import Activity, Moment, Source, moment_from_json
+from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 
 if TYPE_CHECKING:
     from jupyter_tpu.agent.preemption.notices import Notices

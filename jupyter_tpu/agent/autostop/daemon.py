@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.agent.autostop.activity import ActivityWatch, this_moment
-from jupyter_tpu.agent.autostop.history import ActivityHistory
+from jupyter_tpu.agent.autostop.activity_history import ActivityHistory
 from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
 from jupyter_tpu.agent.autostop.policy import AutostopPolicy, parse_keep, parse_rules
 from jupyter_tpu.agent.preemption.notices import BY_RULE, HOOK_S, Notices
-from jupyter_tpu.brakes import DURATION_FIELDS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
+from jupyter_tpu.autostop import DURATION_FIELDS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)

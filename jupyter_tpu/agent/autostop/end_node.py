@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
-from jupyter_tpu.brakes import ACTIONS
+from jupyter_tpu.autostop import ACTIONS
 from jupyter_tpu.errors import BadInput, CloudRefused
 
 

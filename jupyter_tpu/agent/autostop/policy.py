@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_tpu.brakes import (
+from jupyter_tpu.autostop import (
     DURATION_FIELDS,
     LONGEST_S,
     NO_KEEP_RUNNING,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.agent.autostop.activity import this_moment
-from jupyter_tpu.brakes import Moment, moment_from_json, number_from
+from jupyter_tpu.autostop import Moment, moment_from_json, number_from
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)

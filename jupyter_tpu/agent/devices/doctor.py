@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.diagnostics import Finding
 from jupyter_tpu.errors import EnvironmentFailed
-from jupyter_tpu.findings import Finding
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
 _ARCHIVE = Path(__file__).resolve().parents[3]

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import zmq
 
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.launcher import Launcher
 from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.kernels.replies import Replies
-from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.kernels.sockets import KernelSockets
 from jupyter_tpu.agent.kernels.takeover import Takeover, abort_all
 from jupyter_tpu.agent.paths import Home
@@ -33,7 +33,7 @@ from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.errors import EnvironmentFailed, TpuError
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 Caller: TypeAlias = "tuple[str, int]"
 """The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""

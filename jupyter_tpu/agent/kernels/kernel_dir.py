@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.agent.kernels.request import Launch
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.sockets import PORTS
 from jupyter_tpu.agent.paths import Home, private_folder, recreate_file
 from jupyter_tpu.agent.recording.jupyter_messages import Signer

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.prewarm import Spares
 from jupyter_tpu.agent.kernels.process import Process, ReportedExits
-from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import KernelFailed
 

@@ -18,7 +18,7 @@ import zmq
 from zmq.eventloop.zmqstream import ZMQStream
 
 from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, ResendBuffer, parse_number
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 # How long a printing thread waits for an agent that does not acknowledge; it may be restarting. After that the kernel
 # runs on without waiting, and output may be dropped (`output_protocol.MOST_BYTES`).

@@ -24,8 +24,8 @@ from typing import Any
 import psutil
 
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory, write_connection_file
+from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.process import Process
-from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.paths import Home, private_folder
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Any
 
 from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, DELIMITER, Signer, header_place
 from jupyter_tpu.agent.recording.recorder import PROBE, Recorder
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 _PREFIX = "jupyter-tpu-"
 

@@ -16,7 +16,7 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from jupyter_tpu.agent.recording import output_protocol
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 Deliver = Callable[[Channel, "list[list[bytes]]"], None]

@@ -27,7 +27,7 @@ from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.request_index import IndexedRequest
 from jupyter_tpu.wire.entries import Entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 log = logging.getLogger(__name__)
 

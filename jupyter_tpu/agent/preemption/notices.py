@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.process import boot_id
-from jupyter_tpu.brakes import number_from
+from jupyter_tpu.autostop import number_from
 from jupyter_tpu.errors import BadInput
 
 HOOK_S = 25.0

@@ -20,7 +20,7 @@ from jupyter_tpu.agent.paths import private_folder
 from jupyter_tpu.agent.recording.overflow import Overflow
 from jupyter_tpu.agent.recording.segment import Segment
 from jupyter_tpu.wire.entries import HEADER_BYTES, MAX_BODY_BYTES, Entry, decode_entry, encode_entry, entry_span
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
 So the kernel numbers its messages and keeps them. An attaching agent says up to which number its record goes, gets
 the rest again, and then acknowledges what it has written. Both ends are here: the agent's frames, which an XSUB socket
-sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. Also runs in the kernel's Python: standard library only.
+sends upwards on iopub, and `ResendBuffer`, the kernel's buffer. Also runs in the kernel's Python: standard library
+only.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from jupyter_tpu.agent.recording.output_protocol import ATTACH, parse_head
 from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.entries import Entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, header_place, json_object, text_of
 from jupyter_tpu.wire.entries import Entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 ExecutionState = Literal["starting", "idle", "busy"]
 

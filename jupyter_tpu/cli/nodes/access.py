@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import resource_text
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:

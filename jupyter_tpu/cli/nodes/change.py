@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.cli.node_texts import charge_text, no_start_text, node_text
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     add_cloud_options,
@@ -21,7 +22,6 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, warn
-from jupyter_tpu.cli.wording import charge_text, no_start_text, node_text
 from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.models import Node, NodeName
 
@@ -183,7 +183,7 @@ def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwri
 
 async def _request_end(options: argparse.Namespace, change: Change, node: Node) -> None:
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.fleet.termination.executor import end_directly
+    from jupyter_tpu.fleet.termination.termination_executor import end_directly
 
     async with open_cloud(cloud_settings(options)) as cloud:
         await end_directly(cloud, change.verb, node.name)

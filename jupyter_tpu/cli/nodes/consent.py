@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.cli.terminal import is_confirmed
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.spend.grants import read_grant_usage
-from jupyter_tpu.lifecycle.words import terms
+from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
+from jupyter_tpu.lifecycle.intent_texts import terms
 from jupyter_tpu.models import NodeSpec
 from jupyter_tpu.money.coverage import Coverage, NodeRequest
 

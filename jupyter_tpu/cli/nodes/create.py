@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
+from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price, who_pays
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, RunningFleet, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
@@ -26,7 +27,6 @@ from jupyter_tpu.cli.options import (
     provisioning_at_once,
 )
 from jupyter_tpu.cli.terminal import note, plain, warn
-from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cloud.services.buckets import read_egress
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeSpec

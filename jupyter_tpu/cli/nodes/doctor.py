@@ -6,11 +6,11 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.nodes.doctor_checks import examine_cloud, examine_here, examine_node
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED
-from jupyter_tpu.findings import FAULT, OK, Finding, summary
+from jupyter_tpu.diagnostics import FAULT, OK, Finding, summary
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction

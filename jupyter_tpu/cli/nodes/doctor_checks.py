@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import __version__
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.cli.nodes.find import find_node
+from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.errors import (
     ApiDisabled,
     CredentialsMissing,
     PermissionDenied,
     TpuError,
 )
-from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.frameworks import runtime_version_fits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.cloud.settings import CloudSettings
-    from jupyter_tpu.fleet.spend.quotas import QuotaReport
+    from jupyter_tpu.fleet.spend.quota_report import QuotaReport
     from jupyter_tpu.models import Node
 
 _GIB = 2**30
@@ -150,7 +150,7 @@ def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
 
 
 async def _quotas(cloud: CloudApi) -> list[Finding]:
-    from jupyter_tpu.fleet.spend.quotas import read_quota
+    from jupyter_tpu.fleet.spend.quota_report import read_quota
 
     report = await read_quota(cloud)
     if report.limits is None and report.limits_error is not None:
@@ -175,7 +175,7 @@ def _own_clock(wrong: str) -> Finding:
 
 
 def _budgets(settings: CloudSettings) -> list[Finding]:
-    from jupyter_tpu.fleet.spend.ledger import SpendLedger
+    from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def run_kernels(options: argparse.Namespace) -> int:
 
 
 def _run_end(options: argparse.Namespace) -> int:
-    from jupyter_tpu.kernels.agents.requests import end_kernel
+    from jupyter_tpu.kernels.agents.agent_calls import end_kernel
 
     if not options.kernel:
         raise BadInput("No kernel is named.", hint="`jupyter tpu kernels` lists them.")
@@ -122,7 +122,7 @@ def _run_end(options: argparse.Namespace) -> int:
 
 async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], list[TpuError]]:
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.kernels.agents.requests import list_kernels
+    from jupyter_tpu.kernels.agents.agent_calls import list_kernels
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -136,7 +136,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
 async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
     """Return the workers with kernels of all READY nodes that have our key; adds it to none: a list changes nothing."""
     from jupyter_tpu.journal.paths import data_dir
-    from jupyter_tpu.kernels.agents.requests import workers_with_kernels
+    from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
     from jupyter_tpu.kernels.connections.worker import login_of
     from jupyter_tpu.ssh import UserKey
 

@@ -8,18 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
+from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, price_text, total_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
-from jupyter_tpu.cli.spend.books import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
+from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED, dollars_text, price_text, total_text
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
-from jupyter_tpu.lifecycle.words import billing
+from jupyter_tpu.lifecycle.intent_texts import billing
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
-    from jupyter_tpu.brakes import Reminder
+    from jupyter_tpu.autostop import Reminder
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.models import Node, NodeList, NodeName
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.durations import seconds
+from jupyter_tpu.cli.node_texts import EMULATED, costs_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.options import (
     add_cloud_options,
@@ -21,7 +22,6 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED, costs_text
 from jupyter_tpu.errors import BadInput, QueuedNotFound
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedResource

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.journal import Journal
-    from jupyter_tpu.lifecycle.recoveries import Recovery
+    from jupyter_tpu.lifecycle.recovery_state import Recovery
     from jupyter_tpu.models import NodeName
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
@@ -61,7 +61,7 @@ def _check_options(options: argparse.Namespace) -> None:
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.fleet.capacity.recreate import set_recovery
-    from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
+    from jupyter_tpu.lifecycle.recovery_state import DEFAULT_ATTEMPTS
 
     async with open_cloud(cloud_settings(options)) as cloud:
         with closing(_journal()) as journal:
@@ -100,7 +100,7 @@ async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) 
 
 
 def _matches(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> tuple[Recovery, ...]:
-    from jupyter_tpu.journal.recoveries import Recoveries
+    from jupyter_tpu.journal.recovery_store import Recoveries
 
     settings = cloud.settings
     known = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).all()

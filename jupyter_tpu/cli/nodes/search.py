@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.durations import seconds
+from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
 from jupyter_tpu.cli.options import (
@@ -24,10 +25,9 @@ from jupyter_tpu.cli.options import (
     provisioning_at_once,
 )
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
 from jupyter_tpu.fleet.capacity.views import search_view, searches_view
-from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
+from jupyter_tpu.lifecycle.search_state import Candidate, Search, Try
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import flags_of
 

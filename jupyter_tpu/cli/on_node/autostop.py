@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning, duration_text
+from jupyter_tpu.autostop import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning, duration_text
 from jupyter_tpu.cli.durations import seconds
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn

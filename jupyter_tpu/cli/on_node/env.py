@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import Progress, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED
 from jupyter_tpu.errors import BadInput, WrongState
 from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
 
@@ -94,8 +94,8 @@ def _run_remove(options: argparse.Namespace) -> int:
 
 
 async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any]]]:
-    from jupyter_tpu.kernels.agents.requests import call_agent
-    from jupyter_tpu.kernels.environments.memory import SavedEnvironments
+    from jupyter_tpu.kernels.agents.agent_calls import call_agent
+    from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironments
 
     node, key = await _worker(options)
     found = (await call_agent(key, "environments", {}))["environments"]
@@ -107,10 +107,10 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
 
 
 async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
-    from jupyter_tpu.kernels.agents.requests import open_agent_link
+    from jupyter_tpu.kernels.agents.agent_calls import open_agent_link
     from jupyter_tpu.kernels.environments.environment import make_environment
-    from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.environments.push import push_wheels
+    from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
     # before the cloud is asked: a mistake in these files needs no connection
@@ -143,8 +143,8 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
 
 
 async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
-    from jupyter_tpu.kernels.agents.requests import call_agent
-    from jupyter_tpu.kernels.environments.memory import SavedEnvironments
+    from jupyter_tpu.kernels.agents.agent_calls import call_agent
+    from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import remove_kernelspec
 
     node, key = await _worker(options)
@@ -159,7 +159,7 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
     """Return the READY node that the options name, and the key of its first worker, where environments are made."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.kernels.agents.requests import workers_with_kernels
+    from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:

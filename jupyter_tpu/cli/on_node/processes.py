@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.on_node.chips import holder_text, node_chips
+from jupyter_tpu.cli.on_node.node_chips import holder_text, node_chips
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, add_yes_option
 from jupyter_tpu.cli.terminal import is_confirmed, plain, say, say_json, warn
 from jupyter_tpu.errors import BadInput

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.on_node.chips import PATIENCE_S, NodeChips, holder_text, node_chips
+from jupyter_tpu.cli.on_node.node_chips import PATIENCE_S, NodeChips, holder_text, node_chips
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument
 from jupyter_tpu.cli.terminal import plain, say, say_json, table_lines
 from jupyter_tpu.metrics import Core, Host, Sample

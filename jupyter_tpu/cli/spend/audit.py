@@ -8,9 +8,9 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
-from jupyter_tpu.cli.wording import resource_text
 from jupyter_tpu.errors import BadInput
 
 if TYPE_CHECKING:

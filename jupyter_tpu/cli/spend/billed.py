@@ -7,9 +7,9 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED
 from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE, read_billed
 from jupyter_tpu.money.billed import ExportTable
 

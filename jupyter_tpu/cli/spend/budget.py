@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.accelerators import find_accelerator
+from jupyter_tpu.cli.node_texts import dollars_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option
-from jupyter_tpu.cli.spend.books import ledger_of_cloud, observe_spend, warn_if_project_unreadable
+from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, observe_spend, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import dollars_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.lifecycle.words import command
+from jupyter_tpu.lifecycle.intent_texts import command
 from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS, moment_text
 from jupyter_tpu.money.days import OffsetAt
 from jupyter_tpu.money.spans import Span

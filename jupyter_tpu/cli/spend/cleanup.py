@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.cli.node_texts import EMULATED, resource_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED, resource_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.cleanup.sweep import all_dead, billable_view, delete_items, items_of, marked, results_view
+from jupyter_tpu.fleet.cleanup.billable import all_dead, billable_view, delete_items, items_of, marked, results_view
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from jupyter_tpu.fleet.assembly import OpenFleet
+    from jupyter_tpu.fleet.cleanup.billable import Item
     from jupyter_tpu.fleet.cleanup.stop_all import Step
-    from jupyter_tpu.fleet.cleanup.sweep import Item
     from jupyter_tpu.fleet.reconciler.inventory import Holdings
-    from jupyter_tpu.fleet.termination.executor import Result
+    from jupyter_tpu.fleet.termination.termination_executor import Result
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
+from jupyter_tpu.cli.node_texts import dollars_text, duration_text
 from jupyter_tpu.cli.terminal import note, plain, say, say_table
-from jupyter_tpu.cli.wording import dollars_text, duration_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.spend.ledger import utc_offset_s
+from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
 from jupyter_tpu.money.budgets import moment_text
-from jupyter_tpu.money.history import DEFAULT_SLOTS, MAX_SLOTS, history_view
+from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, MAX_SLOTS, history_view
 from jupyter_tpu.money.spending import Account
 
 _HEADER = ("FROM", "READY FOR", "COST")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
-from jupyter_tpu.cli.spend.books import ledger_of_cloud, warn_if_project_unreadable
+from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
-from jupyter_tpu.fleet.spend.grants import read_grant_usage
+from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import checked_name, grant_from_json
 from jupyter_tpu.money.trc_mail import TrcMail, read_trc_mail
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.journal import Journal
-    from jupyter_tpu.journal.grants import Grants
+    from jupyter_tpu.journal.grant_store import Grants
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -222,7 +222,7 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
 
 async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) -> None:
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.journal.grants import Grants
+    from jupyter_tpu.journal.grant_store import Grants
 
     async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
         with _journal() as journal:

@@ -11,13 +11,13 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
 from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
-from jupyter_tpu.fleet.spend.quotas import quota_view, read_quota
+from jupyter_tpu.fleet.spend.quota_report import quota_view, read_quota
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Iterable
 
-    from jupyter_tpu.fleet.spend.quotas import QuotaReport
+    from jupyter_tpu.fleet.spend.quota_report import QuotaReport
     from jupyter_tpu.money.quota import QuotaHolder
 
     Commands = _SubParsersAction[argparse.ArgumentParser]

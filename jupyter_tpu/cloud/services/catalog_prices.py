@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cloud.emulator_address import emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import CloudUnavailable
-from jupyter_tpu.money.prices import SkuPrices, prices_of
+from jupyter_tpu.money.sku_prices import SkuPrices, prices_of
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.services.rest import RestClient

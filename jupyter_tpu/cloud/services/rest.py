@@ -17,8 +17,8 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
+from jupyter_tpu.cloud.messages import LOGIN_HINT
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.cloud.wording import LOGIN_HINT
 from jupyter_tpu.errors import (
     ApiDisabled,
     CloudRefused,

@@ -12,10 +12,10 @@ from typing import Any
 from google.protobuf.message import Message
 
 from jupyter_tpu.emulator.access.permissions import permission_of
+from jupyter_tpu.emulator.api_faults.altered_answers import moved_in_time, seen_by
 from jupyter_tpu.emulator.api_faults.faults import Fault
 from jupyter_tpu.emulator.api_faults.kinds import Sort
-from jupyter_tpu.emulator.api_faults.table import Call, FaultTable, made_by
-from jupyter_tpu.emulator.api_faults.views import moved_in_time, seen_by
+from jupyter_tpu.emulator.api_faults.waiting_faults import Call, FaultTable, made_by
 from jupyter_tpu.emulator.engine.half_created import HalfCreated
 from jupyter_tpu.emulator.engine.operations import Plan
 from jupyter_tpu.emulator.resources import errors

@@ -14,7 +14,7 @@ import grpc
 from aiohttp import web
 from google.protobuf.message import Message
 
-from jupyter_tpu.emulator.api_faults.views import UNKNOWN_ENUM, with_unknown_states
+from jupyter_tpu.emulator.api_faults.altered_answers import UNKNOWN_ENUM, with_unknown_states
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import WireFault
 

@@ -42,9 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # imported only here: the emulator itself needs gRPC, the commands that steer it do not
     if arguments and arguments[0] in CONTROLS:
-        from jupyter_tpu.emulator.cli import table
+        from jupyter_tpu.emulator.cli import control_commands
 
-        return table.main(arguments)
+        return control_commands.main(arguments)
     tool = TOOLS.get(arguments[0]) if arguments else None
     # without a known word, the options are those of the emulator itself
     module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")

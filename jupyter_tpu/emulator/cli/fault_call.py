@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_tpu.emulator.api_faults.kinds import KINDS
 from jupyter_tpu.emulator.cli.options import Command, number
-from jupyter_tpu.emulator.cli.views import format_fault
+from jupyter_tpu.emulator.cli.view_commands import format_fault
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from jupyter_tpu.emulator.cli.stop_signals import stop_event
 from jupyter_tpu.emulator.recording.cases import Case
-from jupyter_tpu.emulator.recording.proxy import (
+from jupyter_tpu.emulator.recording.recording_proxy import (
     LARGEST_BODY_BYTES,
     Recording,
     RecordingProxy,

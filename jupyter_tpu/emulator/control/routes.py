@@ -11,8 +11,8 @@ from google.rpc import code_pb2
 
 from jupyter_tpu import __version__
 from jupyter_tpu.emulator.api_faults.faults import fault_from_json
+from jupyter_tpu.emulator.control.limit_routes import ControlRules
 from jupyter_tpu.emulator.control.node_names import node_named
-from jupyter_tpu.emulator.control.rules import ControlRules
 from jupyter_tpu.emulator.control.state import faults_json, links_to, state_of
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json

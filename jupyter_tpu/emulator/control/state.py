@@ -8,7 +8,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.names import last_part
 from jupyter_tpu.emulator.resources.protos import NodePb, QueuedState, state_name
 from jupyter_tpu.emulator.resources.records import QueuedRecord
-from jupyter_tpu.emulator.ssh.door import WorkerLink, worker_links
+from jupyter_tpu.emulator.ssh.proxied_server import WorkerLink, worker_links
 from jupyter_tpu.emulator.store.ledger import SPOT, totals_json
 
 MOST = 500

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from google.rpc import status_pb2
 
 from jupyter_tpu.emulator.limits.rules import Rules
-from jupyter_tpu.emulator.resources import errors, verdicts
+from jupyter_tpu.emulator.resources import errors, operation_errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.store.database import Store
@@ -43,7 +43,7 @@ class Placement:
             found = None if self.has_room([node], zone, self._store.occupying_nodes()) else errors.stockout(zone)
         # addresses only if there are chips: one verdict is enough
         if found is None and not self.addresses_left([node], zone):
-            return verdicts.addresses_used_up()
+            return operation_errors.addresses_used_up()
         return found
 
     def addresses_left(self, nodes: Sequence[NodePb], zone: str) -> bool:

@@ -13,7 +13,7 @@ from google.rpc import status_pb2
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.limits.capacity import chips_of, families_in, family_of
-from jupyter_tpu.emulator.resources import fields, paging, verdicts
+from jupyter_tpu.emulator.resources import fields, operation_errors, paging
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.names import Location, last_part, parse_location
 from jupyter_tpu.emulator.resources.protos import NodePb
@@ -93,10 +93,10 @@ class Reservations:
         family = family_of(nodes[0])
         reserved = [each for each in self._by_id.values() if _fits(each, zone, family, last_part(name))]
         if not reserved:
-            return verdicts.reservation_not_found()
+            return operation_errors.reservation_not_found()
         wanted = sum(map(chips_of, nodes)) + _reserved_in_use(zone, family, held)
         has_room = wanted <= sum(each.chips for each in reserved)
-        return None if has_room else verdicts.reserved_capacity_short(is_queued=is_queued)
+        return None if has_room else operation_errors.reserved_capacity_short(is_queued=is_queued)
 
     @documented(
         "list-reservations",

@@ -28,7 +28,7 @@ from jupyter_tpu.emulator.queued_resources.specs import (
     run_end,
     wanted_nodes,
 )
-from jupyter_tpu.emulator.resources import errors, verdicts
+from jupyter_tpu.emulator.resources import errors, operation_errors
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.names import last_part, location_of
@@ -217,7 +217,7 @@ class Queue:
         source="notes of two public repositories (2 to 5 min from WAITING_FOR_RESOURCES to FAILED)",
     )
     def _save_provisioning(self, queued: QueuedRecord, has_addresses: bool) -> None:
-        verdict = None if has_addresses else verdicts.addresses_used_up()
+        verdict = None if has_addresses else operation_errors.addresses_used_up()
         wake = None if has_addresses else self._clock.now() + ADDRESSES_VERDICT_S
         self._store.save_queued(in_state(queued, QueuedState.PROVISIONING, wake=wake, verdict=verdict))
 

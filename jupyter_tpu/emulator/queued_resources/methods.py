@@ -27,7 +27,7 @@ from jupyter_tpu.emulator.queued_resources.validation import (
     check_queued_resource,
     check_queued_resource_id,
 )
-from jupyter_tpu.emulator.resources import errors, paging, verdicts
+from jupyter_tpu.emulator.resources import errors, operation_errors, paging
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.clock import VirtualClock
 from jupyter_tpu.emulator.resources.names import Location, location_of, parse_location
@@ -199,7 +199,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
     """Return the error of a create for which flex-start is not offered (E12); None: none."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
-    return verdicts.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
+    return operation_errors.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 
 
 def _counted(kinds: list[tuple[Kind, int]]) -> list[tuple[Kind, int]]:

@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.access.callers import Callers
 from jupyter_tpu.emulator.access.peers import Address
 from jupyter_tpu.emulator.api_faults.wire_faults import rest_answer
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, READING, Cloud
-from jupyter_tpu.emulator.queued_resources.json import QueuedResourceQuirks
+from jupyter_tpu.emulator.queued_resources.quirks import QueuedResourceQuirks
 from jupyter_tpu.emulator.resources import errors, messages
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.names import snake_case

@@ -42,8 +42,8 @@ StartSshServer = Callable[[Machine, int], Awaitable[SshServer]]
 class RunningWorker:
     """A machine that is up.
 
-    `ssh_server` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even after
-    the control API has changed the real one.
+    `ssh_server` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even
+    after the control API has changed the real one.
     """
 
     machine: Machine

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jupyter_tpu.brakes import (
+from jupyter_tpu.autostop import (
     DURATION_FIELDS,
     NO_KEEP_RUNNING,
     OLDEST_SOURCES,
@@ -24,8 +24,8 @@ from jupyter_tpu.brakes import (
 )
 from jupyter_tpu.errors import BadInput, TpuError, plain
 from jupyter_tpu.fleet.agents import Agents
+from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings
 from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
-from jupyter_tpu.fleet.autostop.settings import NodeSettings
 from jupyter_tpu.models import Node
 
 # Our choices. An older report may miss what has begun since, so it stops no node.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import (
+from jupyter_tpu.autostop import (
     Activity,
     KeepRunning,
     Moment,
@@ -28,16 +28,16 @@ from jupyter_tpu.brakes import (
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.agent_poller import AgentPoller
+from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings, reminder_of
 from jupyter_tpu.fleet.autostop.history_view import JSON, activity_history_view
-from jupyter_tpu.fleet.autostop.settings import AutostopSettings, NodeSettings, reminder_of
 from jupyter_tpu.fleet.spend.enforcer import can_stop
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.fleet.termination.checkpoint_hooks import HOOK_S, CheckpointHooks
-from jupyter_tpu.fleet.termination.executor import request_directly
 from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
+from jupyter_tpu.fleet.termination.termination_executor import request_directly
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.rising import BOOTING
+from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.accelerators import region_of
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.reconciler.views import node_view
-from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
-from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, quota_view
+from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
+from jupyter_tpu.fleet.spend.quota_report import QuotaReport, QuotaService, quota_view
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.spending import Account, budgets_view, node_cost, node_costs, spend_view
 

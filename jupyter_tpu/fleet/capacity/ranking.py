@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.fleet.spend.grants import read_grant_usage
+from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
 from jupyter_tpu.lifecycle.search import ordered
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.money.coverage import NodeRequest
 
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetChange
-from jupyter_tpu.fleet.spend.grants import is_covered
+from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.journal.audit import Entry
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.auto_recovery import decide, refused
+from jupyter_tpu.lifecycle.intent_texts import terms
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recoveries import (
+from jupyter_tpu.lifecycle.recovery_state import (
     ATTEMPT_LABEL,
     DEFAULT_ATTEMPTS,
     DeleteQueued,
@@ -34,8 +35,7 @@ from jupyter_tpu.lifecycle.recoveries import (
     spec_of,
     watching_text,
 )
-from jupyter_tpu.lifecycle.recovery import decide, refused
-from jupyter_tpu.lifecycle.words import terms
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedResource
 from jupyter_tpu.money.coverage import NodeRequest
 

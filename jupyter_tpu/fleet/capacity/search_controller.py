@@ -17,10 +17,10 @@ from jupyter_tpu.fleet.capacity.search_service import audit_of, search_entry, se
 from jupyter_tpu.fleet.reconciler.fleet import Fleet
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.journal import ClaimLost
-from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.search import Begin, End, begun, lost, next_step, with_last, won
-from jupyter_tpu.lifecycle.searches import SEARCH_LABEL, Search
+from jupyter_tpu.lifecycle.search_state import SEARCH_LABEL, Search
 from jupyter_tpu.models import Node, NodeName
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class SearchController:
         try:
             return await self._node(name)
         except CloudRefused:  # a zone that the user may not even read: the refused try left nothing there
-            if intent is not None and not (intent.error and intent.error.exists == words.NOTHING_CREATED):
+            if intent is not None and not (intent.error and intent.error.exists == intent_texts.NOTHING_CREATED):
                 raise
             return None
 

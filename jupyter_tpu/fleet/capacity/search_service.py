@@ -11,10 +11,10 @@ from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.searches import Searches
-from jupyter_tpu.lifecycle import words
+from jupyter_tpu.journal.search_store import Searches
+from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.search import checked
-from jupyter_tpu.lifecycle.searches import Candidate, Search
+from jupyter_tpu.lifecycle.search_state import Candidate, Search
 
 LONGEST_S = 7 * 86_400.0
 """Our bound: a node that a forgotten search finds is billed."""
@@ -94,8 +94,8 @@ class SearchService:
         if taken is not None:
             raise NodeExists(
                 f"The name {wanted.node_id} is taken in {taken.name.zone}.",
-                exists=words.node_exists(taken),
-                hint=f"Choose another name, or delete that node with {words.command('delete', taken.name)}.",
+                exists=intent_texts.node_exists(taken),
+                hint=f"Choose another name, or delete that node with {intent_texts.command('delete', taken.name)}.",
             )
 
     async def all(self) -> tuple[Search, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
+from jupyter_tpu.lifecycle.search_state import Candidate, Search, Try
 from jupyter_tpu.models import QueuedName, QueuedResource
 from jupyter_tpu.provisioning import can_be_preempted
 

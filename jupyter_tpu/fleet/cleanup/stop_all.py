@@ -14,8 +14,14 @@ from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.spend.enforcer import can_stop
-from jupyter_tpu.fleet.termination.executor import ACCEPTED_S, Opened, Result, TerminationExecutor, ignore_result
-from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.fleet.termination.termination_executor import (
+    ACCEPTED_S,
+    Opened,
+    Result,
+    TerminationExecutor,
+    ignore_result,
+)
+from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from jupyter_tpu.accelerators import accelerators, refuse_unserved, zones_for_type
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, PermissionDenied
-from jupyter_tpu.lifecycle.words import NOTHING_CREATED
+from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
 from jupyter_tpu.models import NodeSpec
 
 

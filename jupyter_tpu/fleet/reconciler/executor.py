@@ -17,7 +17,7 @@ from jupyter_tpu.lifecycle.actions import (
     StartNode,
     StopNode,
 )
-from jupyter_tpu.lifecycle.events import (
+from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
     Event,
     KeysSeen,

@@ -14,20 +14,20 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.cloud.clock import wrong_clock_text
+from jupyter_tpu.cloud.cloud_clock import wrong_clock_text
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet.reconciler import executor
-from jupyter_tpu.fleet.reconciler.admission import AdmissionCheck
+from jupyter_tpu.fleet.reconciler.admission_check import AdmissionCheck
 from jupyter_tpu.fleet.reconciler.availability import check_offered
+from jupyter_tpu.fleet.reconciler.fleet_state import FleetState
 from jupyter_tpu.fleet.reconciler.intent_runner import IntentRunner, RunnerContext
 from jupyter_tpu.fleet.reconciler.new_intents import name_taken, new_create_intent, new_intent
 from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
-from jupyter_tpu.fleet.reconciler.state import FleetState
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
-from jupyter_tpu.lifecycle.events import Event, Resumed, Started
+from jupyter_tpu.lifecycle.intent_events import Event, Resumed, Started
 from jupyter_tpu.lifecycle.intents import Intent, Verb
-from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import NodeName, NodeSpec
 
 log = logging.getLogger(__name__)

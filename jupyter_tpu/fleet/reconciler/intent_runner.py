@@ -12,18 +12,18 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from jupyter_tpu.brakes import Moment
+from jupyter_tpu.autostop import Moment
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.journal import ClaimLost
 from jupyter_tpu.lifecycle.actions import Change, Query
-from jupyter_tpu.lifecycle.events import Event, NodeMissing, NodeSeen, Overruled
+from jupyter_tpu.lifecycle.intent_events import Event, NodeMissing, NodeSeen, Overruled
+from jupyter_tpu.lifecycle.intent_machine import queries, step
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.machine import queries, step
 from jupyter_tpu.lifecycle.outcomes import failed
+from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import Node, NodeName
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import replace
 
 from jupyter_tpu.errors import NodeExists
-from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
 
@@ -42,6 +42,6 @@ def name_taken(node: Node) -> NodeExists:
     """Return the error for a node whose name is taken by another one."""
     return NodeExists(
         f"The name {node.name.node_id} is taken in {node.name.zone}.",
-        exists=words.node_exists(node),
-        hint=f"Choose another name, or delete that node with {words.command('delete', node.name)}.",
+        exists=intent_texts.node_exists(node),
+        hint=f"Choose another name, or delete that node with {intent_texts.command('delete', node.name)}.",
     )

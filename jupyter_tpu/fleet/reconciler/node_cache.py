@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.brakes import Moment
+from jupyter_tpu.autostop import Moment
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.models import Node, NodeList, NodeName
 

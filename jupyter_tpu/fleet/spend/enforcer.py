@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
-from jupyter_tpu.fleet.spend.grants import is_covered
-from jupyter_tpu.fleet.spend.ledger import FRESH_S, NEVER, SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.grant_usage import is_covered
+from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.unobserved import record_observation
-from jupyter_tpu.fleet.termination.executor import request_directly
 from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
+from jupyter_tpu.fleet.termination.termination_executor import request_directly
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
-from jupyter_tpu.lifecycle.rising import BOOTING
+from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
 from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unmonitored_text, usage_text, window_of

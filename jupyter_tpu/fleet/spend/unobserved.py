@@ -19,7 +19,7 @@ from jupyter_tpu.money.spans import Span
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
-    from jupyter_tpu.fleet.spend.ledger import SpendLedger
+    from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.kernels.agents.requests import call_agent, workers_with_kernels
+from jupyter_tpu.kernels.agents.agent_calls import call_agent, workers_with_kernels
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
 from jupyter_tpu.kernels.connections.worker import host_key_alias

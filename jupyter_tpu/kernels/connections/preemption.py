@@ -12,7 +12,7 @@ from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.provisioning import can_start_again
 
 if TYPE_CHECKING:
-    from jupyter_tpu.lifecycle.recoveries import Recovery
+    from jupyter_tpu.lifecycle.recovery_state import Recovery
 
 
 def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
@@ -22,7 +22,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
     """
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
     from jupyter_tpu.journal.paths import data_dir
-    from jupyter_tpu.journal.recoveries import Recoveries
+    from jupyter_tpu.journal.recovery_store import Recoveries
 
     try:
         folder = data_dir()
@@ -41,9 +41,10 @@ def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted
     """Return the error that a node is gone or not READY, with what auto-recovery does about it, if it is set.
 
     Args:
-        is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is mentioned.
+        is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is
+        mentioned.
     """
-    from jupyter_tpu.lifecycle.recoveries import outlook
+    from jupyter_tpu.lifecycle.recovery_state import outlook
 
     choice = recovery_setting(endpoint, name)
     if choice is None or not _adds_to(choice, error, is_preempted):

@@ -86,8 +86,9 @@ class Worker:
 
     Attributes:
         preparation: the result of the last preparation, by this process or an earlier one.
-        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty if unknown.
-        end_message: for the user, how a stopped node ended its kernels; empty unless that is why `connect` failed last.
+        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty if
+        unknown. end_message: for the user, how a stopped node ended its kernels; empty unless that is why `connect`
+        failed last.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_tpu.agent.recording.jupyter_messages import header_place
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError, plain_data
-from jupyter_tpu.kernels.environments.lost import lost_packages_notice
-from jupyter_tpu.kernels.environments.memory import SavedEnvironment, SavedEnvironments
+from jupyter_tpu.kernels.environments.lost_packages import lost_packages_notice
 from jupyter_tpu.kernels.environments.requirements import FolderNeeds, folder_needs, without_user
+from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.kernels.launch import Launch
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from jupyter_tpu.kernels.environments.download import (
     wanted_by_agent,
     wanted_by_environment,
 )
-from jupyter_tpu.kernels.environments.python import fetch_python
+from jupyter_tpu.kernels.environments.python_download import fetch_python
 from jupyter_tpu.link import RUN_PROGRAM
 
 if TYPE_CHECKING:
     from jupyter_tpu.frameworks import Release
     from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
-    from jupyter_tpu.kernels.environments.python import FetchedPython
+    from jupyter_tpu.kernels.environments.python_download import FetchedPython
     from jupyter_tpu.link import ByteStream
 
 _PIECE_BYTES = 256 * 1024

@@ -7,7 +7,7 @@ long, replies may overtake; its output waits in the record on the worker, not in
 from __future__ import annotations
 
 from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq, Subscriber
-from jupyter_tpu.kernels.messages.sockets import Parts
+from jupyter_tpu.kernels.messages.loop_socket import Parts
 from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 

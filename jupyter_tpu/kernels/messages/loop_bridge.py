@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.messages.event_notices import unreadable_event
 from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq, Subscriber
 from jupyter_tpu.kernels.messages.not_run import not_run
-from jupyter_tpu.kernels.messages.notices import unreadable_event
 from jupyter_tpu.link import refuse_too_large
 
 log = logging.getLogger(__name__)

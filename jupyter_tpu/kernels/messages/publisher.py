@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import zmq
 
-from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
+from jupyter_tpu.kernels.messages.loop_socket import LoopSocket, Parts
 
 log = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ import zmq
 from jupyter_client.session import DELIM, Session
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.kernels.messages.event_notices import event_notice
 from jupyter_tpu.kernels.messages.local_ports import Addresses
+from jupyter_tpu.kernels.messages.loop_socket import LoopSocket, Parts
 from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, routing_identities
-from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.kernels.messages.publisher import Publisher
-from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
 
 _IOPUB_QUEUE = 200  # messages, which is some MiB in a flood; ZMQ counts no bytes
 # Jupyter's clients subscribe at once; a notebook that nobody has open must not delay the caller longer.

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.frameworks import TITLES, python_range, release_of, runtime_version_fits
 from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, install_command
 from jupyter_tpu.notebook.tpu_init.known_errors import RESTART
-from jupyter_tpu.notebook.tpu_init.versions import LIBRARIES, libtpu_mismatch
+from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, libtpu_mismatch
 
 if TYPE_CHECKING:
-    from jupyter_tpu.notebook.doctor.facts import Facts
-    from jupyter_tpu.notebook.node.worker import ThisWorker
+    from jupyter_tpu.notebook.doctor.worker_facts import Facts
+    from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
 Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
@@ -284,5 +284,6 @@ def _clock(facts: Facts) -> Finding:
         return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server gave no time.")
     if abs(ahead_s) <= _MOST_CLOCK_S:
         return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within seconds.")
-    text = f"It is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cloud's: tokens are refused."
+    side = "ahead of" if ahead_s > 0 else "behind"
+    text = f"It is {duration_text(abs(ahead_s))} {side} the cloud's: tokens are refused."
     return Finding(check="clock", state=WARNING, text=text, fix="sudo systemctl restart chrony")

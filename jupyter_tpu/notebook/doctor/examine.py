@@ -18,14 +18,14 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any
 
+from jupyter_tpu.diagnostics import Finding
 from jupyter_tpu.errors import TpuError, WorkerUnreachable
-from jupyter_tpu.findings import Finding
 from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
-from jupyter_tpu.notebook.doctor.facts import Facts
+from jupyter_tpu.notebook.doctor.worker_facts import Facts
 from jupyter_tpu.notebook.node.agent_call import call_all
-from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
-from jupyter_tpu.notebook.tpu_init.versions import installed_versions, requirements_of
+from jupyter_tpu.notebook.tpu_init.library_versions import installed_versions, requirements_of
 
 # Bounds the wait on a machine without a metadata server, so that all checks together take about 2 s.
 _CLOCK_S = 1.5

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
 from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, parse_extend, reminder_line, report_lines
 from jupyter_tpu.notebook.magics.money import node_cost
-from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Subcommand, parse_arguments
 
 # The cloud may take this long to accept the request; the agent gets a token from the metadata server first.
 END_TIMEOUT_S = 20.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import AgentBroken
 from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
-from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Subcommand, parse_arguments, whole_number
+from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments, whole_number
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in all; then some slack.
 RELEASE_TIMEOUT_S = 10.0

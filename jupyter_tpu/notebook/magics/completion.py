@@ -14,7 +14,7 @@ _NAME = "jupyter_tpu.tpu"
 
 def candidates(line: str) -> list[str]:
     """Return the completions of a ``%tpu`` line in a kernel on a node."""
-    from jupyter_tpu.notebook.magics.table import HELP, SUBCOMMANDS
+    from jupyter_tpu.notebook.magics.subcommands import HELP, SUBCOMMANDS
 
     before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
     if not before:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jupyter_tpu.findings import FAULT, OK, WARNING, Finding, summary
+from jupyter_tpu.diagnostics import FAULT, OK, WARNING, Finding, summary
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.doctor.examine import examine
-from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
+from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
 
 _ORDER = (FAULT, WARNING)
 

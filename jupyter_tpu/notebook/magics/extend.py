@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.brakes import Reminder, duration_text
+from jupyter_tpu.autostop import Reminder, duration_text
 from jupyter_tpu.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}

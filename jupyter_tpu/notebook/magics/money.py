@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
-from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
+from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.node.agent_call import Call
 
 JSON = Mapping[str, Any]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
+from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.magics.autostop import autostop_section
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, chips_section, sample_of, sample_processes_section
 from jupyter_tpu.notebook.magics.money import (
@@ -20,7 +21,6 @@ from jupyter_tpu.notebook.magics.money import (
     snapshot_call,
     snapshot_of,
 )
-from jupyter_tpu.notebook.magics.words import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.node.agent_call import Call
 
 _CALLS: Mapping[str, Call] = {

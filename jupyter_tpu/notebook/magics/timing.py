@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
+from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
-from jupyter_tpu.notebook.magics.words import Answer, MagicContext
 
 HELP = Section(
     lines=["Time a cell: wall-clock time, the share of it in which the chips computed, and the cost."],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu.errors import AcceleratorFailed, BadInput
 from jupyter_tpu.frameworks import FRAMEWORKS, TITLES
-from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init.diagnosis import install_command
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_tpu.notebook.node.worker import ThisWorker, this_worker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker, this_worker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.choice import (
     Choice,
@@ -19,12 +19,12 @@ from jupyter_tpu.notebook.tpu_init.choice import (
 )
 from jupyter_tpu.notebook.tpu_init.imports import restore_environment_on_error
 from jupyter_tpu.notebook.tpu_init.jax_start import start_jax
+from jupyter_tpu.notebook.tpu_init.library_versions import installed_versions, libtpu_mismatch, requirements_of
 from jupyter_tpu.notebook.tpu_init.ready import Ready
 from jupyter_tpu.notebook.tpu_init.report import Report
 from jupyter_tpu.notebook.tpu_init.tf_start import start_tf
 from jupyter_tpu.notebook.tpu_init.torch_tpu_start import start_torch_tpu
 from jupyter_tpu.notebook.tpu_init.torch_xla_start import start_torch_xla
-from jupyter_tpu.notebook.tpu_init.versions import installed_versions, libtpu_mismatch, requirements_of
 from jupyter_tpu.notebook.tpu_init.xla_flags import refuse_unknown_flags
 
 STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {

@@ -9,12 +9,12 @@ import importlib
 import sys
 from typing import Any
 
-from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
+from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
-from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
 
 def start_jax(worker: ThisWorker) -> Ready:

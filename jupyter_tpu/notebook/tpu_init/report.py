@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu.frameworks import TITLES
 from jupyter_tpu.notebook.display import as_html
-from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
 EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory mean nothing"
 

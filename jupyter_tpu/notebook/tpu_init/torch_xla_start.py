@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
+from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
-from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
 LATE = "PyTorch/XLA has touched a device in this kernel, and turning SPMD on after that can end the process."
 NOTE = (

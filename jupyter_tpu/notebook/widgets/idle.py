@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.brakes import duration_text
+from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.magics.autostop import idle, reminder
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View

@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
-from jupyter_tpu.notebook.magics.words import MagicContext
+from jupyter_tpu.notebook.magics.arguments import MagicContext
 
 CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Calls a method of the agent; raises `TpuError`."""

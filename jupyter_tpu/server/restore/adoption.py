@@ -18,7 +18,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
 
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.kernels.agents.requests import end_registered_kernel
+from jupyter_tpu.kernels.agents.agent_calls import end_registered_kernel
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, RegisteredSession
 

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_tpu.outputs import Arrived, Reducer, Rendered, Request, compact, render
 from jupyter_tpu.server.restore.request_listing import ListedRequest, Listing, RequestRange
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
-from jupyter_tpu.wire.messages import channel_name
+from jupyter_tpu.wire.multipart import channel_name
 
 # Limits of one response; a page asks for what does not fit request by request. 10 MB of text take JupyterLab 4.6 about
 # 2.5 s to draw; images draw faster (100 MB in 0.4 s), but have to be fetched and parsed.

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from jupyter_tpu.kernels.messages.event_notices import event_notice
 from jupyter_tpu.kernels.messages.loop_bridge import KernelMessage, LoopBridge
-from jupyter_tpu.kernels.messages.notices import event_notice
 from jupyter_tpu.outputs.items import stream_text
 from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
 from jupyter_tpu.server.restore.request_listing import ListedRequest

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.brakes import ACTIONS, DURATION_FIELDS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
+from jupyter_tpu.autostop import ACTIONS, DURATION_FIELDS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet.assembly import OpenFleet
 from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view

@@ -14,7 +14,7 @@ from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
 from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
 from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
-from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedName
 from jupyter_tpu.provisioning import Provisioning, flags_of
 from jupyter_tpu.server.routes.bodies import (

@@ -8,8 +8,8 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.cleanup.billable import billable_view, delete_items, marked, no_billable_view, results_view
 from jupyter_tpu.fleet.cleanup.stop_all import stop_all
-from jupyter_tpu.fleet.cleanup.sweep import billable_view, delete_items, marked, no_billable_view, results_view
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler

@@ -10,8 +10,8 @@ from tornado import web
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.assembly import OpenFleet
-from jupyter_tpu.fleet.spend.grants import GrantUsage, read_grant_usage
-from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
+from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.money.trc_mail import read_trc_mail

@@ -12,8 +12,8 @@ from tornado import web
 
 from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.kernels.agents.agent_calls import workers_of
 from jupyter_tpu.kernels.agents.open_links import was_reached
-from jupyter_tpu.kernels.agents.requests import workers_of
 from jupyter_tpu.kernels.connections.metrics_pool import Answer
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.metrics_views import metrics_view, release_view

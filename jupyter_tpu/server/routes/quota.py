@@ -7,7 +7,7 @@ from tornado import web
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.assembly import OpenFleet
-from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, after_view, no_quota_view, quota_view
+from jupyter_tpu.fleet.spend.quota_report import QuotaReport, QuotaService, after_view, no_quota_view, quota_view
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.routes.bodies import provisioning_parameters
 from jupyter_tpu.server.routes.nodes import TpuHandler

@@ -11,8 +11,8 @@ from tornado import web
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.capacity.recreate import recovery_view, set_recovery
-from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
+from jupyter_tpu.journal.recovery_store import Recoveries
+from jupyter_tpu.lifecycle.recovery_state import DEFAULT_ATTEMPTS
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 

@@ -11,11 +11,11 @@ from tornado import web
 
 from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.spend.billing_export import BillCache
-from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.bill_cache import BillCache
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.money.billed import ExportTable
 from jupyter_tpu.money.budgets import FIELDS
-from jupyter_tpu.money.history import DEFAULT_SLOTS, By
+from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, By
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler

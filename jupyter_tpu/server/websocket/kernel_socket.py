@@ -25,9 +25,9 @@ from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.restore.cursors import Cursors
-from jupyter_tpu.server.websocket.messages import KernelHeaders, PageMessage, to_websocket
+from jupyter_tpu.server.websocket.page_messages import KernelHeaders, PageMessage, to_websocket
+from jupyter_tpu.server.websocket.page_session import PageGone, PageSession
 from jupyter_tpu.server.websocket.rate_limit import TEXT_LIMIT, RateLimit
-from jupyter_tpu.server.websocket.session import PageGone, PageSession
 from jupyter_tpu.server.websocket.too_large import Refusals
 from jupyter_tpu.server.websocket.truncation import refusal_notice, text_url, truncation_notice
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from jupyter_tpu.outputs import Request, compact
 from jupyter_tpu.server.restore.output_views import reduce_excerpts
 from jupyter_tpu.server.restore.request_listing import ListedRequest, Listing, Provisioner, RequestRange, read_request
-from jupyter_tpu.server.websocket.messages import KernelHeaders, MakeHeader, PageMessage
+from jupyter_tpu.server.websocket.page_messages import KernelHeaders, MakeHeader, PageMessage
 from jupyter_tpu.wire.entries import EntryDecoder
-from jupyter_tpu.wire.messages import channel_name
+from jupyter_tpu.wire.multipart import channel_name
 
 
 async def opening_messages(

@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
-from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
+from jupyter_tpu.server.websocket.page_messages import MakeHeader, PageMessage
 from jupyter_tpu.server.websocket.stream_merging import StreamMerger, StreamPart
 
 TEXT_LIMIT = 2_000_000

@@ -18,7 +18,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.outputs import Request, compact, render
 from jupyter_tpu.server.restore.output_views import reduce_excerpts
 from jupyter_tpu.server.restore.request_listing import Provisioner, RequestRange, read_request
-from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
+from jupyter_tpu.server.websocket.page_messages import MakeHeader, PageMessage
 from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
-from jupyter_tpu.server.websocket.messages import PageMessage
+from jupyter_tpu.server.websocket.page_messages import PageMessage
 
 MERGED_CHARACTERS = 256 * 1024
 """Characters of a merged message: less than 0.1 s of drawing in JupyterLab, and well below the limits of clients."""

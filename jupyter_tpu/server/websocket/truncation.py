@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 from jupyter_tpu.outputs.rendering import format_bytes
-from jupyter_tpu.server.websocket.messages import PageMessage
+from jupyter_tpu.server.websocket.page_messages import PageMessage
 
 READABLE_BYTES = 4_000_000
 """A larger message is beyond what the agent reads of a request (`request_listing.TAIL_BYTES`), so no route has it."""

@@ -19,7 +19,7 @@ from jupyter_tpu.agent.session import SILENCE_S, Session
 from jupyter_tpu.errors import KernelFailed, WorkerUnreachable
 from jupyter_tpu.link import KernelStream, Link
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, encode_json
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 from jupyter_tpu.wire.requests import SeenRequests
 
 WHOLE = 10**18

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.wire.entries import encode_entry
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 BODIES = [b"one", b"two", b"three", b"four", b"five"]
 SIZES = [len(encode_entry(1, 0.0, 3, [body])) for body in BODIES]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tiers import mostly_nightly
 
-from jupyter_tpu.wire.messages import Channel
+from jupyter_tpu.wire.multipart import Channel
 
 
 async def all_exchanges(place: Any, link: Any, ear: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.wire.frames import Kind, encode_frame, encode_json
-from jupyter_tpu.wire.messages import Channel, encode_request
+from jupyter_tpu.wire.multipart import Channel, encode_request
 
 ACCEPTS = ["express", "notice"]
 MIB = 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.link import Link
-from jupyter_tpu.link.attempts import Attempts
+from jupyter_tpu.link.backoff import Attempts
 from jupyter_tpu.link.wake import SleepSensor, boot_seconds, read_clocks
 
 

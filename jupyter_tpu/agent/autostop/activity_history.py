@@ -1,0 +1,102 @@
+"""The guard's activity history: periods of the last hour in which the node was busy, idle or in an unknown state.
+
+An observation costs one comparison; one that only continues the last period takes no memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_tpu.autostop import Activity, Verdict
+
+KEPT_S = 3600.0
+"""How long periods are kept: the hour that the panel shows."""
+
+# Four changes a minute for an hour; with more, the oldest periods go first.
+_MOST = 240
+# The guard observes every 10 s at least; after a longer pause nothing is known about the time in between.
+_LOOKED_S = 25.0
+# The start of an idle period is computed at each observation and varies a little.
+_SAME_S = 3.0
+# Bounds memory and the answer's size; details name a few notebooks.
+_LONGEST_DETAIL = 200
+
+
+@dataclass(frozen=True)
+class ActivityPeriod:
+    """A period with one verdict. All times are seconds of the boot clock, which can't be set.
+
+    Attributes:
+        verdict: see `Verdict`.
+        sources: names of the sources that were active or, if the verdict is ``unknown``, unreadable.
+        detail: their details at the last observation.
+        quiet_since: when the last activity was; None where unknown.
+        began_at: the first observation, or the end of the period before.
+        ended_at: the last observation.
+    """
+
+    verdict: str
+    sources: tuple[str, ...]
+    detail: str
+    quiet_since: float | None
+    began_at: float
+    ended_at: float
+
+    def continues_in(self, other: ActivityPeriod) -> bool:
+        """Whether the other, later one only continues this period."""
+        if (self.verdict, self.sources) != (other.verdict, other.sources):
+            return False
+        if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":
+            return True
+        return abs(self.quiet_since - other.quiet_since) <= _SAME_S
+
+
+class ActivityHistory:
+    """The periods since the agent was started, at most of the last `KEPT_S`."""
+
+    def __init__(self) -> None:
+        self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)
+
+    def add(self, activity: Activity, verdict: Verdict, now: float) -> None:
+        """Add an observation of the moment `now`."""
+        seen, last = _seen(activity, verdict, now), self._periods[-1] if self._periods else None
+        if last is None or now - last.ended_at > _LOOKED_S:
+            self._periods.append(seen)
+        elif last.continues_in(seen):
+            self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
+        else:  # no gap: what changed between two observations counts from the first of them
+            self._periods.append(replace(seen, began_at=last.ended_at))
+
+    def describe(self, now: float) -> list[dict[str, Any]]:
+        """Return the periods, oldest first; all times as ages, so that clocks need not agree."""
+        return [_described(each, now) for each in self._periods if now - each.ended_at <= KEPT_S]
+
+
+def _seen(activity: Activity, verdict: Verdict, now: float) -> ActivityPeriod:
+    state = {"busy": "active", "unknown": "unknown"}.get(verdict.verdict)
+    sources = activity.in_state(state) if state else []
+    # An open page is not activity.
+    ages = [age_s for name, age_s in verdict.ages_s.items() if age_s is not None and name != "connection"]
+    quiet_s = verdict.idle_s if verdict.verdict == "idle" else min(ages, default=None)
+    return ActivityPeriod(
+        verdict=verdict.verdict,
+        sources=tuple(name for name, _ in sources),
+        detail="; ".join(dict.fromkeys(source.detail for _, source in sources if source.detail))[:_LONGEST_DETAIL],
+        quiet_since=None if quiet_s is None else now - quiet_s,
+        began_at=now,
+        ended_at=now,
+    )
+
+
+def _described(period: ActivityPeriod, now: float) -> dict[str, Any]:
+    quiet_since = period.quiet_since
+    return {
+        "verdict": period.verdict,
+        "sources": list(period.sources),
+        "detail": period.detail,
+        "began_s": min(KEPT_S, now - period.began_at),
+        "ended_s": now - period.ended_at,
+        "quiet_s": None if quiet_since is None else now - quiet_since,
+    }

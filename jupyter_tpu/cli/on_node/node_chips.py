@@ -1,0 +1,123 @@
+"""Calls the agents of a node's workers for the commands about chips, and formats what they answer."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import note, plain
+from jupyter_tpu.errors import BadInput, WrongState
+from jupyter_tpu.metrics import Holder
+
+if TYPE_CHECKING:
+    from jupyter_tpu.kernels.connections.metrics_pool import Answer
+    from jupyter_tpu.models import Node
+
+PATIENCE_S = 60.0
+"""How long to wait for an agent, its first connection included; bounds a command on a worker that never answers."""
+_SLOW_AFTER_S = 5.0  # a person who waits longer than this in silence thinks that the command hangs
+
+Found = TypeVar("Found")
+
+
+class NodeChips:
+    """The workers of one node, over links that this process opens; `close` ends them."""
+
+    def __init__(self, node: Node, endpoint: str) -> None:
+        from jupyter_tpu.kernels.agents.agent_calls import workers_of
+        from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+
+        self.node = node
+        self._keys = workers_of(node, endpoint)
+        self._pool = MetricsPool()
+
+    async def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
+        """Call a method of all workers' agents.
+
+        Args:
+            method: the agent's method.
+            params: its parameters.
+            patience_s: how long to wait for each worker; None: only a moment, for a caller that asks again.
+
+        Returns:
+            One answer per worker; one that did not answer has an error.
+        """
+        asked = self._pool.call(self._keys, method, params, patience_s=patience_s)
+        return await (asked if patience_s is None else notify_if_slow(asked, self._note_waiting))
+
+    async def call_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Call a method of one worker's agent and return its answer.
+
+        Raises:
+            BadInput: there is no such worker.
+            TpuError: it did not answer, or refused.
+        """
+        if not 0 <= worker_id < len(self._keys):
+            raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
+        asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        (answer,) = await notify_if_slow(asked, self._note_waiting)
+        # with an error, what was said is an earlier answer
+        if answer.content is None or answer.error is not None:
+            raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
+        return answer.content
+
+    def _note_waiting(self) -> None:
+        note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
+
+    async def close(self) -> None:
+        """Close the links."""
+        await self._pool.close()
+
+
+@asynccontextmanager
+async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
+    """Open the chips of the node that the options name.
+
+    Raises:
+        WrongState: the node is not READY.
+        TpuError: the node cannot be found.
+    """
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.ssh import import_ahead
+
+    settings = cloud_settings(options)
+    async with open_cloud(settings) as cloud:
+        import_ahead()  # imports asyncssh in a thread while the cloud answers
+        node = await find_node(cloud, options.node, options.zone)
+    if node.state != "READY":
+        raise WrongState(f"The node {node.name.node_id} is {node.state}, not READY.", exists="Nothing runs on it.")
+    chips = NodeChips(node, settings.endpoint)
+    try:
+        yield chips
+    finally:
+        await chips.close()
+
+
+async def notify_if_slow(work: Awaitable[Found], notify: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
+    """Return the result of `work`; call `notify` once if it takes longer than `after_s` seconds."""
+    timer = asyncio.get_running_loop().call_later(after_s, notify)
+    try:
+        return await work
+    finally:
+        timer.cancel()
+
+
+def holder_text(holder: Holder) -> str:
+    """Describe a process, as ``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
+    kernel = f"of {holder.notebook}" if holder.notebook else holder.kernel_id
+    whose = f", {'' if holder.is_kernel else 'started by '}the kernel {kernel}" if kernel else ""
+    since = "" if holder.since is None else f", since {moment_text(holder.since)}"
+    user = f" of {holder.user}" if holder.user else ""
+    command = f" ({holder.command[:80]})" if holder.command else ""
+    return plain(f"process {holder.pid}{user}{whose}{command}{since}")
+
+
+def moment_text(at: float) -> str:
+    """Format a Unix time as ``2026-11-20 12:03`` local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -1,0 +1,141 @@
+"""The spend ledger and budgets, for commands that open no fleet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import warn
+from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, reminder_of
+from jupyter_tpu.fleet.spend.spend_ledger import Place, SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.unobserved import record_observation
+from jupyter_tpu.models import Node, NodeList, NodeName
+from jupyter_tpu.money.accrual import NodesObservation
+from jupyter_tpu.money.spending import Account, NodeCosts, node_cost
+
+if TYPE_CHECKING:
+    from jupyter_tpu.autostop import Reminder
+    from jupyter_tpu.cloud.api import CloudApi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSpend:
+    """The state of the ledger after the nodes were listed.
+
+    Attributes:
+        account: spending and budgets.
+        as_of: when the nodes were listed, by the cloud's clock; None if the cloud did not answer.
+        is_complete: whether all zones answered.
+    """
+
+    account: Account
+    as_of: float | None
+    is_complete: bool
+
+
+@contextmanager
+def open_ledger(place: Place) -> Iterator[SpendLedger]:
+    """Open the ledger of a project in a cloud; print the journal's notices."""
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        yield SpendLedger(journal, place)
+
+
+@asynccontextmanager
+async def ledger_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, SpendLedger]]:
+    """Open the cloud and the ledger of the project that the options or the credentials name."""
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with open_ledger(cloud.settings) as ledger:
+            yield cloud, ledger
+
+
+async def warn_if_project_unreadable(cloud: CloudApi) -> None:
+    """Warn if the project of a new budget or grant cannot be read: its id may be mistyped."""
+    try:
+        await cloud.list_nodes()
+    except TpuError as error:
+        warn(f"The project {cloud.settings.project} cannot be read now. Is this its id? {error.message}")
+
+
+def warn_of_clock(cloud: CloudApi) -> None:
+    """Warn if this computer's clock is wrong; call it once the cloud has answered, which tells."""
+    if notice := cloud.clock.notice:
+        warn(notice)
+
+
+async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
+    """List all nodes, update the ledger and return its state.
+
+    If the cloud does not answer, nodes that were READY when last seen count as still READY.
+
+    Raises:
+        JournalUnwritable: the ledger cannot be read or written.
+    """
+    async with ledger_of_cloud(options) as (cloud, ledger):
+        # by the cloud's clock, since this computer's may be wrong; it is known once the cloud has answered
+        asked = cloud.clock.steady()
+        try:
+            listed = await cloud.list_nodes()
+        except TpuError as error:
+            warn(f"The nodes could not be listed: {error.message}")
+            return ObservedSpend(account=ledger.account(cloud.clock.now()), as_of=None, is_complete=False)
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
+        await record_observation(cloud, ledger, observation_of(listed, as_of=asked_at))
+        account = ledger.account(cloud.clock.now())
+        return ObservedSpend(account=account, as_of=asked_at, is_complete=not listed.unreachable)
+
+
+async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
+    """Update the ledger with this list of all nodes, or of `zone` only, and return what nodes have cost."""
+    if zone:
+        return await costs_of_nodes(cloud, listed.nodes, as_of)
+    return await _costs(cloud, observation_of(listed, as_of=as_of))
+
+
+async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
+    """Update the ledger with these nodes only, and return what nodes have cost."""
+    seen_at = {node.name: as_of for node in nodes}
+    return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
+
+
+async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
+    """Update the ledger and return the costs; none if it cannot be written, since nodes must be shown anyway."""
+    with open_ledger(cloud.settings) as ledger:
+        try:
+            await record_observation(cloud, ledger, look)
+        except JournalUnwritable:  # its notice was printed already
+            return {}
+        return ledger.node_costs(cloud.clock.now())
+
+
+def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
+    """Return reminders for nodes that were billed for a day or more without a human action known on this machine.
+
+    The ledger counts by the cloud's clock, as does `as_of`; human actions are noted by this computer's.
+    """
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:  # its notices were printed with the costs
+        try:
+            settings = AutostopSettings(journal, cloud.settings).read(nodes)
+        except JournalUnwritable:  # its notice was printed already
+            return {}
+    now = cloud.clock.to_local(as_of)
+    reminders: dict[NodeName, Reminder] = {}
+    for node in nodes:
+        each = settings[str(node.name)]
+        ready_since = None if each.ready_since is None else cloud.clock.to_local(each.ready_since)
+        if found := reminder_of(each, ready_since, None, now):
+            reminders[node.name] = replace(found, usd=node_cost(costs, node))
+    return reminders

@@ -1,0 +1,38 @@
+"""Time-outs and retries for calls of Google's client, and our errors instead of its exceptions.
+
+Google's client has no time-outs and no retries of its own for this API.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from google.api_core import exceptions as google_exceptions
+from google.api_core.retry import AsyncRetry, if_exception_type
+
+from jupyter_tpu.cloud.refusal_records import Request
+from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
+
+# Only for reads: a change whose answer got lost must not be sent twice. The delays grow from 0.2 s to 2 s; after 6 s
+# the caller learns of the outage, because a user may be waiting for the list.
+_SAFE_RETRY = AsyncRetry(
+    predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),
+    initial=0.2,
+    multiplier=2,
+    maximum=2,
+    timeout=6,
+)
+# Seconds for one call, which bound a server that hangs. A change gets more, since giving up leaves its outcome unknown.
+READ: dict[str, Any] = {"retry": _SAFE_RETRY, "timeout": 30}
+CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
+
+
+@contextlib.contextmanager
+def translated(request: Request) -> Iterator[None]:
+    """Raise our error instead of an exception of Google's client; `request` goes into its message."""
+    try:
+        yield
+    except CLOUD_EXCEPTIONS as exception:
+        raise error_of_exception(request, exception) from exception

@@ -1,0 +1,128 @@
+"""The cloud's time, learned from the date of each of its answers, so that costs don't depend on this computer's clock.
+
+A clock that was set back would hide spending until it has caught up; one that was set ahead would charge for time that
+has not passed. After the first answer, time is counted by this computer's monotonic clock, which cannot be set.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+
+from jupyter_tpu.autostop import Moment, duration_text
+
+WRONG_S = 30.0
+"""A clock that differs by less counts as right: an answer may take that long, and its date has whole seconds only. All
+of the user's processes then count by the clock on the screen, and no one is warned of a few seconds."""
+
+_Bounds = tuple[float, float]
+"""The least and the most that the cloud's clock is ahead of the monotonic one, in seconds."""
+
+# On Linux the plain monotonic clock stops while the machine sleeps; CLOCK_BOOTTIME does not.
+_STEADY: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
+
+
+def _this_computer() -> tuple[float, float]:
+    return time.time(), time.clock_gettime(_STEADY) if _STEADY >= 0 else time.monotonic()
+
+
+class CloudClock:
+    """The clock of one cloud; until its first answer, this computer's.
+
+    Args:
+        read: returns Unix seconds by this computer's clock, and monotonic seconds that also count sleep.
+    """
+
+    def __init__(self, read: Callable[[], tuple[float, float]] = _this_computer) -> None:
+        self._read = read
+        self._least_and_most: _Bounds | None = None
+        self._doubted: _Bounds | None = None
+
+    def learn(self, date: str, *, asked: float, answered: float) -> bool:
+        """Learn from the HTTP date of an answer, and return whether the date is believed.
+
+        The cloud wrote the date between the two readings of `steady`, and cut it to whole seconds: this bounds how far
+        its clock is ahead of the monotonic one. All answers together narrow the bounds. A date that is far from them,
+        or at first from this computer's clock, is believed only once the next answer agrees: costs must not follow a
+        single wrong answer.
+        """
+        try:
+            written = parsedate_to_datetime(date).timestamp()
+        except (ValueError, OverflowError):  # not a date: nothing is learned, and asking again would not help
+            return True
+        bounds = written - answered, written + 1.0 - asked
+        # It agrees with what is known: narrow the bounds.
+        if _gap_s(bounds, self._least_and_most or self._local_bounds()) <= WRONG_S:
+            self._least_and_most, self._doubted = _both(bounds, self._least_and_most), None
+        # It disagrees, but confirms the doubted answer before it: replace the bounds.
+        elif self._doubted is not None and _gap_s(bounds, self._doubted) <= WRONG_S:
+            self._least_and_most, self._doubted = _both(bounds, self._doubted), None
+        else:
+            self._doubted = bounds
+        return self._doubted is None
+
+    def _local_bounds(self) -> _Bounds:
+        wall, steady = self._read()
+        return wall - steady, wall - steady
+
+    def steady(self) -> float:
+        """Return monotonic seconds, for `learn` and `moment`."""
+        return self._read()[1]
+
+    def now(self) -> float:
+        """Return the cloud's time in Unix seconds."""
+        wall, steady = self._read()
+        return wall - self._ahead_s(wall, steady)
+
+    def moment(self, steady: float) -> Moment:
+        """Return the moment of a reading of `steady`; call it after an answer, which may be the first one."""
+        wall, now = self._read()
+        return Moment(wall=wall - self._ahead_s(wall, now) - (now - steady), steady=steady)
+
+    @property
+    def ahead_s(self) -> float:
+        """Seconds that this computer's clock is ahead of the cloud's; 0 if it is right or nothing is known."""
+        return self._ahead_s(*self._read())
+
+    def _ahead_s(self, wall: float, steady: float) -> float:
+        if self._least_and_most is None:
+            return 0.0
+        least, most = (wall - steady - bound for bound in reversed(self._least_and_most))
+        # Wrong only if even the nearer bound is: an estimate within the bounds would move with every answer.
+        return (least + most) / 2 if least > WRONG_S or most < -WRONG_S else 0.0
+
+    def to_cloud(self, at: float) -> float:
+        """Convert Unix seconds of this computer's clock to the cloud's."""
+        return at - self.ahead_s
+
+    def to_local(self, at: float) -> float:
+        """Convert Unix seconds of the cloud's clock to this computer's."""
+        return at + self.ahead_s
+
+    @property
+    def notice(self) -> str:
+        """A warning for the user that this computer's clock is wrong; empty if it is right."""
+        return wrong_clock_text(self.ahead_s)
+
+
+def _gap_s(one: _Bounds, other: _Bounds) -> float:
+    """Return the seconds between two ranges; 0 if they overlap."""
+    return max(one[0] - other[1], other[0] - one[1], 0.0)
+
+
+def _both(new: _Bounds, known: _Bounds | None) -> _Bounds:
+    """Return the overlap of two ranges; the new one alone if they do not overlap, because clocks drift."""
+    if known is None or _gap_s(new, known) > 0:
+        return new
+    return max(new[0], known[0]), min(new[1], known[1])
+
+
+def wrong_clock_text(ahead_s: float) -> str:
+    """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is right."""
+    if not ahead_s:
+        return ""
+    # Rounded, so that the text stays the same while the clock is wrong and is not shown again and again.
+    unit = 60 if abs(ahead_s) >= 120 else 10
+    wrong, way = duration_text(round(abs(ahead_s) / unit) * unit), "ahead" if ahead_s > 0 else "behind"
+    return f"This computer's clock is wrong by {wrong} ({way}). Set it; costs are counted by the cloud's clock."

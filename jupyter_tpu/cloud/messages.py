@@ -1,0 +1,227 @@
+"""The error messages for refusals of the cloud: what failed, why, and what to do.
+
+Each function builds one of our errors from a case; the table in `jupyter_tpu.cloud.refusals` chooses the function.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_tpu.accelerators import find_accelerator, zones_for_type
+from jupyter_tpu.cloud.refusal_records import Case
+from jupyter_tpu.errors import (
+    AddressQuotaExceeded,
+    ApiDisabled,
+    BadInput,
+    CloudRefused,
+    CloudUnavailable,
+    CredentialsMissing,
+    NodeExists,
+    NodeNotFound,
+    NotAllowlisted,
+    OutOfCapacity,
+    PermissionDenied,
+    QuotaExceeded,
+    RateExceeded,
+    TpuError,
+    WrongState,
+)
+
+LOGIN_HINT = "Run `gcloud auth application-default login`, or try `jupyter tpu demo`, which needs no account."
+
+
+def _failed(case: Case, why: str) -> str:
+    return f"Could not {case.request.what}: {why.strip()}"
+
+
+def not_signed_in(case: Case) -> TpuError:
+    """Return the error for missing, wrong or expired credentials."""
+    return CredentialsMissing(
+        _failed(case, "Google Cloud does not accept your credentials; they may have expired."),
+        hint=LOGIN_HINT,
+    )
+
+
+def api_disabled(case: Case) -> TpuError:
+    """Return the error for a project in which the Cloud TPU API is not enabled."""
+    return ApiDisabled(
+        _failed(case, f"the Cloud TPU API is not enabled in project {case.request.project}."),
+        hint=f"Run `gcloud services enable tpu.googleapis.com --project={case.request.project}`, wait a few minutes "
+        "and try again.",
+    )
+
+
+def billing_disabled(case: Case) -> TpuError:
+    """Return the error for a project without billing."""
+    return PermissionDenied(
+        _failed(case, f"billing is not enabled for project {case.request.project}."),
+        hint=f"Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={case.request.project}",
+    )
+
+
+def not_allowlisted(case: Case) -> TpuError:
+    """Return the error for an accelerator type that the project may not use."""
+    what = case.request.accelerator_type or "this accelerator type"
+    return NotAllowlisted(
+        _failed(case, f"project {case.request.project} may not use {what} in {case.request.zone or 'this zone'}."),
+        hint="Waiting does not help. Choose a type and zone that the project was granted, or ask Google for access.",
+    )
+
+
+def zone_closed(case: Case) -> TpuError:
+    """Return the error for a zone that does not exist or is closed to the project."""
+    zone = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    return PermissionDenied(
+        _failed(case, f"{zone} does not exist or is not open to project {case.request.project}."),
+        hint=_zones_hint(case) or "Choose another zone.",
+    )
+
+
+def project_unknown(case: Case) -> TpuError:
+    """Return the error for a project that does not exist or is hidden from the user."""
+    return PermissionDenied(
+        _failed(case, f"project {case.request.project} does not exist, or you may not see it."),
+        hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
+    )
+
+
+def permission_denied(case: Case) -> TpuError:
+    """Return the error for a missing IAM permission."""
+    found = re.search(r"[Pp]ermission '([\w.]+)'", case.refusal.message)
+    what = f"you lack the permission {found[1]}" if found else "you lack a permission"
+    return PermissionDenied(
+        _failed(case, f"{what} in project {case.request.project}."),
+        hint=f"Ask an owner of the project for the role TPU Admin: `gcloud projects add-iam-policy-binding "
+        f"{case.request.project} --member=user:YOUR_EMAIL --role=roles/tpu.admin`.",
+    )
+
+
+def quota(case: Case) -> TpuError:
+    """Return the error for a quota that is used up."""
+    return QuotaExceeded(
+        _failed(case, f"a quota of project {case.request.project} is used up. {_quota_limit(case)}"),
+        hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
+        "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
+        "for more quota.",
+    )
+
+
+def _quota_limit(case: Case) -> str:
+    """Return ``Limit TPUV5s…: 4 in zone us-east5-a.`` if the cloud named the limit, else its own description."""
+    names = re.search(r"Quota limit '([^']+)'", case.refusal.message)
+    limit = re.search(r"Limit: ([^\[\n]+?)\.?(?: \[|$)", case.refusal.message, re.MULTILINE)
+    if names and limit:
+        return f"Limit {names[1]}: {limit[1]}."
+    return " ".join(case.refusal.violations)
+
+
+def rate(case: Case) -> TpuError:
+    """Return the error for too many requests in a minute."""
+    return RateExceeded(
+        _failed(case, f"too many requests of project {case.request.project} in a short time."),
+        hint="Wait a minute and try again.",
+    )
+
+
+def address_quota(case: Case) -> TpuError:
+    """Return the error for a region without free external IP addresses."""
+    return AddressQuotaExceeded(
+        _failed(case, "the project's limit of external IP addresses in the region is used up."),
+        hint="Delete VMs or nodes that hold one, choose another region, ask for more quota "
+        "(IN_USE_ADDRESSES), or, where this machine is in the node's network, create it with --internal-ips.",
+    )
+
+
+def reservation(case: Case) -> TpuError:
+    """Return the error for a reservation that is used up."""
+    return OutOfCapacity(
+        _failed(case, "the reservation has no free machines."),
+        hint="Free some of the reservation, or create the node without it.",
+    )
+
+
+def stock_out(case: Case) -> TpuError:
+    """Return the error for a zone without free capacity."""
+    where = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    what = f" for a {case.request.accelerator_type}" if case.request.accelerator_type else ""
+    return OutOfCapacity(
+        _failed(case, f"{where} has no free machines{what} now."),
+        hint=f"Try again later{', or another zone. ' + _zones_hint(case) if _zones_hint(case) else '.'}",
+    )
+
+
+def not_in_zone(case: Case) -> TpuError:
+    """Return the error for an accelerator type that a zone does not offer."""
+    what = case.request.accelerator_type or "This accelerator type"
+    return BadInput(
+        _failed(case, f"{what} is not offered in {case.request.zone or 'this zone'}."),
+        hint=_zones_hint(case) or "Choose another zone or type.",
+    )
+
+
+def wrong_state(case: Case) -> TpuError:
+    """Return the error for a node whose state does not allow the request."""
+    state = re.search(r"while in state (\w+)", case.refusal.message)
+    why = f"the node is {state[1]}" if state else "the node's current state does not allow it"
+    return WrongState(_failed(case, f"{why}."), hint="Wait until its state has changed, or delete the node.")
+
+
+def not_found(case: Case) -> TpuError:
+    """Return the error for a resource that does not exist."""
+    return NodeNotFound(
+        _failed(case, f"there is no such {case.request.kind} in project {case.request.project}."),
+        hint="`jupyter tpu list` shows what exists.",
+    )
+
+
+def reservation_unknown(case: Case) -> TpuError:
+    """Return the error for a reservation that does not exist."""
+    return BadInput(_failed(case, "there is no such reservation."), hint="Create the node without it.")
+
+
+def exists(case: Case) -> TpuError:
+    """Return the error for a name that is taken."""
+    return NodeExists(
+        _failed(case, f"a {case.request.kind} of that name exists already."),
+        hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
+    )
+
+
+def bad_request(case: Case) -> TpuError:
+    """Return the error for a request that the cloud calls invalid."""
+    return BadInput(_failed(case, "the cloud did not accept the request."), hint=_quoted(case))
+
+
+def refused(case: Case) -> TpuError:
+    """Return the error for any other refusal."""
+    return CloudRefused(_failed(case, "the cloud refused."), hint=_quoted(case))
+
+
+def no_answer(case: Case) -> TpuError:
+    """Return the error for a cloud that does not answer."""
+    return CloudUnavailable(
+        _failed(case, "the Cloud TPU API does not answer."),
+        hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
+    )
+
+
+def broken_answer(case: Case) -> TpuError:
+    """Return the error for an internal error of the cloud, or an answer from something else."""
+    return CloudUnavailable(
+        _failed(case, "the Cloud TPU API had an internal error, or what answered is not that API."),
+        hint="Try again in a minute. " + _quoted(case),
+    )
+
+
+def _quoted(case: Case) -> str:
+    # Enough for a sentence or two; the whole message is in the error's `raw`.
+    text = " ".join(case.refusal.message.split())
+    return f"It said: {text[:300]}" if text else ""
+
+
+def _zones_hint(case: Case) -> str:
+    """Return a hint with the other zones that offer the type, by the catalogue."""
+    if find_accelerator(case.request.accelerator_type) is None:
+        return ""
+    others = [zone for zone in zones_for_type(case.request.accelerator_type) if zone != case.request.zone]
+    return f"Zones that offer {case.request.accelerator_type}: {', '.join(others)}." if others else ""

@@ -1,0 +1,20 @@
+"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: the commands that steer a running emulator.
+
+`commands` knows their names by its `CONTROLS`, so that nothing is loaded to find one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jupyter_tpu.emulator.cli.lifecycle_commands import COMMANDS as LIFE
+from jupyter_tpu.emulator.cli.limit_commands import COMMANDS as RULES
+from jupyter_tpu.emulator.cli.options import Command
+from jupyter_tpu.emulator.cli.view_commands import COMMANDS as VIEWS
+
+COMMANDS: Mapping[str, Command] = {command.name: command for command in (*VIEWS, *LIFE, *RULES)}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command that the first word names; return the exit status."""
+    return COMMANDS[argv[0]].main(argv[1:])

@@ -1,0 +1,86 @@
+"""The SSH server of a worker behind a fault proxy: clients reach the proxy, the proxy reaches the server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.emulator.access.peers import is_own_connection
+from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
+from jupyter_tpu.emulator.workers.machine import Machine, SshServer
+from jupyter_tpu.emulator.workers.workers import StartSshServer
+
+
+class ProxiedSshServer:
+    """Implements `machine.SshServer`; `link` takes the faults."""
+
+    def __init__(self, inner: SshServer, link: FaultProxy) -> None:
+        self._inner = inner
+        self.link = link
+
+    @property
+    def port(self) -> int:
+        """The port of the proxy."""
+        return self.link.port
+
+    def keys_changed(self) -> None:
+        """Pass it on to the server."""
+        self._inner.keys_changed()
+
+    async def close(self) -> None:
+        """Close the proxy, then the server."""
+        await self.link.close()
+        await self._inner.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerLink:
+    """The path to one worker, with the proxy on it."""
+
+    node: str
+    worker_id: int
+    proxy: FaultProxy
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the control API shows it."""
+        faults = [fault.to_json() for fault in self.proxy.faults()]
+        own = {"node": self.node, "worker_id": self.worker_id}
+        counts = {"connections": self.proxy.connections, "accepted": self.proxy.accepted}
+        return {**own, "port": self.proxy.port, **counts, "round_trips": self.proxy.round_trips, "faults": faults}
+
+
+def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLink]:
+    """Return the links of a node whose SSH servers have a fault proxy; `doors` is in the order of worker ids."""
+    return [
+        WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
+        for worker_id, door in enumerate(doors)
+        if isinstance(door, ProxiedSshServer)
+    ]
+
+
+def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
+    """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
+
+    async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
+        # on any port: clients only know that of the proxy
+        inner = await open_door(machine, 0)
+        # a proxy per worker, so that links break one by one
+        link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
+        try:
+            link.listen(("127.0.0.1", port))
+        except OSError:
+            await inner.close()
+            raise
+        return ProxiedSshServer(inner, link)
+
+    return open_proxied
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Return whether the connection is our own user's; the SSH server behind sees only the proxy."""
+    try:
+        return is_own_connection(connection.getpeername(), connection.getsockname())
+    except OSError:  # closed again already
+        return False

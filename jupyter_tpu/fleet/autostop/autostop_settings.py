@@ -1,0 +1,217 @@
+"""Store the auto-stop settings of nodes by full name: rules and “keep running”. Every method may block on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from jupyter_tpu.autostop import (
+    DEFAULT_DELETE_RULES,
+    DEFAULT_RULES,
+    NO_KEEP_RUNNING,
+    KeepRunning,
+    Reminder,
+    Rules,
+    reminder,
+)
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.fleet.spend.enforcer import can_stop
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.user_documents import Document, Documents
+from jupyter_tpu.models import Node
+from jupyter_tpu.money.spans import ready_since
+
+DEADLINE_LABEL = "jupyter-tpu-deadline"
+"""Label with a deadline in Unix seconds; every server that sees the node enforces it."""
+
+RULES_DAMAGED = (
+    "its auto-stop rules in the journal are damaged: until you set them again with `jupyter tpu autostop`, its guard's "
+    "rules apply, or the default ones"
+)
+KEEP_DAMAGED = "its “keep running” setting in the journal is damaged and ignored"
+
+_RULES, _KEEP, _ACT = "brakes", "keep", "human"
+T = TypeVar("T")
+Found = Document | tuple[str, JournalUnwritable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """The stored auto-stop settings of one node.
+
+    Attributes:
+        revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 = never.
+        acted_at: when a person last used the node, as any process here knows (Unix seconds).
+        ready_since: since when the node has been READY, by the ledger; None = not known.
+        is_ours: this user created the node.
+        damage: what cannot be read and what applies instead, for people; empty = all can be read.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    revision: float = 0.0
+    keep: KeepRunning = NO_KEEP_RUNNING
+    keep_revision: float = 0.0
+    acted_at: float | None = None
+    ready_since: float | None = None
+    is_ours: bool = False
+    damage: str = ""
+
+
+class AutostopSettings:
+    """The auto-stop settings of a project in a cloud. `login_key` is the public key line that we put on nodes."""
+
+    def __init__(self, journal: Journal, settings: CloudSettings, login_key: str = "") -> None:
+        place = {"endpoint": settings.endpoint, "project": settings.project}
+        self._journal = journal
+        self._login_key = login_key
+        self._documents = Documents(journal, **place)
+        self._ledger = Ledger(journal, **place)
+        self._audit = Audit(journal, **place)
+        self._ours: dict[str, bool] = {}
+
+    def read(self, nodes: Iterable[Node]) -> dict[str, NodeSettings]:
+        """Return the settings by full name; what cannot be read of one node is in its `NodeSettings.damage`.
+
+        Raises:
+            JournalUnwritable: the journal cannot be read at all.
+        """
+        rules, keeps, acts = self._found(_RULES), self._found(_KEEP), self._found(_ACT)
+        ready = ready_since(self._ledger.readable_spans())
+        return {
+            str(node.name): replace(
+                self._settings_of(
+                    node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((node.name, node.uid))
+                ),
+                acted_at=_acted_at(acts.get(str(node.name)), node),
+            )
+            for node in nodes
+        }
+
+    def _found(self, kind: str) -> dict[str, Found]:
+        each = self._documents.each(kind)
+        return {found.name if isinstance(found, Document) else found[0]: found for found in each}
+
+    def _settings_of(
+        self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None
+    ) -> NodeSettings:
+        own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
+        kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
+        # damaged rules are replaced by the default even for other people's nodes: the user had set some
+        default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
+        return NodeSettings(
+            rules=_with_label(own or default, node),
+            revision=revision,
+            keep=kept or NO_KEEP_RUNNING,
+            keep_revision=keep_revision,
+            # a session is counted only while the node is READY
+            ready_since=ready_since if node.is_billed else None,
+            is_ours=self._is_ours(node),
+            damage="; ".join(filter(None, (no_rules, no_keep))),
+        )
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether this user created the node; other people's nodes have no rules until the user sets some.
+
+        Known from the journal or, where that was lost, from our label and our login key on the node.
+        """
+        intent_id = node.intent_id
+        # only yes is cached: another process may write the intent later
+        if intent_id and not self._ours.get(intent_id):
+            self._ours[intent_id] = self._has_our_key(node) or self._journal.find(intent_id) is not None
+        return self._ours.get(intent_id, False)
+
+    def _has_our_key(self, node: Node) -> bool:
+        return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
+
+    def put_rules(self, node: Node, rules: Rules, *, now: float) -> None:
+        """Write the rules, with a line in the audit log; raises `JournalUnwritable`."""
+        # the uid: a deadline must not hold for the next node with this name
+        self._documents.put(_RULES, str(node.name), {**rules.to_json(), "uid": node.uid}, now=now)
+        self.record(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
+
+    def put_keep(self, node: Node, keep: KeepRunning, *, now: float) -> None:
+        """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
+        self._documents.put(_KEEP, str(node.name), {**keep.to_json(), "uid": node.uid}, now=now)
+        detail = keep.to_json()
+        reason = "The user cancelled “keep running”." if keep.is_none else "The user chose to keep the node running."
+        self.record(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
+
+    def put_last_use(self, node: Node, acted_at: float) -> None:
+        """Write when a person used the node last (Unix seconds); raises `JournalUnwritable`."""
+        self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
+
+    def record(self, entry: Entry) -> None:
+        """Add a line to the audit log; raises `JournalUnwritable`."""
+        self._audit.record(entry)
+
+
+def rules_text(rules: Rules) -> str:
+    """Return the rules as a sentence for the audit log."""
+    parts = [
+        f"idle timeout {rules.idle_after_s:g} s" if rules.idle_after_s else "no idle timeout",
+        *([f"unattended after {rules.unattended_after_s:g} s"] if rules.unattended_after_s else []),
+        f"maximum session {rules.session_s:g} s" if rules.session_s else "no maximum session",
+        *([f"deadline {rules.deadline_at:.0f}"] if rules.deadline_at else []),
+    ]
+    return f"Auto-stop: {', '.join(parts)}; action: {rules.action}."
+
+
+def _by_default(node: Node) -> Rules:
+    return DEFAULT_RULES if can_stop(node) else DEFAULT_DELETE_RULES
+
+
+def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
+    """Return a document's contents, its revision (0 = older than any) and what is wrong with it."""
+    if found is None:
+        return None, 0.0, ""
+    if not isinstance(found, Document):
+        return None, 0.0, damaged
+    try:
+        body = read(found)
+    except (BadInput, KeyError, TypeError):
+        return None, 0.0, damaged
+    return body, 0.0 if body is None else found.updated_at, ""
+
+
+def _rules(document: Document, node: Node) -> Rules:
+    """Return the rules; a deadline holds only for the node that it was set for, not for the next with its name."""
+    body = {name: value for name, value in document.body.items() if name != "uid"}
+    if document.body.get("uid") != node.uid:
+        body.pop("deadline_at", None)
+    return Rules.from_json(body)
+
+
+def _keep(document: Document, node: Node) -> KeepRunning | None:
+    """Return the “keep running” setting, if it was set for this very node."""
+    body: Mapping[str, Any] = document.body
+    return KeepRunning(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
+
+
+def _acted_at(found: Found | None, node: Node) -> float | None:
+    is_read = isinstance(found, Document) and found.body.get("uid") == node.uid
+    return found.updated_at if is_read and isinstance(found, Document) else None
+
+
+def reminder_of(
+    settings: NodeSettings, ready_since: float | None, human_at: float | None, now: float
+) -> Reminder | None:
+    """Return the reminder that the node is billed though nobody uses it; None where none is due.
+
+    Nodes that others created and for which the user set no rules give none. Setting rules counts as using the node,
+    because a node without a connection cannot report its use.
+    """
+    if not settings.is_ours and not settings.revision:
+        return None
+    return reminder(ready_since, (human_at, settings.acted_at, settings.revision, settings.keep_revision), now)
+
+
+def _with_label(rules: Rules, node: Node) -> Rules:
+    text = node.labels.get(DEADLINE_LABEL, "")
+    if not text.isdecimal() or len(text) > 12:  # 12 digits last beyond the year 30000
+        return rules
+    at = float(text) if rules.deadline_at is None else min(float(text), rules.deadline_at)
+    return replace(rules, deadline_at=at)

@@ -1,0 +1,216 @@
+"""List everything in the project that costs money or uses quota, ours or not, and delete what the user marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.reconciler.inventory import Holdings
+from jupyter_tpu.fleet.reconciler.views import node_price
+from jupyter_tpu.fleet.termination.termination_executor import Opened, Result, TerminationExecutor, ignore_result
+from jupyter_tpu.models import Node, QueuedResource
+from jupyter_tpu.money.quota import LEFTOVER_NODE_STATES, LEFTOVER_QUEUED_STATES, Kind, without_nodes
+
+JSON = dict[str, Any]
+
+DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | LEFTOVER_QUEUED_STATES
+"""States of leftovers that can only be deleted; a STOPPED node could be started, and has a disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A node or a queued resource.
+
+    Attributes:
+        name: the full name.
+        short_id: node id or queued resource id.
+        usd_per_hour: list price of a READY node; None where it is not known, and for queued resources.
+        is_billed: it is billed by the hour now.
+        is_leftover: a leftover: it runs nothing and counts towards the quota until it is deleted.
+        is_ours: created by jupyter_tpu.
+    """
+
+    kind: Kind
+    name: str
+    short_id: str
+    zone: str
+    state: str
+    accelerator_type: str
+    usd_per_hour: float | None
+    is_billed: bool
+    holds_quota: bool
+    is_leftover: bool
+    is_ours: bool
+    create_time: str
+    description: str
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is a leftover that can only be deleted."""
+        return self.is_leftover and self.state in DEAD
+
+    def to_json(self) -> JSON:
+        """Return the item as JSON, for the REST API and the CLI."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "node_id": self.short_id,
+            "zone": self.zone,
+            "state": self.state,
+            "accelerator_type": self.accelerator_type,
+            "usd_per_hour": self.usd_per_hour,
+            "is_billed": self.is_billed,
+            "holds_quota": self.holds_quota,
+            "is_husk": self.is_leftover,
+            "is_ours": self.is_ours,
+            "create_time": self.create_time,
+            "description": self.description,
+        }
+
+
+def items_of(holdings: Holdings) -> tuple[Item, ...]:
+    """Return the items: billed ones first, then leftovers, then the rest."""
+    # a queued resource and its node share their chips, so only one of them counts
+    counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
+    found = [_node_item(node) for node in holdings.nodes]
+    found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
+    return tuple(sorted(found, key=lambda item: (not item.is_billed, not item.is_leftover, item.zone, item.name)))
+
+
+def _node_item(node: Node) -> Item:
+    price = node_price(node)
+    return Item(
+        kind="node",
+        name=str(node.name),
+        short_id=node.name.node_id,
+        zone=node.name.zone,
+        state=node.state,
+        accelerator_type=node.accelerator_type,
+        usd_per_hour=price.usd_per_hour if price else None,
+        is_billed=node.is_billed,
+        holds_quota=not node.reserved,  # a reservation has no quota id
+        is_leftover=node.state in LEFTOVER_NODE_STATES,
+        is_ours=bool(node.intent_id),
+        create_time=node.create_time,
+        description=node.description,
+    )
+
+
+def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
+    return Item(
+        kind="queued_resource",
+        name=str(queued.name),
+        short_id=queued.name.queued_id,
+        zone=queued.name.zone,
+        state=queued.state,
+        accelerator_type=queued.accelerator_type,
+        usd_per_hour=None,
+        is_billed=False,
+        holds_quota=holds_quota and not queued.reserved,
+        is_leftover=queued.state in LEFTOVER_QUEUED_STATES,
+        is_ours=bool(queued.intent_id),
+        create_time=queued.create_time,
+        description=queued.error.message if queued.error else "",
+    )
+
+
+def billable_view(holdings: Holdings) -> JSON:
+    """Return the list as JSON."""
+    return {
+        "as_of": holdings.as_of,
+        "is_complete": holdings.is_complete,
+        "unreachable": list(holdings.unreachable),
+        "error": holdings.error.to_json() if holdings.error else None,
+        "items": [item.to_json() for item in items_of(holdings)],
+    }
+
+
+def no_billable_view(error: TpuError) -> JSON:
+    """Return the list when the fleet could not start: empty, with the reason."""
+    return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
+
+
+def results_view(results: Iterable[Result]) -> JSON:
+    """Return the results of deletions as JSON."""
+    return {"results": [result.to_json() for result in results]}
+
+
+def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
+    """Return the items with these names, full names or unique ids.
+
+    Raises:
+        BadInput: a name matches no item, or several; nothing was deleted.
+    """
+    items = items_of(holdings)
+    chosen = [_only(holdings, items, name) for name in dict.fromkeys(names)]
+    return tuple({item.name: item for item in chosen}.values())
+
+
+def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
+    # the id only where it is unique: what is deleted must be what the user meant
+    found = [item for item in items if name in (item.name, item.short_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(item.name for item in found)
+        raise BadInput(
+            f"{name[:100]!r} matches {len(found)} items.",
+            exists="Nothing was deleted.",
+            hint=f"Give the full name: {several}.",
+        )
+    raise BadInput(
+        f"Nothing in the project is named {name[:200]!r}{_if_partial(holdings)}.",
+        exists="Nothing was deleted.",
+        hint="Name each item as `jupyter tpu cleanup` lists it.",
+    )
+
+
+def _if_partial(holdings: Holdings) -> str:
+    return "" if holdings.is_complete else f"; the list is not complete{_where(holdings)}"
+
+
+def _where(holdings: Holdings) -> str:
+    return f" (no answer from {', '.join(holdings.unreachable)})" if holdings.unreachable else ""
+
+
+def all_dead(holdings: Holdings) -> tuple[Item, ...]:
+    """Return every leftover that can only be deleted.
+
+    Raises:
+        BadInput: the list is partial, so only what the user names may be deleted.
+    """
+    if not holdings.is_complete:
+        raise BadInput(
+            f"The list is not complete{_where(holdings)}, so only items that you name can be deleted.",
+            exists="Nothing was deleted.",
+            hint="Name the items to delete, or try again when all zones answer.",
+            raw=holdings.error.message if holdings.error else "",
+        )
+    return tuple(item for item in items_of(holdings) if item.is_dead)
+
+
+async def delete_items(
+    opened: Opened,
+    items: Sequence[Item],
+    *,
+    reason: str,
+    wait: bool,
+    on_result: Callable[[Result], None] = ignore_result,
+) -> tuple[Result, ...]:
+    """Delete the items; a failure of one does not affect the others.
+
+    Args:
+        reason: for the audit log.
+        wait: return when they are gone, not when the cloud has begun.
+        on_result: called with each result as it comes.
+    """
+    executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
+    # what is being deleted already counts as done
+    waiting = [item for item in items if item.state != "DELETING"]
+    done = await executor.each([executor.delete(item.kind, item.name) for item in waiting])
+    under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
+    for result in under_way:
+        on_result(result)
+    return (*done, *under_way)

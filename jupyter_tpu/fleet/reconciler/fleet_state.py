@@ -1,0 +1,111 @@
+"""The fleet's state, nodes and intents, and the notification of changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from jupyter_tpu.autostop import Moment
+from jupyter_tpu.fleet.reconciler.node_cache import NodeCache
+from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
+from jupyter_tpu.lifecycle import intent_texts
+from jupyter_tpu.lifecycle.conflicts import overrules
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import Node, NodeName
+
+log = logging.getLogger(__name__)
+
+
+class FleetState:
+    """Read by the fleet, written by its loop and its intent runners (it is their `IntentObserver`).
+
+    Attributes:
+        node_cache: the nodes as last seen.
+        intents: open ones and those that ended lately, by id.
+        due: set when the nodes should be listed soon.
+        intent_moved: set, and replaced by a new one, whenever an intent has moved on.
+    """
+
+    def __init__(self, on_change: Callable[[FleetChange], None]) -> None:
+        self._on_change = on_change
+        self.node_cache = NodeCache()
+        self.intents: dict[str, Intent] = {}
+        self.due = asyncio.Event()
+        self.intent_moved = asyncio.Event()
+
+    def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
+        """Return the state for front ends, with the given notices."""
+        shown = filter(self._is_shown, self.intents.values())
+        return FleetSnapshot(
+            nodes=self.node_cache.nodes,
+            unreachable=self.node_cache.unreachable,
+            as_of=self.node_cache.as_of,
+            error=self.node_cache.error,
+            intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
+            notices=notices,
+            looked_at=self.node_cache.read_at,
+            clock_ahead_s=clock_ahead_s,
+        )
+
+    def _is_shown(self, intent: Intent) -> bool:
+        """Whether to show an intent: open, or failed. "Nothing was created" is not shown once its node exists."""
+        node = self.node_cache.get(intent.node_name)
+        is_wrong = intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED
+        # the cloud created the node after the intent had been given up
+        came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
+        return not intent.settled or (intent.error is not None and not came_late)
+
+    def intent_changed(self, intent: Intent) -> None:
+        """Store the intent and notify front ends and waiters."""
+        self.intents[intent.intent_id] = intent
+        # the nodes have changed, so list them now rather than in `Polling.idle_s`
+        if intent.settled:
+            self.due.set()
+        node = self.node_cache.get(intent.node_name)
+        self.notify(
+            FleetChange(
+                kind="intent",
+                node_name=str(intent.node_name),
+                state=node.state if node else "",
+                phase=intent.phase,
+                message=intent.message,
+                error_code=intent.error.code if intent.error else "",
+            )
+        )
+        self.wake_waiting()
+
+    def node_seen(self, node: Node, at: Moment) -> None:
+        """Store a node that was read."""
+        self.nodes_changed(self.node_cache.merge_node(node, at))
+
+    def node_missing(self, name: NodeName, at: Moment) -> None:
+        """Store that a node is missing."""
+        self.nodes_changed(self.node_cache.merge_missing(name, at))
+
+    def is_overruled(self, intent: Intent) -> bool:
+        """Whether a newer open intent cancels this one."""
+        return any(
+            overrules(other, intent) and other.node_name == intent.node_name and other.created_at >= intent.created_at
+            for other in self.intents.values()
+            if not other.settled
+        )
+
+    def nodes_changed(self, names: set[NodeName]) -> None:
+        """Notify front ends of nodes that appeared, changed or disappeared."""
+        for name in sorted(names):
+            node = self.node_cache.get(name)
+            self.notify(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
+
+    def notify(self, change: FleetChange) -> None:
+        """Call the listener; its exceptions are logged, because they must not stop the loop."""
+        try:
+            self._on_change(change)
+        except Exception:
+            log.exception("The listener failed on %s", change)
+
+    def wake_waiting(self) -> None:
+        """Wake everyone who waits for an intent."""
+        # a new event for the next change: those who wait have the old one
+        self.intent_moved.set()
+        self.intent_moved = asyncio.Event()

@@ -1,0 +1,157 @@
+"""How much of the user's grants the present nodes use, as JSON too, and whether a grant covers a new node."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.grant_store import Grants, WrittenGrants
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.money.allotment import Allotment, allot
+from jupyter_tpu.money.coverage import Coverage, NodeRequest, coverage
+from jupyter_tpu.money.credit import credits_used
+from jupyter_tpu.money.days import day_of
+from jupyter_tpu.money.grants import Grant
+from jupyter_tpu.provisioning import flags_of
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantUsage:
+    """The grants, and what is used of them at one moment.
+
+    Attributes:
+        allotment: which nodes use which rows of the grants.
+        spent: US dollars used of the credits since they began, by name; None where that is not known.
+        now: Unix seconds.
+    """
+
+    written: WrittenGrants
+    allotment: Allotment
+    spent: Mapping[str, float | None]
+    now: float
+
+    def coverage(self, request: NodeRequest) -> Coverage:
+        """Return which grants would cover that node."""
+        left = {grant.name: self._left(grant) for grant in self.written.grants}
+        return coverage(request, self.written.grants, self.allotment, now=self.now, left=left)
+
+    def to_json(self) -> JSON:
+        """Return all grants as JSON, damaged ones too, sorted by name."""
+        views = {grant.name: self._view(grant) for grant in self.written.grants}
+        views.update({name: _broken_view(name, problem) for name, problem in self.written.broken.items()})
+        return {"grants": [views[name] for name in sorted(views)]}
+
+    def view_of(self, name: str) -> JSON:
+        """Return one grant as JSON; raises `KeyError` when there is none."""
+        return self._view({grant.name: grant for grant in self.written.grants}[name])
+
+    def _left(self, grant: Grant) -> float | None:
+        used = self.spent.get(grant.name)
+        return None if grant.usd is None or used is None else max(0.0, grant.usd - used)
+
+    def _view(self, grant: Grant) -> JSON:
+        today = day_of(self.now)
+        return {
+            "name": grant.name,
+            "kind": grant.kind,
+            "starts_on": grant.starts_on,
+            "ends_on": grant.ends_on,
+            "days_left": grant.days_left(today),
+            "is_over": grant.is_over(today),
+            "rows": [self._row_view(grant, number) for number in range(len(grant.rows))],
+            "usd": grant.usd,
+            "usd_used": self.spent.get(grant.name) if grant.kind == "credit" else None,
+            "usd_left": self._left(grant),
+            "error": None,
+        }
+
+    def _row_view(self, grant: Grant, number: int) -> JSON:
+        used, free = self.allotment.used_of(grant, number), self.allotment.free_of(grant, number)
+        return {**grant.rows[number].to_json(), "used": used, "free": free}
+
+
+async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: NodeRequest) -> bool:
+    """Whether a TRC grant covers the node with that name if it is created or started now.
+
+    Where there is a grant, the nodes that use it are listed; without an answer the node counts as not covered.
+
+    Raises:
+        JournalUnwritable: the grants cannot be read.
+    """
+    place = {"endpoint": cloud.settings.endpoint, "project": cloud.settings.project}
+    if not (await asyncio.to_thread(Grants(journal, **place).read)).grants:
+        return False
+    try:
+        listed = await cloud.list_nodes()
+    except TpuError:
+        return False
+    intents = await asyncio.to_thread(journal.listed, time.time(), **place)
+    # without the node itself, which must not use up the grant that is to cover it
+    snapshot = FleetSnapshot(
+        nodes=tuple(node for node in listed.nodes if node.name != name),
+        intents=tuple(each for each in intents if each.node_name != name),
+        unreachable=listed.unreachable,
+        as_of=cloud.clock.now(),
+        clock_ahead_s=cloud.clock.ahead_s,
+    )
+    return (await read_grant_usage(journal, cloud.settings, snapshot)).coverage(request).is_covered
+
+
+async def read_grant_usage(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantUsage:
+    """Read the stored grants, and what the nodes as last seen use of them.
+
+    Raises:
+        JournalUnwritable: they cannot be read.
+    """
+    return await asyncio.to_thread(_read, journal, settings, snapshot, time.time() - snapshot.clock_ahead_s)
+
+
+def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, now: float) -> GrantUsage:
+    place = {"endpoint": settings.endpoint, "project": settings.project}
+    written = Grants(journal, **place).read()
+    spans = Ledger(journal, **place).spans() if any(grant.kind == "credit" for grant in written.grants) else ()
+    return grant_usage(written, snapshot, now=now, spent=credits_used(written.grants, spans, now=now))
+
+
+def grant_usage(
+    written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
+) -> GrantUsage:
+    """Return the grants with what the nodes as last seen use of them; unknown without a current list."""
+    nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
+    allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
+    return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)
+
+
+def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
+    """Return the nodes, and those that open intents will create."""
+    listed = {node.name for node in snapshot.nodes}
+    requested = (intent.spec for intent in snapshot.intents if not intent.settled)
+    # counted at once: two nodes requested in a row must not both count as covered by the same chips
+    coming = (
+        Node(
+            name=spec.name,
+            state="CREATING",
+            accelerator_type=spec.accelerator_type,
+            labels=spec.labels,
+            **flags_of(spec.provisioning),
+        )
+        for spec in requested
+        if spec is not None and spec.name not in listed
+    )
+    return (*snapshot.nodes, *coming)
+
+
+def _broken_view(name: str, problem: TpuError) -> JSON:
+    empty = dict.fromkeys(("kind", "starts_on", "ends_on", "days_left", "is_over", "usd", "usd_used", "usd_left"))
+    return {"name": name, **empty, "rows": [], "error": problem.message}

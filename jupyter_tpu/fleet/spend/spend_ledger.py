@@ -1,0 +1,307 @@
+"""Read and write what a project spends: ledger, budgets, grants and audit log together.
+
+Used by the fleet's loop, the server and the CLI. Every method may block on the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, WrongState
+from jupyter_tpu.fleet.reconciler.views import node_price
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.grant_store import Grants
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.losses import Losses
+from jupyter_tpu.journal.user_documents import Document, Documents
+from jupyter_tpu.models import Node, NodeList, NodeName
+from jupyter_tpu.money.accrual import Accrual, NodesObservation, ObservedNode
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
+from jupyter_tpu.money.burn_down import burn_down_view
+from jupyter_tpu.money.grants_applied import as_billed, paid_by_grants
+from jupyter_tpu.money.project_ids import check_project
+from jupyter_tpu.money.spans import Span, at_worst
+from jupyter_tpu.money.spend_history import By, history_view
+from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
+
+_KIND = "budget"
+
+FRESH_S = 60.0
+"""A list of nodes that is not older counts as current: our choice, a few times the interval of lists."""
+
+NEVER = NodesObservation(as_of=0.0)
+"""The last observation of a process that has not made one."""
+
+LOST = "lost-budgets"
+"""Name of the unreadable budget that stands for budgets which damage to the journal may have lost."""
+
+
+class Place(Protocol):
+    """Which project of which cloud; `CloudSettings` is one."""
+
+    @property
+    def endpoint(self) -> str:
+        """The cloud; empty = Google's."""
+
+    @property
+    def project(self) -> str:
+        """The project's id."""
+
+
+class SpendLedger:
+    """What the nodes of a project have cost, and the budgets that limit it."""
+
+    def __init__(self, journal: Journal, place: Place) -> None:
+        endpoint, project = place.endpoint, place.project
+        self._project = project
+        self._ledger = Ledger(journal, endpoint=endpoint, project=project)
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+        self._grants = Grants(journal, endpoint=endpoint, project=project)
+        self._losses = Losses(journal, endpoint=endpoint, project=project)
+
+    def record(self, look: NodesObservation) -> None:
+        """Record an observation of the nodes.
+
+        Raises:
+            JournalUnwritable: it was not recorded.
+        """
+        self._ledger.record(look)
+
+    def preview(self, look: NodesObservation) -> Accrual:
+        """Return what an observation would change, without recording it; raises `JournalUnwritable`."""
+        return self._ledger.preview(look)
+
+    def has_budgets(self) -> bool:
+        """Whether there are budgets, unreadable and lost ones included; raises `JournalUnwritable`."""
+        return bool(self._documents.each(_KIND) or self._losses.open())
+
+    def account(self, now: float, *, without_grant: str = "", unwritten: NodesObservation | None = None) -> Account:
+        """Return spending and budgets.
+
+        Args:
+            without_grant: name of a grant to ignore, as if it had been removed.
+            unwritten: an observation to add that could not be recorded, as on a full disk.
+
+        Raises:
+            JournalUnwritable: the ledger cannot be read; an unreadable budget is part of the account.
+        """
+        budgets = [_budget(each) for each in self._documents.each(_KIND)]
+        # one stands for all: the newest loss
+        budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
+        grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
+        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
+        return Account(
+            spans=as_billed(grants, spans, now),
+            worst=as_billed(grants, tuple(map(at_worst, spans)), now),
+            budgets=budgets,
+            now=now,
+            offset_at=utc_offset_s,
+        )
+
+    def history(self, by: By, last: int, *, now: float) -> JSON:
+        """Return what was spent in each of the last hours or days, see `history_view`.
+
+        Raises:
+            BadInput: `last` is more than is shown.
+            JournalUnwritable: the ledger cannot be read.
+        """
+        return history_view(self.account(now), by, last, utc_offset_s)
+
+    def burn_down(self, name: str, *, now: float) -> JSON:
+        """Return how a budget was used over time, see `burn_down_view`.
+
+        Raises:
+            BudgetNotFound: there is none with that name.
+            JournalUnwritable: it, or the ledger, cannot be read.
+        """
+        account = self.account(now)
+        for budget in account.budgets:
+            if budget.name == name:
+                if isinstance(budget, BrokenBudget):
+                    raise budget.error
+                return burn_down_view(budget, account)
+        raise _no_budget(name)
+
+    def _billed(self, now: float) -> tuple[Span, ...]:
+        """Return the ledger's spans, with price 0 where a TRC grant covers them. An unreadable grant covers nothing."""
+        return as_billed(self._grants.read().grants, self._ledger.spans(), now)
+
+    def covered_nodes(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
+        """Return which of the ledger's READY nodes and of these `nodes` a TRC grant covers now.
+
+        Raises:
+            JournalUnwritable: the ledger or the grants cannot be read.
+        """
+        ready = [span for span in self._ledger.spans() if span.is_open]
+        known = {span.name for span in ready}
+        others = [_as_ready(node, now) for node in nodes if node.name not in known]
+        return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
+
+    def node_costs(self, now: float) -> NodeCosts:
+        """Return what each node has cost; empty where the ledger cannot be read."""
+        try:
+            return node_costs(self._billed(now), now)
+        except JournalUnwritable:
+            return {}
+
+    def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
+        """Write a budget, in place of the one with this name; this confirms the others too, see `confirm_budgets`.
+
+        Raises:
+            BadInput: it is invalid.
+            JournalUnwritable: nothing has changed.
+        """
+        # a project number or a misspelt id would store a budget that limits nothing
+        check_project(self._project)
+        budget = budget_from_json(name, wanted)
+        per = "in all" if budget.period == "total" else f"per {budget.period}"
+        reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
+        self._documents.put(_KIND, name, budget.to_json(), now=now)
+        self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        # who sets a budget has the list of budgets in view
+        self.confirm_budgets(now=now)
+        return budget
+
+    def confirm_budgets(self, *, now: float) -> bool:
+        """Record that the user checked the budgets after damage to the journal; return whether that was needed.
+
+        Raises:
+            JournalUnwritable: they are not confirmed.
+        """
+        return self._losses.confirm(now=now)
+
+    def record_losses(self) -> None:
+        """Add damage to the journal to the audit log, once; raises `JournalUnwritable`."""
+        self._losses.record()
+
+    def remove_budget(self, name: str, *, now: float) -> None:
+        """Remove a budget; removing `LOST` confirms the others.
+
+        Raises:
+            BudgetNotFound: there is none with that name.
+            JournalUnwritable: nothing has changed.
+        """
+        if name == LOST and self.confirm_budgets(now=now):
+            return
+        if not self._documents.remove(_KIND, name):
+            raise _no_budget(name)
+        self._audit.record(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
+
+    def remove_grant(self, name: str, *, now: float) -> None:
+        """Remove a grant; what it covered counts as billed, past time included.
+
+        Raises:
+            BadInput: there is none with that name.
+            WrongState: a budget would be used up by that.
+            JournalUnwritable: nothing has changed.
+        """
+        # only budgets that the removal would use up: others are beyond their cap in any case
+        used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
+        for budget, usage in self.account(now, without_grant=name).usages():
+            if usage.is_used_up and budget.action == "stop" and budget.name not in used_up:
+                raise _needed(name, budget, usage)
+        self._grants.remove(name, now=now)
+
+    def record_once(self, entry: Entry) -> bool:
+        """Add a line to the audit log unless there is the same one, see `Audit.record_once`; return whether it was
+        added.
+
+        Raises:
+            JournalUnwritable: it was not added.
+        """
+        return self._audit.record_once(entry)
+
+
+def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBudget:
+    if isinstance(read, tuple):
+        return BrokenBudget(name=read[0], error=read[1])
+    try:
+        return budget_from_json(read.name, read.body)
+    except BadInput as error:
+        unreadable = JournalUnwritable(
+            f"The budget {read.name[:70]!r} in the journal is invalid: {error.message}",
+            exists="Until it is fixed, nothing that costs money is requested.",
+            hint="Set it again, or remove it, with `jupyter tpu budget`.",
+        )
+        return BrokenBudget(name=read.name, error=unreadable)
+
+
+def utc_offset_s(at: float) -> float:
+    """Return how far this computer's time zone is ahead of UTC at a moment, in seconds; follows daylight saving."""
+    return float(time.localtime(at).tm_gmtoff)
+
+
+def _no_budget(name: str) -> BudgetNotFound:
+    return BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
+
+
+def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
+    return WrongState(
+        f"The grant {grant} has covered nodes: without it the budget {budget.name} is used "
+        f"up, {usage_text(budget, usage)}, and READY nodes would be stopped.",
+        exists="The grant is unchanged.",
+        hint=f"Raise or remove the budget {budget.name} first, or enter the grant again with its last day: what it has "
+        "covered then stays covered.",
+    )
+
+
+def observation_of(
+    listed: NodeList, *, as_of: float, before: NodesObservation = NEVER, **changes: Any
+) -> NodesObservation:
+    """Return the observation that a list of nodes is for the ledger.
+
+    `before` is the last observation of this process. Where it is old, as after a sleep of this computer, a node that is
+    READY now may have been READY since then, or since it was created.
+    """
+    look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
+    return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
+
+
+def _as_ready(node: Node, now: float) -> Span:
+    """Return a span for a node that the ledger does not have as READY, as if it became READY now."""
+    return Span(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=None,  # grants count chips, not prices
+        began_at=now,
+        ended_at=now,
+        provisioning=node.provisioning,
+    )
+
+
+def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> ObservedNode:
+    price = node_price(node)
+    return ObservedNode(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=price.usd_per_hour if price else None,
+        unwatched_s=_unwatched_s(node, look.seen_at(node.name), before.seen_at(node.name)),
+        price_source=price.origin if price else "",
+        provisioning=node.provisioning,
+    )
+
+
+def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
+    """Return for how many seconds the node may have been READY unobserved."""
+    created_at = _unix_seconds(node.create_time)
+    # seen a moment ago: the ledger knows whether it was READY then
+    if created_at is None or seen_at - seen_before_at <= FRESH_S:
+        return 0.0
+    return max(0.0, seen_at - max(created_at, seen_before_at))
+
+
+def _unix_seconds(create_time: str) -> float | None:
+    try:
+        return datetime.fromisoformat(create_time).timestamp()
+    except ValueError:
+        return None

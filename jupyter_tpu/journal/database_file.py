@@ -1,0 +1,183 @@
+"""Open the journal's file. A damaged one is kept and repaired, never overwritten; a newer version's is refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.journal import repair, schema
+
+# how long one process waits for another's write: our choice, far more than a write takes on a healthy disk
+_BUSY_S = 10.0
+# how long settled intents are stored: our choice, it bounds the file
+_KEEP_S = 90 * 24 * 3600.0
+# result codes caused by the disk, its permissions or other processes, not by damage (sqlite.org/rescode.html)
+_OUTSIDE = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
+
+class Damaged(Exception):
+    """The file is not a complete SQLite database, or its tables are not those of its version."""
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open and check the file; create it if there is none.
+
+    Raises:
+        Damaged: it must be repaired first.
+        JournalUnwritable: the disk or its permissions prevent it, or a newer jupyter_tpu wrote it.
+    """
+    try:
+        # before anything else: the file in place may be the damaged one, without its write-ahead log
+        if repair.is_unfinished(path):
+            raise Damaged("its repair was interrupted")
+        _make_first(path)
+        return _opened(path)
+    except sqlite3.DatabaseError as error:
+        if _is_damage(path, error):
+            raise Damaged(str(error)) from error
+        raise unwritable(path, error) from error
+    # SQLite's message about damage may quote bytes that are no text
+    except UnicodeDecodeError as error:
+        raise Damaged(str(error)) from error
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
+    """Repair and open a damaged file; return it with a notice for the user. Of several processes one repairs it.
+
+    Raises:
+        Damaged, JournalUnwritable: it could not be repaired.
+    """
+    notice = ""
+    try:
+        with repair.locked(path):
+            try:  # another process may have repaired it while this one waited for the lock
+                return open_database(path), notice
+            except Damaged:
+                notice = _notice(*repair.repair_journal(path))
+    except (OSError, sqlite3.Error) as error:
+        raise unwritable(path, error) from error
+    return open_database(path), notice
+
+
+def _notice(aside: Path, is_whole: bool) -> str:
+    whole = "Everything in it was copied to a new one."
+    part = "What could be read was copied to a new one; nodes are found by their labels."
+    return f"The journal was damaged. It is kept as {aside}. {whole if is_whole else part}"
+
+
+def _make_first(path: Path) -> None:
+    """Create the file if there is none. It is created complete or not at all, so an empty one is damaged."""
+    if not _is_there(path):
+        with repair.locked(path):
+            if not _is_there(path):
+                repair.make_new(path)
+    if not path.exists() or not path.stat().st_size:
+        raise Damaged("it is empty")
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or Path(f"{path}-wal").exists()
+
+
+def _is_damage(path: Path, error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in (None, sqlite3.SQLITE_IOERR_SHORT_READ):
+        return True
+    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also the answer to a damaged format version in the header
+        return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return code & 0xFF not in _OUTSIDE
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    _close_to_others(path)
+    database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        _prepare(database, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    # (1): one problem is enough to call it damaged
+    problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if problem != "ok":
+        raise Damaged(problem)
+    if path.stat().st_size % database.execute("PRAGMA page_size").fetchone()[0]:
+        raise Damaged("its last page is incomplete")
+    found = schema.version_of(database)
+    if found > schema.VERSION:
+        raise _newer(path, found)
+    if not schema.is_as_it_says(database):
+        raise Damaged(f"its tables are not those of layout {found}")
+    database.execute("PRAGMA journal_mode = WAL")
+    # FULL: an intent must be on the disk before its request is sent
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    schema.make_tables(database)
+    schema.forget(database, time.time() - _KEEP_S)
+
+
+def _close_to_others(path: Path) -> None:
+    """Make the files private before they are opened: SQLite gives the files beside a database its permissions.
+
+    A failure is ignored here: opening the file reports what is wrong with it.
+    """
+    for file in (Path(f"{path}{name}") for name in ("", *repair.COMPANIONS)):
+        with suppress(OSError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
+
+
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Return which file has this name now; None where there is none, or it cannot be read."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def unwritable(path: Path, error: Exception) -> JournalUnwritable:
+    """Return the error for the user that says why the journal cannot be written."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalUnwritable(
+            f"The journal {path} is damaged ({error}).",
+            exists="Nothing was asked of the cloud.",
+            hint="The next start repairs it: restart the server, or run the command again.",
+            raw=str(error),
+        )
+    return JournalUnwritable(
+        f"The journal {path} cannot be written ({error}).",
+        exists="Nothing was asked of the cloud.",
+        hint="Free disk space or fix the permissions of its folder, then try again.",
+        raw=str(error),
+    )
+
+
+def _newer(path: Path, found: int) -> JournalUnwritable:
+    return JournalUnwritable(
+        f"The journal {path} was written by a newer jupyter_tpu (layout {found}, this one knows {schema.VERSION}).",
+        exists="Nothing was asked of the cloud.",
+        hint="Upgrade with: pip install --upgrade jupyter-tpu",
+    )

@@ -1,0 +1,86 @@
+"""Store the user's grants, each change with a line in the audit log. Every method may block on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.journal.user_documents import Document, Documents
+from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
+from jupyter_tpu.money.project_ids import check_project
+
+_KIND = "grant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenGrants:
+    """The stored grants; `broken` has those that are invalid in this version, by name."""
+
+    grants: tuple[Grant, ...] = ()
+    broken: Mapping[str, TpuError]
+
+
+class Grants:
+    """The grants of a project in a cloud."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._project = project
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+
+    def read(self) -> WrittenGrants:
+        """Return all grants, by name.
+
+        Raises:
+            JournalUnwritable: the journal cannot be read.
+        """
+        grants, broken = list[Grant](), dict[str, TpuError]()
+        for each in self._documents.each(_KIND):
+            if isinstance(each, Document):
+                self._sort(each, grants, broken)
+            else:
+                broken[each[0]] = each[1]
+        return WrittenGrants(grants=tuple(grants), broken=broken)
+
+    def _sort(self, document: Document, grants: list[Grant], broken: dict[str, TpuError]) -> None:
+        try:
+            grants.append(grant_from_json(document.name, document.body))
+        except BadInput as problem:
+            broken[document.name] = problem
+
+    def put(self, grant: Grant, *, now: float) -> None:
+        """Write a grant, in place of the one with this name.
+
+        Raises:
+            BadInput: the project's id is invalid.
+            JournalUnwritable: nothing has changed.
+        """
+        # a project number or a misspelt id would store a grant that covers nothing
+        check_project(self._project)
+        self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
+        # with all its values: what they were before can be read from the earlier lines
+        self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
+
+    def remove(self, name: str, *, now: float) -> None:
+        """Remove a grant.
+
+        Raises:
+            BadInput: there is none with that name.
+            JournalUnwritable: nothing has changed.
+        """
+        if not self._documents.remove(_KIND, checked_name(name)):
+            raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` lists the grants.")
+        reason = "The user removed the grant: what it covered counts as billed, also in the past."
+        self._note(name, reason, {}, now)
+
+    def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:
+        self._audit.record(Entry(at=now, action="grant", subject=name, reason=reason, detail=detail))
+
+
+def _summary(grant: Grant) -> str:
+    what = f"${grant.usd:.2f} of credit" if grant.usd is not None else f"{sum(row.chips for row in grant.rows)} chips"
+    return f"{what}, from {grant.starts_on} to {grant.ends_on}"

@@ -1,0 +1,134 @@
+"""Store auto-recovery settings, with what the journal knows of their nodes. Every method may block on the disk.
+
+A setting is changed only if it is still what was read: of two processes that decide at the same time one wins, and the
+other reads again. The line in the audit log is written in the same transaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.grant_store import Grants
+from jupyter_tpu.journal.journal import Journal, intents_of
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.owner import is_gone
+from jupyter_tpu.journal.user_documents import Documents
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.recovery_state import Recovery
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.grants_applied import as_billed
+from jupyter_tpu.money.spans import Window, cost
+
+KIND = "recovery"
+
+
+class Recoveries:
+    """The auto-recovery settings of a project in a cloud."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._journal = journal
+        self._place = (endpoint, project)
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+        self._ledger = Ledger(journal, endpoint=endpoint, project=project)
+        self._grants = Grants(journal, endpoint=endpoint, project=project)
+
+    def all(self) -> tuple[Recovery, ...]:
+        """Return all of them, by node.
+
+        Raises:
+            JournalUnwritable: one cannot be read.
+        """
+        return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
+
+    def get(self, name: NodeName) -> Recovery | None:
+        """Return the setting of a node; None when there is none. Raises as `all` does."""
+        found = self._documents.get(KIND, str(name))
+        return _read(found.name, found.body) if found else None
+
+    def put(self, recovery: Recovery, entry: Entry) -> None:
+        """Write what the user chose, whatever it was before.
+
+        Raises:
+            JournalUnwritable: nothing has changed.
+        """
+        with self._journal.writing() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO documents (endpoint, project, kind, name, body, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (*self._place, KIND, str(recovery.name), _text(recovery), entry.at),
+            )
+            self._audit.insert(database, entry)
+
+    def swap(self, old: Recovery, new: Recovery, entries: Iterable[Entry] = (), *, now: float) -> bool:
+        """Replace `old` by `new` if it is still stored so; return whether it was.
+
+        Raises:
+            JournalUnwritable: nothing has changed.
+        """
+        with self._journal.writing() as database:
+            changed = database.execute(
+                "UPDATE documents SET body = ?, updated_at = ?"
+                " WHERE endpoint = ? AND project = ? AND kind = ? AND name = ? AND body = ?",
+                (_text(new), now, *self._place, KIND, str(old.name), _text(old)),
+            )
+            if changed.rowcount:
+                for entry in entries:
+                    self._audit.insert(database, entry)
+            return bool(changed.rowcount)
+
+    def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
+        """Become its owner; None when another living process is, or when it has changed since it was read."""
+        # a claim of our own that was left behind is ours again
+        if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
+            return None
+        claimed = replace(recovery, owner=self._journal.owner)
+        return claimed if self.swap(recovery, claimed, now=now) else None
+
+    def intents(self, recovery: Recovery) -> tuple[Intent, ...]:
+        """Return the intents about the node since the setting was made, settled or not, newest first."""
+        with self._journal.reading() as database:
+            rows = database.execute(
+                "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
+                " ORDER BY created_at DESC, intent_id",
+                (self._place[0], str(recovery.name), recovery.chosen_at),
+            ).fetchall()
+        return tuple(intents_of(rows))
+
+    def spent_usd(self, name: NodeName, since: float) -> float | None:
+        """Return what nodes with that name have cost the user since then, by the cloud's clock; None = not known.
+
+        Time that a TRC grant covers costs nothing.
+        """
+        try:
+            # as if all had ended: the end of an open span is its last observation, and more is not known
+            spans = [replace(span, is_open=False) for span in self._ledger.spans()]
+        except JournalUnwritable:
+            return None
+        now = max((span.ended_at for span in spans), default=0.0)
+        billed = as_billed(self._grants.read().grants, spans, now)
+        own = (span for span in billed if span.name == name)
+        return cost(own, Window(starts_at=since), now).usd
+
+
+def _text(recovery: Recovery) -> str:
+    # sorted: the stored text is compared, see `Recoveries.swap`
+    return json.dumps(recovery.to_json(), sort_keys=True)
+
+
+def _read(name: str, body: object) -> Recovery:
+    try:
+        if isinstance(body, dict):
+            return Recovery.from_json(body)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise JournalUnwritable(
+        f"The recovery {name[:100]!r} in the journal is damaged.",
+        exists="The node is as it was.",
+        hint="Set it again with `jupyter tpu recover`.",
+        raw=str(body)[:500],
+    )

@@ -1,0 +1,43 @@
+"""Whether auto-recovery is recreating the node of a lost kernel, so that the kernel can wait for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from jupyter_tpu.kernels.connections.preemption import recovery_setting
+from jupyter_tpu.kernels.connections.worker import WorkerKey, alias_of_uid
+from jupyter_tpu.kernels.kernel_host import Loss
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.recovery_state import Recovery
+
+RecoveryProgress = Literal["no", "coming", "ready"]
+
+_SEEN_S = 300.0
+"""Seconds within which auto-recovery must have noticed that a node is gone; after that the kernel waits no more."""
+
+
+def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgress:
+    """Return how far the recovery of the kernel's node has got. Blocks on the disk."""
+    return progress_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, now)
+
+
+def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> RecoveryProgress:
+    """Return how far the recovery has got, by the setting in the journal; None if there is none."""
+    if choice is None or not choice.is_on:
+        return "no"
+    if choice.is_being_recreated:
+        return "coming"
+    # "watching" means that a node exists and is watched: the lost one, not noticed yet, or its successor.
+    if choice.phase != "watching" or not choice.was_ready:
+        return "no"
+    if _is_another(choice, loss, worker_id):
+        return "ready"
+    return "coming" if now - loss.known_at < _SEEN_S else "no"
+
+
+def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
+    """Return whether the node that auto-recovery watches now is another one than the lost one."""
+    if not loss.host_key_alias:
+        return choice.since > loss.known_at
+    return alias_of_uid(choice.uid, worker_id) != loss.host_key_alias

@@ -1,0 +1,269 @@
+"""Auto-recovery: recreate a pre-empted node whose user has turned this on.
+
+`decide` takes the stored `Recovery` and what is seen now, and returns the next `Recovery` and the request to send. The
+caller writes it down before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand
+node that disappears counts as deleted: the user may have done it in the Cloud console.
+
+    watching → clearing (the leftover is deleted) → waiting → making → watching
+       └──────────────────────────────────────────┴─ off, given_up
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from jupyter_tpu.errors import (
+    ApiDisabled,
+    BadInput,
+    BudgetExceeded,
+    NodeExists,
+    NotAllowlisted,
+    PermissionDenied,
+    TpuError,
+    WrongState,
+)
+from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.recovery_state import (
+    ATTEMPT_LABEL,
+    DeleteQueued,
+    Observation,
+    Phase,
+    Recovery,
+    Step,
+    is_lost,
+    is_preemptible,
+    spec_of,
+    watching_text,
+)
+from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.models import Node, QueuedResource
+
+# before the first attempt, the second, …; the last one holds for all that follow. Our choice: they grow so that a long
+# stock-out costs few requests.
+_DELAYS_S = (0.0, 60.0, 300.0, 900.0)
+# longer than one request takes, so that a deletion under way is not requested at every turn
+_ASK_AGAIN_S = 15.0
+_HALTED = frozenset({"STOPPED", "STOPPING"})
+# errors that waiting does not cure
+_HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
+
+
+def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
+    """Return what to do next; `recovery` itself when there is nothing to do."""
+    if not recovery.is_on or recovery.phase in ("off", "given_up"):
+        return recovery, None
+    # before any phase: a node whose deletion was requested must never come back
+    if seen.deletion is not None:
+        return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not recreated."), None
+    match recovery.phase:
+        case "clearing":
+            return _clearing(recovery, seen)
+        case "waiting":
+            return _waiting(recovery, seen)
+        case "making":
+            return _making(recovery, seen, limits)
+    return _watching(recovery, seen, limits)
+
+
+def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
+    """Return the recovery after the fleet refused to begin the attempt's intent."""
+    if isinstance(error, _HOPELESS):
+        return _given_up(recovery, at, f"{_id(recovery)} is not recreated: {error.message}")
+    if isinstance(error, NodeExists | WrongState):  # another intent is changing that node
+        return replace(recovery, retry_at=at + _ASK_AGAIN_S)
+    return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
+
+
+# -- the phases
+
+
+def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
+    node = seen.node
+    if node is None:
+        return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    # wait until the queued resource is SUSPENDED: before that its deletion is refused
+    if recovery.is_queued and _is_being_suspended(seen.queued):
+        return recovery, None
+    if node.uid != recovery.uid:
+        return _watch(recovery, node, seen.at), None
+    if node.state == "READY":
+        return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
+    # stopped by us or, on demand, by anyone: a deliberate stop, so its later loss is not recovered
+    if node.state in _HALTED and (seen.stop is not None or not is_preemptible(node)):
+        return replace(recovery, was_ready=False), None
+    if node.state == "DELETING":
+        return _given_up(recovery, seen.at, _not_by_us(recovery, "is being deleted")), None
+    if recovery.was_ready and is_lost(node):
+        return _clear(recovery, seen.at, f"{_id(recovery)} was pre-empted ({node.state}); deleting what is left of it.")
+    return recovery, None
+
+
+def _disappeared(recovery: Recovery, seen: Observation) -> Step:
+    if not recovery.was_ready:
+        message = f"{_id(recovery)} is gone and was not READY when last seen; it is not recreated."
+        return _given_up(recovery, seen.at, message), None
+    if recovery.is_queued and _is_being_suspended(seen.queued):
+        return recovery, None
+    # whoever deleted the queued resource as well did so on purpose
+    was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
+    if not seen.is_witnessed:
+        message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
+        return _given_up(recovery, seen.at, message), None
+    if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
+        return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
+    if recovery.is_queued:
+        message = f"{_id(recovery)} was pre-empted and is gone; deleting its queued resource."
+        return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
+    return _next_attempt(recovery, seen, f"{_id(recovery)} was pre-empted and is gone.")
+
+
+def _clearing(recovery: Recovery, seen: Observation) -> Step:
+    node = seen.node
+    if node is None and recovery.is_queued and seen.queued is not None:
+        return _unqueue(recovery, seen)
+    if node is None:
+        cleared = replace(recovery, is_queued=False)
+        return _next_attempt(cleared, seen, f"What was left of {_id(recovery)} is deleted.")
+    # never delete another node with this name, nor one that came back
+    if node.uid != recovery.uid or node.state == "READY":
+        return _watch(recovery, node, seen.at), None
+    if node.state == "DELETING" or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
+        return recovery, None
+    return _clear(recovery, seen.at, recovery.message)
+
+
+def _unqueue(recovery: Recovery, seen: Observation) -> Step:
+    """Delete a queued resource without a node: it counts towards the quota, and its name must be free first."""
+    queued = seen.queued
+    if queued is None or not queued.is_leftover or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
+        return recovery, None
+    return replace(recovery, asked_at=seen.at), DeleteQueued(queued.name)
+
+
+def _is_being_suspended(queued: QueuedResource | None) -> bool:
+    """Whether the cloud is still deleting the nodes of a pre-empted queued resource, one after the other."""
+    return queued is not None and queued.state == "SUSPENDING"
+
+
+def _waiting(recovery: Recovery, seen: Observation) -> Step:
+    if seen.node is not None:
+        return _watch(recovery, seen.node, seen.at), None
+    if seen.at < recovery.retry_at:
+        return recovery, None
+    if _is_over_cap(recovery, seen):
+        return _too_dear(recovery, seen), None
+    begun = replace(recovery, attempts=recovery.attempts + 1)
+    return _moved(begun, "making", _being_made(begun), seen.at, retry_at=seen.at), _create(begun)
+
+
+def _making(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
+    intent = seen.making
+    if intent is None:
+        return _not_begun(recovery, seen)
+    if not intent.settled:
+        return recovery, None
+    if intent.succeeded:
+        return _made(recovery, seen, limits)
+    if not intent.asked_at:  # the process ended before it sent the request: not an attempt
+        recovery = replace(recovery, attempts=recovery.attempts - 1)
+    why = intent.error.message if intent.error else intent.message
+    if seen.node is not None and seen.node.intent_id == intent.intent_id:
+        return _half_made(recovery, seen.node, seen.at, why)
+    if isinstance(intent.error, _HOPELESS):
+        return _given_up(recovery, seen.at, f"{_id(recovery)} is not recreated: {why}"), None
+    return _next_attempt(recovery, seen, why)
+
+
+def _not_begun(recovery: Recovery, seen: Observation) -> Step:
+    if seen.node is not None:
+        return _watch(recovery, seen.node, seen.at), None
+    return (recovery, None) if seen.at < recovery.retry_at else (recovery, _create(recovery))
+
+
+def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
+    if seen.node is None:
+        gone = replace(recovery, was_ready=True)
+        return _disappeared(gone, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    made = replace(recovery, uid=seen.node.uid, was_ready=True)
+    return _moved(made, "watching", f"{_id(recovery)} was recreated, {recovery.attempt_text}.", seen.at), None
+
+
+def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
+    # was_ready: the node before it was, so the attempts go on
+    leftover = replace(recovery, uid=node.uid, was_ready=True)
+    return _clear(leftover, at, f"{why} Deleting what is left of {_id(recovery)}.")
+
+
+def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
+    """Try again now or later, or give up; the name is free."""
+    if recovery.attempts >= recovery.max_attempts:
+        message = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
+        return _given_up(recovery, seen.at, message), None
+    if _is_over_cap(recovery, seen):
+        return _too_dear(recovery, seen), None
+    delay_s = _DELAYS_S[min(recovery.attempts, len(_DELAYS_S) - 1)]
+    coming = f"attempt {recovery.attempts + 1} of {recovery.max_attempts}"
+    when = f"in {delay_s:.0f} s" if delay_s else "now"
+    return _moved(
+        recovery, "waiting", f"{why} It is recreated {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
+    ), None
+
+
+def _clear(recovery: Recovery, at: float, message: str) -> Step:
+    return _moved(recovery, "clearing", message, at, asked_at=at), DeleteNode(recovery.name)
+
+
+def _create(recovery: Recovery) -> CreateNode:
+    labels = {**recovery.spec.labels, ATTEMPT_LABEL: recovery.attempt}
+    return CreateNode(replace(recovery.spec, labels=labels))
+
+
+def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
+    """Apply the setting to another node with that name, which the user created meanwhile."""
+    watched = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
+    return _moved(watched, "watching", watching_text(watched), at)
+
+
+# -- the end of a recovery, and its messages
+
+
+def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
+    """Whether the cap is reached; an unknown cost counts as too much."""
+    return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
+
+
+def _too_dear(recovery: Recovery, seen: Observation) -> Recovery:
+    spent = "an unknown amount" if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
+    message = f"{_id(recovery)} is not recreated: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
+    return _given_up(recovery, seen.at, message)
+
+
+def _given_up(recovery: Recovery, at: float, message: str) -> Recovery:
+    return _moved(recovery, "given_up", message, at)
+
+
+def _turned_off(recovery: Recovery, at: float, message: str) -> Recovery:
+    return _moved(replace(recovery, is_on=False), "off", message, at)
+
+
+def _moved(recovery: Recovery, phase: Phase, message: str, at: float, **changes: Any) -> Recovery:
+    since = recovery.since if phase == recovery.phase else at
+    return replace(recovery, phase=phase, message=message, since=since, **changes)
+
+
+def _id(recovery: Recovery) -> str:
+    return recovery.name.node_id
+
+
+def _being_made(recovery: Recovery) -> str:
+    return f"{_id(recovery)} is being recreated, {recovery.attempt_text}."
+
+
+def _not_by_us(recovery: Recovery, what: str) -> str:
+    """Return why a node that was perhaps deleted on purpose is not recreated."""
+    name = recovery.name
+    return (
+        f"{name.node_id} {what}, and jupyter_tpu did not request that. It may have been on purpose, so it is not "
+        f"recreated; create it again if you want it."
+    )

@@ -1,0 +1,205 @@
+"""Auto-recovery of one node: the user's setting, how far a re-creation has come, and its texts. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.lifecycle import intent_texts
+from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource
+from jupyter_tpu.provisioning import flags_of
+
+Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
+
+ATTEMPT_LABEL = "jupyter-tpu-attempt"
+"""Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
+
+# a loop of pre-emptions must end even when the user is away
+DEFAULT_ATTEMPTS = 3
+
+_THEN = "When it is READY, the kernels of open notebooks are started there again."
+
+# our labels name the intent that created a node, so the next node must not inherit them
+_OUR_LABELS = "jupyter-tpu-"
+_TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The auto-recovery setting of one node, and how far a re-creation has come.
+
+    Attributes:
+        choice_id: tells the attempts under this setting from those under earlier ones.
+        spec: the node to recreate.
+        max_attempts: how often in all, failed attempts included.
+        max_usd: give up once the node has cost this much since the setting was made; None = no such cap.
+        message: one sentence for people about the phase.
+        uid: the node that is watched, or the leftover that is deleted.
+        was_ready: whether that node was READY; only such a node is recreated.
+        is_queued: a queued resource created that node, and must be deleted with it.
+        attempts: how many were begun.
+        retry_at: when the next one begins, at the earliest (Unix seconds).
+        asked_at: when the leftover's deletion was requested last (Unix seconds); 0 = never.
+        chosen_at, since: when the setting was made, when the phase began (Unix seconds, this computer's clock).
+        chosen_at_of_cloud: when the setting was made by the cloud's clock, as costs are dated; None = not known.
+        owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
+    """
+
+    choice_id: str
+    spec: NodeSpec
+    is_on: bool = True
+    max_attempts: int = DEFAULT_ATTEMPTS
+    max_usd: float | None = None
+    phase: Phase = "watching"
+    message: str = ""
+    uid: str = ""
+    was_ready: bool = False
+    is_queued: bool = False
+    attempts: int = 0
+    retry_at: float = 0.0
+    asked_at: float = 0.0
+    chosen_at: float = 0.0
+    chosen_at_of_cloud: float | None = None
+    since: float = 0.0
+    owner: str = ""
+
+    @property
+    def name(self) -> NodeName:
+        """Return the node's name, which all its successors have."""
+        return self.spec.name
+
+    @property
+    def attempt(self) -> str:
+        """Return the value of `ATTEMPT_LABEL` for the attempt that was begun last."""
+        return f"{self.choice_id}-{self.attempts}"
+
+    @property
+    def attempt_text(self) -> str:
+        """Return a text such as ``attempt 2 of 3``."""
+        return f"attempt {self.attempts} of {self.max_attempts}"
+
+    @property
+    def is_being_recreated(self) -> bool:
+        """Whether the node was lost and is being recreated."""
+        return self.is_on and self.phase in ("clearing", "waiting", "making")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields; `from_json` is the inverse.
+
+        `Recoveries.swap` compares the stored text, so what an earlier version wrote without `chosen_at_of_cloud` must
+        come out the same.
+        """
+        of_cloud = {} if self.chosen_at_of_cloud is None else {"chosen_at_of_cloud": self.chosen_at_of_cloud}
+        return {
+            "choice_id": self.choice_id,
+            "spec": self.spec.to_json(),
+            "is_on": self.is_on,
+            "max_attempts": self.max_attempts,
+            "max_usd": self.max_usd,
+            "phase": self.phase,
+            "message": self.message,
+            "uid": self.uid,
+            "was_ready": self.was_ready,
+            "is_queued": self.is_queued,
+            "attempts": self.attempts,
+            "retry_at": self.retry_at,
+            "asked_at": self.asked_at,
+            "chosen_at": self.chosen_at,
+            **of_cloud,
+            "since": self.since,
+            "owner": self.owner,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Recovery:
+        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
+        return cls(**{**data, "spec": NodeSpec.from_json(data["spec"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """One observation of the node, the cloud's and the journal's.
+
+    Attributes:
+        at: Unix seconds.
+        node: as the cloud shows it; None when there is none.
+        missing_s: for how many seconds there has been none.
+        is_witnessed: whether this process saw the node shortly before it disappeared.
+        queued: the queued resource that created it; None when the cloud has none.
+        deletion: an intent to delete the node since the setting was made.
+        stop: an intent to stop it since then.
+        making: the intent of the attempt that was begun last.
+        spent_usd: what the node has cost since then; None when that is not known.
+    """
+
+    at: float
+    node: Node | None = None
+    missing_s: float = 0.0
+    is_witnessed: bool = True
+    queued: QueuedResource | None = None
+    deletion: Intent | None = None
+    stop: Intent | None = None
+    making: Intent | None = None
+    spent_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueued:
+    """Request the deletion of a queued resource whose node is gone."""
+
+    name: QueuedName
+
+
+Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
+"""The recovery to write down, then the request to send."""
+
+
+def spec_of(node: Node) -> NodeSpec:
+    """Return the spec that creates such a node again."""
+    labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
+    return NodeSpec(
+        name=node.name,
+        accelerator_type=node.accelerator_type,
+        runtime_version=node.runtime_version,
+        **flags_of(node.provisioning),
+        # no external address on any worker: the node was created without them
+        internal_ips=bool(node.workers) and not any(worker.external_ip for worker in node.workers),
+        labels=labels,
+        metadata=dict(node.metadata),
+    )
+
+
+def is_preemptible(node: Node) -> bool:
+    """Whether the cloud may pre-empt the node."""
+    return node.spot or node.preemptible
+
+
+def is_lost(node: Node) -> bool:
+    """Whether the node was pre-empted and can only be deleted. A stopped on-demand node can be started again."""
+    return node.state in _TAKEN or (is_preemptible(node) and node.state == "STOPPED")
+
+
+def watching_text(recovery: Recovery) -> str:
+    """Return the message of the phase ``watching``: what will happen after a pre-emption."""
+    left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
+    cap = "" if recovery.max_usd is None else f", while it has cost less than ${recovery.max_usd:,.2f}"
+    return f"{recovery.name.node_id} is recreated after a pre-emption, {_times(left)}{cap}."
+
+
+def _times(left: int) -> str:
+    return "once more at most" if left == 1 else f"{left} more times at most"
+
+
+def outlook(recovery: Recovery) -> str:
+    """Return what will happen next, for the user of a kernel that was lost with its node."""
+    if recovery.is_being_recreated:
+        # before the phase `making` the next attempt is not counted yet
+        attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
+        return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"
+    if recovery.phase == "watching" and recovery.is_on:
+        return f"Auto-recovery recreates the node. {_THEN}"
+    hint = intent_texts.command("recover", recovery.name)
+    return f"{recovery.message} See {hint}."

@@ -1,0 +1,159 @@
+"""Follow a node until it is READY and has published its host keys: the common part of create and start.
+
+The node's state decides, not the operation: Google sometimes leaves the operation of a creation unfinished long after
+the node is READY. The operation is read to learn early that it failed, and why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, OutOfCapacity, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.lifecycle import intent_texts
+from jupyter_tpu.lifecycle.intent_events import KeysSeen, NoAnswer, NodeMissing, NodeSeen, OperationSeen, Resumed
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.outcomes import (
+    Outcome,
+    Table,
+    continue_polling,
+    done,
+    failed,
+    missing_for,
+    moved,
+    seen,
+    unchanged,
+)
+from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.models import Node
+
+ROLLING_BACK = "rolling_back"
+BOOTING = "booting"
+READY = "ready"
+
+_LOST = frozenset({"PREEMPTED", "TERMINATED"})
+_HALTED = frozenset({"STOPPING", "STOPPED"})
+_GONE = "The node no longer exists; nothing is billed."
+
+
+def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Decide by the node's state: booting, lost, halted or still coming."""
+    intent = seen(intent)
+    state = event.node.state
+    if state == "READY":
+        message = "The node is READY; its workers are booting."
+        return moved(intent, event.at, BOOTING, message, operation="", cause=None), ()
+    if state in _LOST:
+        return failed(intent, event.at, _preempted(event.node), exists=intent_texts.node_exists(event.node))
+    if state in _HALTED:
+        return _halted(intent, event, limits)
+    return _coming(intent, event, limits)
+
+
+def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    exists = intent_texts.node_exists(event.node)
+    hint = intent_texts.delete_hint(event.node.name)
+    # the operation failed and the cloud has not removed the node: the user must delete it
+    if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=hint)
+    if event.at - intent.asked_at > limits.create_s:
+        return failed(intent, event.at, _too_late(intent, limits), exists=exists, hint=hint)
+    if intent.phase == ROLLING_BACK:
+        return intent, ()
+    return moved(intent, event.at, intent.phase, f"The node is {event.node.state}."), ()
+
+
+def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Handle STOPPED: someone else stopped it, or our start has not begun yet or has failed."""
+    # a start whose operation runs has the time of a creation; without one it gets the lag of a list
+    waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
+    if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
+        return unchanged(intent)
+    name = event.node.name
+    error = intent.cause or WrongState(f"The node {name.node_id} is {event.node.state} and does not become READY.")
+    hint = error.hint or f"Start it with {intent_texts.command('start', name)}, or delete it."
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
+
+
+def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
+    """Decide whether the node was rolled back, disappeared, or is not listed yet."""
+    intent, missing_s = missing_for(intent, event.at)
+    if intent.phase == ROLLING_BACK:
+        exists = intent_texts.NOTHING_CREATED if intent.verb == "create" else _GONE
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=_stock_out_hint(intent))
+    if missing_s <= _patience(intent, limits):
+        return unchanged(intent)
+    error = NodeNotFound(f"The node {intent.node_name.node_id} disappeared before it could be used.")
+    return failed(intent, event.at, error, exists=_GONE, hint="Create it again if you did not delete it.")
+
+
+def _patience(intent: Intent, limits: Limits) -> float:
+    # a node that was READY is listed, so its absence means more
+    if intent.phase == BOOTING:
+        return limits.vanished_s
+    return limits.create_s if intent.operation else limits.unsure_s
+
+
+def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
+    """Notice a failed operation; success is decided by the node's state."""
+    if event.operation.error is not None:
+        message = f"{event.operation.error.message} Checking what is left of the node."
+        return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
+    if event.operation.done:
+        return replace(intent, operation="", phase_since=event.at), ()
+    return unchanged(intent)
+
+
+def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
+    """Finish when all host keys are published: no SSH connection is made without them."""
+    if event.published:
+        return done(intent, event.at, READY, "The node is ready.")
+    # only a fresh read of the keys counts: after a sleep of this computer the last one is as old as the limit
+    if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
+        return unchanged(intent)
+    error = WorkerUnreachable(
+        f"The node {event.node.name.node_id} is READY, but its workers published no SSH host keys within "
+        f"{limits.boot_s / 60:.0f} minutes."
+    )
+    hint = intent_texts.delete_hint(event.node.name)
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
+
+
+def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
+    """Keep polling: without an answer nothing may be concluded."""
+    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
+
+
+def _stock_out_hint(intent: Intent) -> str:
+    return intent_texts.elsewhere_hint(intent.spec) if intent.spec and isinstance(intent.cause, OutOfCapacity) else ""
+
+
+def _cause(intent: Intent) -> TpuError:
+    return intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} did not become READY.")
+
+
+def _preempted(node: Node) -> TpuError:
+    return OutOfCapacity(
+        f"The node {node.name.node_id} was pre-empted before it was usable ({node.state}).",
+        hint=f"It cannot be used again: delete it with {intent_texts.command('delete', node.name)} and create another.",
+    )
+
+
+def _too_late(intent: Intent, limits: Limits) -> TpuError:
+    return CloudUnavailable(
+        f"The node {intent.node_name.node_id} did not become READY within {limits.create_s / 60:.0f} minutes."
+    )
+
+
+def table(coming: str) -> Table:
+    """Return the rows from the cloud's acceptance on; `coming` is the phase while it creates or starts the node."""
+    common: Table = {
+        (phase, event): act
+        for phase in (coming, ROLLING_BACK, BOOTING)
+        for event, act in (
+            (Resumed, continue_polling),
+            (NodeSeen, node_seen),
+            (NodeMissing, node_missing),
+            (NoAnswer, silent),
+        )
+    }
+    return {**common, (coming, OperationSeen): operation_seen, (BOOTING, KeysSeen): keys_seen}

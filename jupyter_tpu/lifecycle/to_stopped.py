@@ -1,0 +1,205 @@
+"""Stop or delete a node.
+
+Both requests may be repeated without harm, so they are, until the cloud answers: a node that costs money must not be
+forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jupyter_tpu.errors import CloudRefused, CloudUnavailable, NodeNotFound, TpuError
+from jupyter_tpu.lifecycle import intent_texts
+from jupyter_tpu.lifecycle.actions import DeleteNode, StopNode
+from jupyter_tpu.lifecycle.intent_events import (
+    Accepted,
+    Event,
+    NoAnswer,
+    NodeMissing,
+    NodeSeen,
+    OperationSeen,
+    Refused,
+    Resumed,
+    Started,
+    Unanswered,
+)
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.outcomes import (
+    Outcome,
+    Table,
+    continue_polling,
+    done,
+    failed,
+    missing_for,
+    moved,
+    seen,
+    unchanged,
+)
+from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.models import NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerbDetails:
+    """How stop and delete differ.
+
+    Attributes:
+        action: the request to the cloud.
+        phase: the intent's phase while the cloud carries it out.
+        under_way: the node's state meanwhile.
+        end: the intent's last phase.
+        end_state: the node's state then; empty = there is no node.
+    """
+
+    action: Callable[[NodeName], DeleteNode | StopNode]
+    phase: str
+    under_way: str
+    end: str
+    end_state: str
+
+
+BY_VERB = {
+    "delete": VerbDetails(action=DeleteNode, phase="deleting", under_way="DELETING", end="deleted", end_state=""),
+    "stop": VerbDetails(action=StopNode, phase="stopping", under_way="STOPPING", end="stopped", end_state="STOPPED"),
+}
+
+
+def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
+    """Send the request, for the first time or again."""
+    message = f"Asking the cloud to {intent.verb} the node."
+    return moved(intent, event.at, "asking", message, asked_at=event.at), (
+        BY_VERB[intent.verb].action(intent.node_name),
+    )
+
+
+def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
+    """Follow the operation; an answer that names none promises nothing and counts as no answer."""
+    if not (event.operation.name or event.operation.done):
+        return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
+    details = BY_VERB[intent.verb]
+    message = f"The node is {details.under_way}."
+    begun = moved(intent, event.at, details.phase, message, operation=event.operation.name, may_appear=False)
+    return operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
+
+
+def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
+    """Check the node: whatever the answer was, the node's state decides."""
+    if isinstance(event.error, NodeNotFound):
+        # a creation that is still open may bring the node into existence after this deletion
+        if not intent.may_appear:
+            return _gone(intent, event)
+        intent, _ = missing_for(intent, event.at)
+        return moved(intent, event.at, "checking", "The node was being created; checking whether it appears."), ()
+    return moved(intent, event.at, "checking", f"{event.error.message} Checking the node.", cause=event.error), ()
+
+
+def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Decide by the node's state whether the request was carried out, and repeat or give up if not."""
+    details = BY_VERB[intent.verb]
+    intent = replace(seen(intent), may_appear=False)
+    if event.node.state == details.end_state:
+        return _ended(intent, event)
+    if event.node.state == details.under_way:
+        return moved(intent, event.at, details.phase, f"The node is {details.under_way}.", cause=None), ()
+    # the time counts only while requests were sent: after a sleep of this computer there is one more try
+    is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
+    if not _was_unanswered(intent) or is_late:
+        return failed(intent, event.at, _cause(intent), exists=intent_texts.node_exists(event.node))
+    if event.at - intent.asked_at < limits.ask_again_s:
+        return unchanged(intent)
+    return send_request(intent, event, limits)
+
+
+def _was_unanswered(intent: Intent) -> bool:
+    return intent.cause is None or isinstance(intent.cause, CloudUnavailable)
+
+
+def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Wait until the node is in its end state; give up when the cloud does not get there in time."""
+    intent = seen(intent)
+    if event.node.state == BY_VERB[intent.verb].end_state:
+        return _ended(intent, event)
+    # without an operation or the state under way nothing shows that the cloud has begun
+    promised = intent.operation or event.node.state == BY_VERB[intent.verb].under_way
+    if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
+        return unchanged(intent)
+    return failed(intent, event.at, _cause(intent), exists=intent_texts.node_exists(event.node))
+
+
+def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
+    """Finish a deletion; fail a stop, whose node someone else deleted."""
+    intent, missing_s = missing_for(intent, event.at)
+    if intent.verb == "stop" and missing_s <= limits.vanished_s:
+        return unchanged(intent)
+    if intent.may_appear and missing_s <= limits.unsure_s:
+        return unchanged(intent)
+    return _gone(intent, event)
+
+
+def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
+    """Notice a failed operation; success is decided by the node's state."""
+    if event.operation.error is not None:
+        return moved(intent, event.at, "checking", "Checking the node.", operation="", cause=event.operation.error), ()
+    if event.operation.done:
+        return replace(intent, operation="", phase_since=event.at), ()
+    return unchanged(intent)
+
+
+def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
+    """Keep polling, unless the cloud refused both the request and the read."""
+    if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
+        exists = f"It is not known whether the node {intent.node_name.node_id} still exists."
+        return failed(intent, event.at, intent.cause, exists=exists)
+    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
+
+
+def _ended(intent: Intent, event: NodeSeen) -> Outcome:
+    return done(intent, event.at, BY_VERB[intent.verb].end, intent_texts.node_exists(event.node))
+
+
+def _gone(intent: Intent, event: Event) -> Outcome:
+    name = intent.node_name.node_id
+    if intent.verb == "delete":
+        return done(intent, event.at, "deleted", f"The node {name} is gone; nothing is billed.")
+    error = NodeNotFound(f"There is no node {name} in {intent.node_name.zone}.")
+    return failed(intent, event.at, error, exists="Nothing is billed.", hint="`jupyter tpu list` shows what exists.")
+
+
+def _empty_answer(intent: Intent) -> CloudUnavailable:
+    return CloudUnavailable(
+        f"The cloud's answer to the request to {intent.verb} {intent.node_name.node_id} was empty.",
+        hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
+    )
+
+
+def _cause(intent: Intent) -> TpuError:
+    return intent.cause or CloudUnavailable(
+        f"The cloud was asked to {intent.verb} the node {intent.node_name.node_id} and did not.",
+        hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
+    )
+
+
+def _table(phase: str) -> Table:
+    # an interrupted request is sent again (Resumed in "asking"): unlike a creation it does no harm
+    return {
+        ("requested", Started): send_request,
+        ("requested", Resumed): send_request,
+        ("asking", Accepted): accepted,
+        ("asking", Refused): unsure,
+        ("asking", Unanswered): unsure,
+        ("asking", Resumed): send_request,
+        ("checking", Resumed): continue_polling,
+        ("checking", NodeSeen): found,
+        ("checking", NodeMissing): node_missing,
+        ("checking", NoAnswer): silent,
+        (phase, Resumed): continue_polling,
+        (phase, NodeSeen): watched,
+        (phase, NodeMissing): node_missing,
+        (phase, OperationSeen): operation_seen,
+        (phase, NoAnswer): silent,
+    }
+
+
+DELETE_TABLE = _table(BY_VERB["delete"].phase)
+STOP_TABLE = _table(BY_VERB["stop"].phase)

@@ -1,0 +1,182 @@
+"""Open a dialogue with the agent over a fresh connection; prepares the worker first where that is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
+from jupyter_tpu.link.dialogue import Dialogue
+from jupyter_tpu.link.interfaces import ByteStream, Connection
+from jupyter_tpu.link.preparation import (
+    PATIENCE_S,
+    OnProgress,
+    PreparationCache,
+    Ready,
+    open_channel,
+    preparation_key,
+    prepare_worker,
+)
+from jupyter_tpu.wire.frames import ProtocolError
+
+log = logging.getLogger(__name__)
+
+# An agent that crashes at its start gets five chances in some 4 s; then the user sees the end of its log.
+_AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
+SILENCE_S = 12.0
+"""Seconds without a received byte after which a connection counts as dead.
+
+A dead link has to be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    """A link's settings for preparing its worker and talking to the agent.
+
+    Attributes:
+        on_progress: called with each step of the preparation.
+        python: the Python that kernels run on; empty for the worker's own choice.
+        silence_s: seconds without a received byte after which the connection counts as dead.
+        patience_s: seconds without progress after which the preparation is given up.
+    """
+
+    on_progress: OnProgress
+    python: str = ""
+    silence_s: float = SILENCE_S
+    patience_s: float = PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open dialogue, the agent's description of itself, and whether the worker was prepared for it just now."""
+
+    dialogue: Dialogue
+    agent: Mapping[str, Any]
+    is_prepared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """How a dialogue begins: our hello, and the function that sends everything that is open behind it."""
+
+    hello: Mapping[str, Any]
+    follow_up: Callable[[Dialogue], None]
+
+
+async def open_dialogue(
+    connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
+) -> Opened:
+    """Greet the agent where it was last; if it is not there, prepare the worker first.
+
+    An agent that crashes at its start gets a few attempts.
+
+    Raises:
+        AgentBroken: the agent does not start (`raw` has the end of its log), or breaks the protocol.
+        EnvironmentFailed, WorkerUnreachable: from `prepare_worker`.
+    """
+    if opened := await _greet_where_it_was(connection, greeting, demands, memory):
+        return opened
+    for attempt, delay_s in enumerate(_AGENT_DELAYS_S):
+        await asyncio.sleep(delay_s)
+        ready = await prepare_worker(
+            connection,
+            python=demands.python,
+            on_progress=demands.on_progress,
+            explain=attempt > 0,  # the log is read only once something has gone wrong
+            patience_s=demands.patience_s,
+        )
+        if opened := await _greet(await _channel(connection, ready), greeting, demands):
+            memory.store(replace(ready, log=""))  # saved on disk, where old log lines have no place
+            return opened
+    raise AgentBroken(
+        "The agent on the worker does not start.",
+        exists="Kernels there keep running.",
+        hint="The details show the end of its log. Try to remove ~/.jupyter-tpu/agent and "
+        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`); they are rebuilt.",
+        raw=ready.log,
+    )
+
+
+async def _greet_where_it_was(
+    connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
+) -> Opened | None:
+    """Greet the agent at the socket of the last preparation; None if it is not there.
+
+    This saves the three round trips of a preparation and the start of a Python there. Not waiting for the agent's
+    hello saves one more: an agent that was healthy before will send it.
+    """
+    ready = memory.ready
+    # Other code of ours, or another Python for kernels, needs a preparation first.
+    if ready is None or ready.wish != preparation_key(demands.python):
+        return None
+    try:
+        channel = await connection.open_unix(ready.socket)
+    except (TpuError, OSError) as error:
+        log.info("no agent where it was: %s", error)
+        return None
+    return await _greet(channel, greeting, demands, is_eager=True)
+
+
+async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
+    """Prepare a worker whose agent was greeted without it, so that what broke since is repaired for the next kernel.
+
+    If that fails, the next connection prepares first and reports the reason.
+    """
+    try:
+        ready = await prepare_worker(
+            connection, python=demands.python, on_progress=demands.on_progress, patience_s=demands.patience_s
+        )
+        memory.store(ready)
+    except (WorkerUnreachable, OSError) as error:
+        log.info("the worker was not checked: %s", error)
+    except TpuError as error:
+        log.warning("the worker could not be prepared again: %s", error)
+        memory.store(None)
+
+
+async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
+    try:
+        return await open_channel(connection, ready.socket)
+    except (TpuError, OSError) as error:  # an agent that died took its socket along; a cut shows at the next attempt
+        log.info("the agent's socket cannot be opened: %s", error)
+        return None
+
+
+async def _greet(
+    channel: ByteStream | None, greeting: Greeting, demands: LinkSettings, *, is_eager: bool = False
+) -> Opened | None:
+    if channel is None:
+        return None
+    dialogue = Dialogue(channel, demands.silence_s)
+    try:
+        # Eager: everything open goes out with the hello, and the answers come back in one round trip.
+        dialogue.send_hello(greeting.hello)
+        if is_eager:
+            greeting.follow_up(dialogue)
+        agent = await dialogue.receive_hello()
+        if not is_eager:
+            greeting.follow_up(dialogue)
+        return Opened(dialogue, agent, is_prepared=not is_eager)
+    except (EOFError, OSError):  # the agent died while starting, or its socket was left behind: prepare again
+        dialogue.close()
+        return None
+    except ProtocolError as error:
+        dialogue.close()
+        raise broken_agent(error) from error
+    except BaseException:
+        dialogue.close()
+        raise
+
+
+def broken_agent(error: ProtocolError) -> AgentBroken:
+    """Return the user's error for a broken protocol."""
+    return AgentBroken(
+        "The process that answers on the worker does not speak the agent's protocol.",
+        exists="Kernels there keep running.",
+        hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
+        raw=str(error),
+    )

@@ -1,0 +1,137 @@
+"""``%tpu env`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log; neither calls the agent."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments, whole_number
+
+PACKAGES = (
+    *("jax", "jaxlib", "libtpu", "flax", "optax"),
+    *("torch", "torch_xla", "torch_tpu", "tensorflow", "keras", "transformers"),
+    *("numpy", "ipykernel", "IPython", "ipywidgets", "anywidget"),
+)
+"""Packages that decide whether a framework finds its chips, and whether widgets are live."""
+
+_VARIABLES = (
+    "TPU_",
+    "JAX_",
+    "XLA_",
+    "PJRT_",
+    "LIBTPU_",
+    "TF_",
+    "PYTORCH_",
+    "CLOUD_TPU_",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+)
+_SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
+# A password may hold slashes and more of "@", so all before the last one of the address goes.
+_SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
+_NOT_SHOWN = "(set, not shown)"
+# Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.
+_LOG_BYTES = 256 * 1024
+_LINES, _MOST_LINES = 20, 1000
+
+
+def env(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show this kernel's Python, the packages that matter for TPUs, and the variables that frameworks read."""
+    parse_arguments(words)
+    versions = {name: _version(name) for name in PACKAGES}
+    missing = ", ".join(name for name, number in versions.items() if not number)
+    variables = list(variables_shown(context.environ))
+    return MagicOutput(
+        sections=[
+            Section(title="Python", lines=list(_python_lines())),
+            Section(
+                title="Packages that matter",
+                lines=[f"not installed: {missing}"] if missing else [],
+                header=("package", "version"),
+                rows=[row for row in versions.items() if row[1]],
+            ),
+            Section(
+                title="Variables",
+                lines=[] if variables else ["None that a framework reads is set."],
+                header=("variable", "value"),
+                rows=variables,
+            ),
+        ]
+    )
+
+
+def _python_lines() -> Iterator[str]:
+    yield f"{platform.python_implementation()} {platform.python_version()}: {sys.executable}"
+    yield f"environment: {sys.prefix}"
+    yield f"system: {platform.platform()}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except (PackageNotFoundError, ValueError, OSError):  # a broken installation has no version
+        return ""
+
+
+def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that frameworks read, with secret values and the user part of addresses masked."""
+    for name in sorted(environ):
+        if name.startswith(_VARIABLES):
+            yield name, _NOT_SHOWN if _SECRET.search(name) else _SIGNED_IN.sub("(not shown)@", environ[name])
+
+
+def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the last lines of the agent's log."""
+    given = parse_arguments(words, most_others=1)
+    count = whole_number(given.others[0], _MOST_LINES) if given.others else _LINES
+    path = log_path(context.environ)
+    try:
+        lines = last_lines(path, count)
+    except FileNotFoundError as error:
+        raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel of a TPU node.") from error
+    except OSError as error:
+        raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
+    if not lines:
+        return text_output("The agent's log is empty.")
+    return MagicOutput(
+        sections=[Section(title=f"The last {len(lines)} lines of {path}"), Section(verbatim=list(map(plain, lines)))]
+    )
+
+
+def log_path(environ: Mapping[str, str]) -> Path:
+    """Return the log file of this user's agent."""
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".jupyter-tpu" / "agent.log"
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """Return the last `count` lines of a file that may be large or binary; raises OSError."""
+    with path.open("rb") as file:
+        begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
+        file.seek(begin)
+        lines = file.read(_LOG_BYTES).decode(errors="replace").splitlines()
+    # When the read began inside the file, its first line is probably cut.
+    return lines[1 if begin else 0 :][-count:]
+
+
+SUBCOMMANDS = (
+    Subcommand(
+        name="env",
+        summary="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
+        usage={"%tpu env": "works without the agent"},
+        act=env,
+    ),
+    Subcommand(
+        name="logs",
+        summary="Show the end of the agent's log on this machine.",
+        usage={"%tpu logs": f"{_LINES} lines", "%tpu logs 200": f"200 lines; at most {_MOST_LINES:,}"},
+        act=logs,
+    ),
+)

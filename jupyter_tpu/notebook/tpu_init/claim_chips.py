@@ -1,0 +1,36 @@
+"""Check that the chips are free before a framework starts, because only one process can use them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+from jupyter_tpu.notebook.node.holders import find_holder, who_holds
+from jupyter_tpu.notebook.node.this_worker import ThisWorker
+from jupyter_tpu.notebook.tpu_init import diagnosis
+
+
+def claim_chips(worker: ThisWorker, framework: str) -> None:
+    """Refuse if another process uses the chips; called after the framework's import and just before its start.
+
+    Not every framework names that process: PyTorch/XLA starts without libtpu's lock. A process that may see only some
+    of the chips shares the machine with others, so there only the framework itself can find out.
+
+    Raises:
+        AcceleratorBusy: another process uses the chips.
+    """
+    holders = who_holds(worker.devices, worker.lock_file) if worker.visible_chips is None else []
+    if holders and os.getpid() not in holders:
+        raise diagnosis.in_use(find_holder(holders[0]))
+    if worker.is_emulated and os.environ.get("EMULATED_TPU"):
+        _claim_emulated_chips(worker, framework)
+
+
+def _claim_emulated_chips(worker: ThisWorker, framework: str) -> None:
+    """Mark the emulated chips as used, as libtpu would on a real worker."""
+    try:
+        importlib.import_module("emulated_tpu").take()
+    except ModuleNotFoundError:  # the kernel's Python was started without the worker's own path
+        return
+    except (RuntimeError, OSError) as error:  # another process was faster, or the node is being deleted
+        raise diagnosis.diagnose_start(str(error), worker, framework) from error

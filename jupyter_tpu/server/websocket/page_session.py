@@ -1,0 +1,438 @@
+"""The session of one page with a kernel: it gets each message of the record once and in order, as fast as it reads.
+
+While a page is away only its cursor is stored, because the record is on the worker. A session knows its WebSocket only
+as a `Socket` to write to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import Any, ClassVar, Literal, Protocol
+
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.errors import LinkDown, TpuError
+from jupyter_tpu.kernels.messages.event_notices import event_notice, unreadable_event
+from jupyter_tpu.kernels.messages.loop_bridge import Deliver, KernelMessage, LoopBridge
+from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, not_run, routing_identities
+from jupyter_tpu.server.restore.cursors import Cursor, Cursors
+from jupyter_tpu.server.restore.request_listing import list_requests
+from jupyter_tpu.server.websocket.acks import Acknowledgements
+from jupyter_tpu.server.websocket.page_messages import KernelHeaders, PageMessage, Unreadable, small_reply
+from jupyter_tpu.server.websocket.preamble import opening_messages, pending_question, shown_state, status_message
+from jupyter_tpu.server.websocket.rate_limit import RateLimit
+from jupyter_tpu.server.websocket.repeats import with_cells_refilled
+from jupyter_tpu.server.websocket.too_large import InFlight, Refusals
+
+log = logging.getLogger(__name__)
+
+_OPEN_LINKS = ("live", "resuming")
+_MOST_WAITING = 10_000  # requests that wait for a link; bounds the memory, far above the cells of a notebook
+_RETRY_S = 1.0  # between attempts to connect over a link that has just broken; the link itself decides when it is back
+
+
+class Kernel(Protocol):
+    """What a session needs of a kernel's provisioner."""
+
+    @property
+    def link_state(self) -> Any: ...
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]: ...
+
+    async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> LoopBridge: ...
+
+
+class Socket(Protocol):
+    """The page's WebSocket; all methods raise `PageGone` if it is closed.
+
+    `write` raises `Unreadable` for a message that a page could not parse. `drain` waits until the connection has taken
+    what was written. What is written within `at_once` is sent together if possible, so that a page that has read a
+    message has also read the ping after it, even if it closes right then.
+    """
+
+    def at_once(self) -> AbstractContextManager[None]: ...
+
+    def write(self, message: PageMessage) -> None: ...
+
+    def ping(self, payload: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+class PageGone(Exception):
+    """The page's WebSocket is closed."""
+
+
+class PageSession:
+    """One connection of a page with a kernel, from `open` to `close`.
+
+    Args:
+        session_id: the id that the page gives itself; it keeps it when it connects again.
+        rate_limit: limits the text that is sent to the page.
+        make_header: makes headers for messages of our own.
+        is_here: whether a page with the given session id is open on this kernel.
+        refusal_notice: returns the notice that replaces a message that is too large for the page.
+    """
+
+    _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
+    """Kernel, session and seq of the newest questions that pages were sent, so that no page is asked twice."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        socket: Socket,
+        *,
+        kernel_id: str,
+        session_id: str,
+        cursors: Cursors,
+        refusals: Refusals,
+        rate_limit: RateLimit,
+        make_header: KernelHeaders,
+        is_here: Callable[[bytes], bool],
+        refusal_notice: Callable[[PageMessage], str],
+    ) -> None:
+        self._kernel = kernel
+        self._socket = socket
+        self._kernel_id = kernel_id
+        self._session_id = session_id
+        self._cursors = cursors
+        self._refusals = refusals
+        self._refused_words = refusal_notice
+        self._on_the_way = InFlight()
+        self._rate_limit = rate_limit
+        self._make_header = make_header
+        self._is_here = is_here
+        self._acks = Acknowledgements(0)
+        self._started_after = 0  # the seq after which this session began; its cursor until it acknowledges something
+        self._has_heard = False
+        self._has_sent = False
+        self._follower: LoopBridge | None = None
+        self._unsent: list[tuple[str, list[bytes]]] = []
+        self._is_opened = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        self._last_parent = b"{}"
+        self._is_gone = False
+
+    async def open(self) -> None:
+        """Continue where the session left off; a new session gets the kernel's state and what comes from now on."""
+        cursor = self._cursors.find(self._kernel_id, self._session_id)
+        try:
+            await self._follow_when_possible(cursor)
+        except TpuError as error:
+            await self._write([self._notice(str(error))])
+            self.refuse(error)
+        self._is_opened.set()
+        if cursor and self._follower:
+            await self.resend_question()
+
+    def send_request(self, channel: str, parts: Sequence[bytes]) -> None:
+        """Send a request to the kernel, as soon as this session follows the record and would see the reply."""
+        message = [self._session_id.encode(), *parts]
+        if self._follower is None:
+            if len(self._unsent) < _MOST_WAITING:
+                self._unsent.append((channel, message))
+            return
+        if not self._has_sent:
+            # store the cursor before sending: if the server is killed, the next session must start before the reply
+            self._has_sent = True
+            self._store_cursor()
+        try:
+            self._follower.send(channel, message)  # type: ignore[arg-type]
+        except TpuError as error:
+            with suppress(PageGone):
+                self._socket.write(self._notice(str(error)))
+
+    def refuse(self, error: TpuError) -> None:
+        """Answer the requests that wait for a kernel that will not run: they end with an error."""
+        unsent, self._unsent = self._unsent, []
+        events = [event for _, message in unsent if (event := not_run(message, error))]
+        with suppress(PageGone):
+            for message in [message for event in events for message in self._not_run(event)]:
+                self._socket.write(message)
+
+    @property
+    def has_unsent_requests(self) -> bool:
+        """Whether requests wait to be sent."""
+        return bool(self._unsent)
+
+    def take_over(self, other: PageSession) -> None:
+        """Take over the unsent requests of an earlier connection of the same page."""
+        self._unsent, other._unsent = other._unsent + self._unsent, []
+
+    def send_status(self, state: str) -> None:
+        """Send the kernel's state to the page."""
+        with suppress(PageGone):
+            self._socket.write(status_message(self._make_header, state))
+
+    def arrived(self, payload: bytes) -> None:
+        """Process a pong: the page has received what was written before its ping."""
+        if not self._is_gone and self._acks.confirm(payload):
+            self._has_heard = True
+            self._on_the_way.arrived(self._acks.arrived)
+            self._store_cursor()
+
+    def connection_closed(self, close_code: int | None) -> None:
+        """Note that the connection has ended, perhaps because of a message that is too large for the page.
+
+        Args:
+            close_code: the WebSocket's close code; None if there was none.
+        """
+        if largest := self._on_the_way.largest:
+            seq, size = largest
+            self._refusals.add((self._kernel_id, self._session_id, seq), size, close_code)
+        self.leave()
+
+    def leave(self) -> None:
+        """Write nothing more and store no cursor: another connection may serve this session from now on."""
+        self._is_gone = True
+
+    async def close(self) -> None:
+        """Stop following the record."""
+        self.leave()
+        if self._renewal:
+            self._renewal.cancel()
+        if self._follower:
+            await self._follower.close()
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def _follow_when_possible(self, cursor: Cursor | None) -> None:
+        """Follow the record; if the link breaks meanwhile, try again as long as requests of the page wait for it."""
+        while True:
+            try:
+                return await (self._go_on(cursor) if cursor and cursor.has_received else self._begin(cursor))
+            except LinkDown as error:
+                if not self._unsent:
+                    raise
+                log.info("A page of kernel %s is not connected yet: %s", self._kernel_id, error)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _go_on(self, cursor: Cursor) -> None:
+        """Follow from the cursor: what the page has not acknowledged is sent, perhaps for the second time."""
+        self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
+        self._rate_limit.repeated_until = cursor.written
+        await self._follow(cursor.arrived + 1)
+        await self._send_state()
+
+    async def _send_state(self) -> None:
+        """Send the kernel's state, which JupyterLab forgets with the connection, before the missed messages."""
+        try:
+            state = shown_state((await self._listing()).execution_state)
+        except TpuError as error:
+            log.warning("The state of kernel %s could not be sent to a page: %s", self._kernel_id, error)
+            return
+        await self._write([status_message(self._make_header, state)])
+
+    async def _begin(self, cursor: Cursor | None) -> None:
+        """Follow the record from its end, after opening messages that tell the page the kernel's state.
+
+        A session that has sent requests before, but acknowledged nothing, starts where it started then, since the
+        replies come after that place.
+        """
+        # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
+        follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)
+        if self._kernel.link_state.state not in _OPEN_LINKS:
+            await self._write([status_message(self._make_header, "unknown")])
+        first_seq = follower.first_seq
+        if first_seq is None:  # this server has not seen the record's end, so ask the worker for it
+            await follower.close()
+            first_seq = (await self._listing()).next_seq
+            follower = await self._kernel.follow(first_seq, self._deliver)
+        self._started_after = first_seq - 1
+        self._acks = Acknowledgements(first_seq - 1)
+        self._rate_limit.repeated_until = cursor.written if cursor else 0
+        self._use(follower)
+        if not self._is_gone:
+            await self._send_opening(first_seq)
+
+    async def _send_opening(self, before_seq: int) -> None:
+        try:
+            listing = await self._listing()
+            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq, self._is_other_page)
+        except TpuError as error:
+            log.warning("A page of kernel %s opens without what runs there: %s", self._kernel_id, error)
+            opening = [status_message(self._make_header, "unknown")]
+        await self._write([each for message in opening for each in self._unless_refused(message)], before_seq - 1)
+
+    def _is_other_page(self, session_id: bytes) -> bool:
+        """Whether another open page has that session id."""
+        return session_id != self._session_id.encode() and self._is_here(session_id)
+
+    async def _listing(self) -> Any:
+        """List the kernel's requests as soon as the link is up."""
+        if self._kernel.link_state.state not in _OPEN_LINKS:
+            await self._kernel.call("kernel_info")  # waits for the link, which `list_requests` does not
+        return await list_requests(self._kernel)
+
+    async def _follow(self, from_seq: int) -> None:
+        self._use(await self._kernel.follow(from_seq, self._deliver))
+
+    def _use(self, follower: LoopBridge) -> None:
+        """Store the follower, and send the requests that waited for it."""
+        self._follower = follower
+        unsent, self._unsent = self._unsent, []
+        for channel, message in unsent:
+            self.send_request(channel, message[1:])
+
+    async def resend_question(self) -> None:
+        """Send this page the question that waits, if the page it was for is closed and this one has not seen it."""
+        try:
+            question = await pending_question(self._kernel, await self._listing())
+        except TpuError as error:
+            log.warning("Kernel %s may wait for input that no page asks for: %s", self._kernel_id, error)
+            return
+        if question is None or question.seq > self._acks.written or self._is_here(question.addressee):
+            return
+        if self._place_of(question.message) not in self._questions:
+            await self._write([question.message])
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, batch: list[KernelMessage]) -> None:
+        """Send a batch of the record to the page; the follower brings the next when the page has taken this one."""
+        await self._is_opened.wait()
+        wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
+        # any, not the first: a message that came early over the link may be at the front of the batch
+        if any(message.seq <= self._rate_limit.repeated_until for message in batch):
+            refused = self._refusals.smallest(self._kernel_id, self._session_id)
+            wanted = await with_cells_refilled(
+                self._kernel, wanted, self._rate_limit.repeated_until, self._make_header, refused
+            )
+        messages = self._rate_limit.feed(wanted, asyncio.get_running_loop().time())
+        seqs = [message.seq for message in batch if not message.is_early]
+        await self._write(messages, seqs[-1] if seqs else None)
+        self._plan_renewal()
+
+    def _for_this_page(self, message: KernelMessage) -> list[PageMessage]:
+        event = json_object(message.parts[0]) if message.channel == "event" else {}
+        if event.get("event") == NOT_RUN:
+            return self._not_run(event)
+        found = self._from_event(event) if event else self._found(message)
+        return self._unless_refused(found) if found else []
+
+    def _unless_refused(self, message: PageMessage) -> list[PageMessage]:
+        if self._refusals.has(self._place_of(message), message.size):
+            return self._in_its_place(message)
+        return [message]
+
+    def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
+        """Return what replaces a message that is too large: a notice, and a small reply if a client waits for one."""
+        log.warning("Kernel %s: message %s is too large for a client and was left out", self._kernel_id, refused.seq)
+        text = self._refused_words(refused)
+        content = {"name": "stderr", "text": text + "\n"}
+        notice = PageMessage.made(self._make_header("stream"), refused.parent_header, content).at(refused.seq)
+        return [notice] if refused.channel == "iopub" else [notice, small_reply(refused, text)]
+
+    def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
+        """Return the messages for a request that was not run: the reply for its sender, the rest for all pages."""
+        parent_header = json.dumps(event["header"]).encode()
+        is_mine = routing_identities(event)[:1] == [self._session_id.encode()]
+        return [
+            PageMessage.made(self._make_header(each.msg_type), parent_header, each.content, channel=each.channel)
+            for each in answers(event)
+            if each.channel == "iopub" or is_mine
+        ]
+
+    def _found(self, message: KernelMessage) -> PageMessage | None:
+        if message.channel == "iopub":
+            found = PageMessage.from_parts(message.seq, message.channel, message.parts)
+            if found:
+                if found.parent_id:
+                    self._last_parent = found.parent_header
+                self._make_header.store_header(found.header)
+            return _with_told_state(found) if found else None
+        return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
+
+    def _is_mine(self, message: KernelMessage) -> bool:
+        """Whether a reply or question is for this page; a question whose page is closed is for every page."""
+        addressee = message.parts[0]  # the id of the session whose request it belongs to
+        if message.channel == "stdin":
+            return addressee == self._session_id.encode() or not self._is_here(addressee)
+        return message.channel in ("shell", "control") and addressee == self._session_id.encode()
+
+    def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
+        """Process an event of the record and return what the page gets of it."""
+        if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
+            self._acks.reset()
+            self._on_the_way.reset()
+            self._refusals.reset_kernel(self._kernel_id)
+            self._started_after = self._rate_limit.repeated_until = 0
+            self._store_cursor()
+        if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
+            return status_message(self._make_header, shown_state("starting"))
+        text = event_notice(event)
+        return self._notice(text) if text else None
+
+    def _notice(self, text: str) -> PageMessage:
+        """Return a notice of ours in the cell of the kernel's last message, since pages show text nowhere else."""
+        content = {"name": "stderr", "text": text + "\n"}
+        return PageMessage.made(self._make_header("stream"), self._last_parent, content)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
+        """Write messages and wait until the connection has taken them.
+
+        Args:
+            seq: everything up to this seq of the record is then written; None if the messages are not of the record.
+        """
+        async with self._writing:
+            if self._is_gone:
+                return
+            ping = None
+            if seq is not None:
+                # store the cursor first: after a crash the page must be assumed to have read the messages
+                ping = self._acks.write(seq, has_messages=bool(messages))
+                self._store_cursor()
+            with suppress(PageGone), self._socket.at_once():
+                for message in messages:
+                    self._write_one(message)
+                    if message.channel == "stdin":
+                        self._questions.append(self._place_of(message))
+                if ping:
+                    self._socket.ping(ping)
+            with suppress(PageGone):
+                await self._socket.drain()
+
+    def _write_one(self, message: PageMessage) -> None:
+        self._on_the_way.write(message.seq, message.size)
+        try:
+            self._socket.write(message)
+        except Unreadable:
+            log.warning("Kernel %s: message %s is malformed and was left out", self._kernel_id, message.seq)
+            self._socket.write(self._notice(event_notice(unreadable_event(message.seq)) or ""))
+
+    def _place_of(self, message: PageMessage) -> tuple[str, str, int]:
+        return self._kernel_id, self._session_id, message.seq
+
+    def _store_cursor(self) -> None:
+        """Store the cursor, unless the session has neither received nor sent anything: then it stays a new one."""
+        if self._has_heard or self._has_sent:
+            arrived = self._acks.arrived if self._has_heard else self._started_after
+            # an older connection may have written more than this one so far
+            written = max(self._acks.written, self._rate_limit.repeated_until)
+            cursor = Cursor(arrived, written, has_received=self._has_heard)
+            self._cursors.store(self._kernel_id, self._session_id, cursor)
+
+    def _plan_renewal(self) -> None:
+        if self._rate_limit.due_s is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._renew(self._rate_limit.due_s))
+
+    async def _renew(self, due_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(due_s - loop.time())
+        await self._write(self._rate_limit.renew(loop.time()))
+
+
+def _with_told_state(message: PageMessage) -> PageMessage:
+    """Replace the state "starting" in a status message, see `shown_state`."""
+    if b"starting" not in message.content or message.msg_type != "status":  # a cheap test before parsing
+        return message
+    if json_object(message.content).get("execution_state") != "starting":
+        return message
+    return message.with_content({"execution_state": shown_state("starting")})
