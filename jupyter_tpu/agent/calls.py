@@ -340,7 +340,9 @@ class Calls:
         if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
             answers.popitem(last=False)
         if len(self._answers) > _REMEMBERED_CLIENTS:
-            self._answers.popitem(last=False)
+            at_rest = (client for client, calls in self._answers.items() if all(call.done() for call in calls.values()))
+            if (oldest := next(at_rest, None)) is not None:
+                del self._answers[oldest]
 
     async def close(self) -> None:
         """Cancel the calls that are running."""

@@ -45,6 +45,17 @@ class Recoveries:
         """
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
+    def each(self) -> tuple[Recovery | tuple[str, JournalUnwritable], ...]:
+        """Return all of them; in place of an unreadable one, the name of its node and the reason.
+
+        Raises:
+            JournalUnwritable: the journal cannot be read.
+        """
+        return tuple(
+            each if isinstance(each, tuple) else _read_or_error(each.name, each.body)
+            for each in self._documents.each(KIND)
+        )
+
     def get(self, name: NodeName) -> Recovery | None:
         """Return the setting of a node; None when there is none. Raises as `all` does."""
         found = self._documents.get(KIND, str(name))
@@ -118,6 +129,13 @@ class Recoveries:
 def _text(recovery: Recovery) -> str:
     # sorted: the stored text is compared, see `Recoveries.swap`
     return json.dumps(recovery.to_json(), sort_keys=True)
+
+
+def _read_or_error(name: str, body: object) -> Recovery | tuple[str, JournalUnwritable]:
+    try:
+        return _read(name, body)
+    except JournalUnwritable as error:
+        return name, error
 
 
 def _read(name: str, body: object) -> Recovery:

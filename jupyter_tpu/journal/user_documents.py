@@ -55,7 +55,7 @@ class Documents:
         Raises:
             JournalUnwritable: the journal, or this document in it, cannot be read.
         """
-        return next((each for each in self.all(kind) if each.name == name), None)
+        return next((_read(kind, row) for row in self._rows(kind) if row[0] == name), None)
 
     def all(self, kind: str) -> tuple[Document, ...]:
         """Return all documents of a kind, by name. Raises as `get` does: an unreadable one is never left out."""

@@ -97,6 +97,21 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert any("attempt 1 of 3" in change.message for change in bench.changes if change.kind == "node")
 
 
+@pytest.mark.parametrize("body", ["damaged", "[1]", '{"is_on": true}'])
+async def test_a_setting_that_cannot_be_read_keeps_no_other_node_from_being_recreated(
+    bench: Any, choices: Choices, body: str
+) -> None:
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose()
+    place = (bench.cloud.settings.endpoint, bench.cloud.settings.project, "recovery", str(bench.name("another")), body)
+    with choices.journal.writing() as database:
+        database.execute("INSERT INTO documents VALUES (?, ?, ?, ?, ?, 9)", place)
+    bench.emulator.control.preempt(str(bench.name()))
+    await choices.until("watching", attempts=1)
+    assert lives(bench) == [False, True]
+
+
 async def test_two_fleets_make_one(bench: Any, choices: Choices) -> None:
     fleet, _ = await bench.fleet(quick), await bench.fleet(quick)
     await made(bench, fleet)

@@ -67,6 +67,16 @@ def test_a_damaged_document_is_an_error_and_never_left_out(journal: Journal, tmp
     assert documents(journal).get("budget", "weekly") is not None
 
 
+def test_a_damaged_document_hides_no_other_of_its_kind(journal: Journal, tmp_path: Path) -> None:
+    documents(journal).put("recovery", "another", {}, now=1.0)
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        database.execute("UPDATE documents SET body = '[1'")
+    documents(journal).put("recovery", "mine", {"is_on": True}, now=1.0)
+    found = documents(journal).get("recovery", "mine")
+    assert found is not None
+    assert found.body == {"is_on": True}
+
+
 def test_the_audit_log_shows_the_newest_first_and_only_grows(journal: Journal, tmp_path: Path) -> None:
     audit = Audit(journal, endpoint="", project="p")
     for number in range(3):

@@ -72,10 +72,17 @@ class RecreateController:
         self._limits = limits or Limits()
         self._missing_since: dict[NodeName, float] = {}
         self._seen_at: dict[NodeName, float] = {}
+        self._unreadable: set[str] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Perform each setting that is on; a failure of one does not affect the others."""
-        for recovery in await asyncio.to_thread(self._recoveries.all):
+        for recovery in await asyncio.to_thread(self._recoveries.each):
+            if isinstance(recovery, tuple):
+                name, error = recovery
+                if name not in self._unreadable:  # once, not at each pass
+                    self._unreadable.add(name)
+                    log.warning("%s is not recreated: %s", name, error)
+                continue
             if not recovery.is_on or recovery.phase in ("off", "given_up"):
                 continue
             try:
