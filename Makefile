@@ -58,7 +58,7 @@ nightly: environment system-tools static
 
 # The front end's own tests take a core, the type checker the other.
 static: environment
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint front-end-tests
+	@$(MAKE) --no-print-directory --jobs=2 -O lint front-end-tests
 
 front-end-tests: environment
 	cd labextension && jlpm test

@@ -177,7 +177,8 @@ def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_s
     try:
         behind = cost_where(-3600, "behind")
         ahead = cost_where(3600, "ahead", before_s=-3600)
-        assert at_first < behind["total"]["ready_s"] < ahead["total"]["ready_s"] < 1800
+        # the cloud's clock is known to within the time that its answer travels
+        assert at_first - 1 < behind["total"]["ready_s"] < ahead["total"]["ready_s"] + 1 < 1800
         assert ahead["budgets"][0]["level"] == "ok"
         assert "This computer's clock is wrong by 1 h (ahead)." in terminal.tpu("doctor").stdout
     finally:

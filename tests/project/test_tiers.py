@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -15,9 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 def pytest_options(target: str) -> list[str]:
     """What `make target` gives to pytest, but for how many processes run it."""
-    done = subprocess.run(
-        ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "PYTEST_ARGUMENTS")}
+    command = ["make", "--dry-run", "--always-make", target]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     commands = [line for line in done.stdout.splitlines() if "-m pytest" in line and "--numprocesses" in line]
     assert len(commands) == 1, commands
     options = shlex.split(commands[0].partition("-m pytest")[2])
