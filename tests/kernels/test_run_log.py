@@ -255,6 +255,6 @@ def test_a_kernel_does_not_wait_for_ever() -> None:
 
 
 def test_where_nobody_knows_which_node_it_was_the_time_tells() -> None:
-    unknown = replace(LOSS, was_on="")
+    unknown = replace(LOSS, host_key_alias="")
     assert progress_of(choice(since=101.0), unknown, 0, 110.0) == "ready"
     assert progress_of(choice(since=50.0), unknown, 0, 110.0) == "coming"

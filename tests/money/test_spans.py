@@ -155,7 +155,7 @@ def test_an_old_look_changes_nothing() -> None:
 
 
 def test_a_look_at_one_node_counts_when_it_was_made() -> None:
-    (only,) = looked([span(is_open=True, ended_at=2000.0)], look(1000.0, sight(), looked_at={NAME: 2500.0}))
+    (only,) = looked([span(is_open=True, ended_at=2000.0)], look(1000.0, sight(), read_at={NAME: 2500.0}))
     assert only.ended_at == 2500.0
 
 
@@ -175,7 +175,7 @@ def test_a_node_that_was_seen_to_end_a_day_ahead_is_charged_for_again() -> None:
 @pytest.mark.parametrize("now", [3100.0, float("inf")])
 def test_a_look_at_one_node_leaves_the_spans_of_the_others_alone(now: float) -> None:
     spans = [span(is_open=True, ended_at=2000.0), span(name=OTHER, is_open=True, ended_at=2000.0)]
-    one, other = looked(spans, look(0.0, sight(), looked_at={NAME: 3000.0}, now=now))
+    one, other = looked(spans, look(0.0, sight(), read_at={NAME: 3000.0}, now=now))
     assert (one.ended_at, one.is_open) == (3000.0, True)
     assert other == spans[1]
 

@@ -138,7 +138,7 @@ class Router(zmq.Socket):  # type: ignore[type-arg]
         self, msg_parts: Any, flags: int = 0, copy: bool = True, track: bool = False, **kwargs: Any
     ) -> Any:
         """Send a message to the agent or, to any other client, directly."""
-        is_for_agent = bytes(msg_parts[0]) == self.capture.line.identity
+        is_for_agent = bytes(msg_parts[0]) == self.capture.buffer.identity
         if not is_for_agent or self.channel == Channel.CONTROL:
             try:
                 return super().send_multipart(msg_parts, flags, copy, track, **kwargs)
@@ -146,7 +146,7 @@ class Router(zmq.Socket):  # type: ignore[type-arg]
                 if error.errno != zmq.EHOSTUNREACH:  # with router_mandatory: no agent is connected
                     raise
         if is_for_agent:
-            self.capture.say(self.channel, msg_parts[1:])
+            self.capture.send_soon(self.channel, msg_parts[1:])
         return zmq.MessageTracker() if track else None
 
 

@@ -106,7 +106,7 @@ async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone
 async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
     """Update the ledger with these nodes only, and return what nodes have cost."""
     seen_at = {node.name: as_of for node in nodes}
-    return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
+    return await _costs(cloud, observation_of(NodeList(nodes=nodes), as_of=0.0, read_at=seen_at))
 
 
 async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:

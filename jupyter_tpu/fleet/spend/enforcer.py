@@ -134,7 +134,7 @@ class BudgetEnforcer:
     def _look_of(self, snapshot: FleetSnapshot) -> NodesObservation:
         listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
         looked_at = dict(snapshot.looked_at)
-        return observation_of(listed, as_of=snapshot.as_of, before=self._recorded, looked_at=looked_at)
+        return observation_of(listed, as_of=snapshot.as_of, before=self._recorded, read_at=looked_at)
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Log each threshold once per window, in the user's first process that sees it."""

@@ -79,5 +79,5 @@ class Magics:
 
         if self._checkpoint_hook is None:
             self._checkpoint_hook = CheckpointHook(self._shell)
-        text = self._checkpoint_hook.act(line, cell)
+        text = self._checkpoint_hook.run_line(line, cell)
         self._shell.display_pub.publish(data={"text/plain": text})
