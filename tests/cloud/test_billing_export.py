@@ -184,16 +184,20 @@ async def test_a_slow_answer_of_several_pages_is_read_to_its_end(paper: Any) -> 
         ((403, {"error": {"message": "BigQuery API has not been used in project 1 before"}}), ApiDisabled, "enabled"),
         ((400, {"error": {"message": "x", "errors": [{"reason": "bytesBilledLimitExceeded"}]}}), CloudRefused, "large"),
         ((400, {"error": {"message": "Unrecognized name: credits"}}), CloudRefused, "refused"),
-        ((503, "busy"), CloudUnavailable, "fault"),
-        ((200, "<html>"), CloudUnavailable, "cannot be read"),
-        ((200, {"jobComplete": True}), CloudUnavailable, "cannot be read"),
+        ((503, "busy"), CloudUnavailable, "internal error"),
+        ((200, "<html>"), CloudUnavailable, "cannot be read|unexpected rows"),
+        ((200, {"jobComplete": True}), CloudUnavailable, "cannot be read|unexpected rows"),
         (
             (200, {"jobComplete": True, "schema": {"fields": [{"name": "a"}]}, "rows": [{"f": []}]}),
             CloudUnavailable,
-            "cannot be read",
+            "cannot be read|unexpected rows",
         ),
-        ((200, {"jobComplete": True, "schema": {"fields": []}, "rows": 7}), CloudUnavailable, "cannot be read"),
-        (answer("day", "2026-11-01"), CloudUnavailable, "cannot be read"),
+        (
+            (200, {"jobComplete": True, "schema": {"fields": []}, "rows": 7}),
+            CloudUnavailable,
+            "cannot be read|unexpected rows",
+        ),
+        (answer("day", "2026-11-01"), CloudUnavailable, "cannot be read|unexpected rows"),
     ],
 )
 async def test_no_bill_is_made_of_a_refusal_or_of_nonsense(

@@ -62,14 +62,14 @@ def door() -> Iterator[RestClient]:
 @pytest.mark.parametrize(
     ("bucket", "verdict", "text"),
     [
-        ("near", "same", "lies in us-central1 too"),
-        ("far", "elsewhere", "lies in europe-west4, the node in us-central1"),
+        ("near", "same", "is in us-central1 too"),
+        ("far", "elsewhere", "is in europe-west4, the node in us-central1"),
         ("wide", "spread", "is spread over US"),
         ("mute", "unknown", "The location of gs://mute is unknown."),
         ("odd", "unknown", "The location of gs://odd is unknown."),
-        ("closed", "unknown", "is not known: You may not read from the Cloud Storage API in project my-project."),
-        ("gone", "unknown", "is not known: The Cloud Storage API refused (404)."),
-        ("ill", "unknown", "is not known: The Cloud Storage API had an internal error."),
+        ("closed", "unknown", "is unknown: You may not read from the Cloud Storage API in project my-project."),
+        ("gone", "unknown", "is unknown: The Cloud Storage API refused (404)."),
+        ("ill", "unknown", "is unknown: The Cloud Storage API had an internal error."),
     ],
 )
 def test_a_bucket_lies_where_cloud_storage_says(door: RestClient, bucket: str, verdict: str, text: str) -> None:

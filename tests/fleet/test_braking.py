@@ -184,7 +184,7 @@ async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make
     assert "train.ipynb" in str(autostop_status_view(await ready.brake()))
     intent = await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
     assert intent.error is None
-    (stopped,) = await ready.braking.look([(await ready.fleet.refresh()).node(ready.node.name)])
+    (stopped,) = await ready.braking.evaluate([(await ready.fleet.refresh()).node(ready.node.name)])
     assert "train.ipynb" not in str(autostop_status_view(stopped))
     assert stopped.activity.accelerator.detail == "the node is STOPPED"
 
@@ -199,7 +199,7 @@ async def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_with_
             await asyncio.sleep(0.05)
     assert (view["days"], view["usd"] > 0) == (1, True)
     assert "has been billed for 26 h without any known action of yours. It has cost $" in view["text"]
-    await ready.braking.keep(ready.node, KeepRunning(until=clocks().wall + HOUR))
+    await ready.braking.extend(ready.node, KeepRunning(until=clocks().wall + HOUR))
     for hours, days in ((26, None), (49, None), (51, 1)):
         clocks.wall_s = clocks.steady_s = hours * HOUR
         found = (await ready.brake()).reminder
@@ -210,7 +210,7 @@ async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any)
     agents = Saying()
     ready = await make_ready(agents)
     await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    await ready.braking.keep(ready.node, KeepRunning(until=time.time() + HOUR))
+    await ready.braking.extend(ready.node, KeepRunning(until=time.time() + HOUR))
     told: dict[str, Any] = {}
     for params in agents.told:
         told |= params
@@ -249,7 +249,7 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
     async with asyncio.timeout(60):
         while (theirs := await bench.cloud.get_node(bench.name("theirs"))).state != "READY":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    (brake,) = await ready.braking.look([theirs])
+    (brake,) = await ready.braking.evaluate([theirs])
     assert (brake.rules, brake.verdict.ends_at, brake.verdict.verdict) == (Rules(), None, "unknown")
 
 
@@ -363,7 +363,7 @@ async def test_brakes_that_cannot_be_read_are_said_to_be_and_the_default_ones_ho
     assert (brake.rules, brake.keep.is_none) == (DEFAULT_RULES, True)
     assert brake.verdict.reason.startswith(f"{words}; ")
     anew = await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    anew = await ready.braking.keep(anew.node, KeepRunning(while_busy=True))
+    anew = await ready.braking.extend(anew.node, KeepRunning(while_busy=True))
     assert (anew.rules.session_s, anew.keep.while_busy) == (7200.0, True)
     assert "damaged" not in anew.verdict.reason
 

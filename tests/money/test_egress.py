@@ -113,5 +113,5 @@ def test_an_epoch_of_a_known_size_is_priced() -> None:
 
 @pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "1e300"])
 def test_what_is_no_amount_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="no amount in GiB"):
+    with pytest.raises(BadInput, match="not an amount in GiB"):
         gibibytes(text)

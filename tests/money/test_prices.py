@@ -111,8 +111,8 @@ def test_rows_that_were_kept_are_checked() -> None:
     assert checked_rows(rows) == tuple(rows)
 
     for wrong in ({"usd_per_chip_hour": 0.0}, {"usd_per_chip_hour": "1"}, {"region": None}, {"variant": 3}):
-        with pytest.raises(ValueError, match="no prices"):
+        with pytest.raises(ValueError, match="not a list of prices"):
             checked_rows([{**rows[0], **wrong}])
     for wrong_rows in (None, {}, [[]], "rows"):
-        with pytest.raises(ValueError, match="no prices"):
+        with pytest.raises(ValueError, match="not a list of prices"):
             checked_rows(wrong_rows)

@@ -120,7 +120,7 @@ def test_what_surrounds_a_line_does_not_matter(text: str) -> None:
         ("some spot Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
         ("64 spot Cloud TPU v6e chips in all zones", "cannot be read"),
         ("64 reserved Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
-        ("5 on-demand Cloud TPU v2 devices in zone us-central1-f", "of which size its devices are"),
+        ("5 on-demand Cloud TPU v2 devices in zone us-central1-f", "the size of its devices is missing"),
         ("5 on-demand Cloud TPU v2-7 devices in zone us-central1-f", "no such accelerator type"),
         ("5 on-demand Cloud TPU v2-8 chips in zone us-central1-f", "counts chips but names a device"),
     ],
