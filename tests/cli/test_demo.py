@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,9 +55,12 @@ class Demo:
 
 
 @contextmanager
-def running(terminal: Terminal, folder: Path) -> Iterator[Demo]:
+def running(
+    terminal: Terminal, folder: Path, *options: str, meanwhile: Callable[[], None] | None = None
+) -> Iterator[Demo]:
+    """A demo that can be reached; `meanwhile` is called while it starts."""
     process = subprocess.Popen(
-        terminal.command("demo", "--no-browser", "--dir", str(folder), "--", "--ServerApp.log_level=INFO"),
+        terminal.command("demo", "--no-browser", "--dir", str(folder), "--", "--ServerApp.log_level=INFO", *options),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -65,6 +69,8 @@ def running(terminal: Terminal, folder: Path) -> Iterator[Demo]:
     )
     with process:
         try:
+            if meanwhile is not None:
+                meanwhile()
             yield _reached(process)
         finally:
             process.send_signal(signal.SIGINT)
@@ -125,6 +131,22 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
     assert str(folder / "jupyterlab.log") in said
     assert "Traceback" not in said
     assert ended(family)
+
+
+def test_a_port_that_another_program_takes_at_the_last_moment_is_given_up(terminal: Terminal, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+
+        def give_way() -> None:
+            log = folder / "jupyterlab.log"
+            while not log.exists() or "could not be started because" not in log.read_text():
+                time.sleep(0.02)
+            other.close()
+
+        only = (f"--ServerApp.port={port}", "--ServerApp.port_retries=0")
+        with running(terminal, folder, *only, meanwhile=give_way) as demo:
+            assert demo.address == f"http://127.0.0.1:{port}/"
+            assert demo.ask("jupyter-tpu/v1/status")["emulated"] is True
 
 
 @pytest.mark.nightly

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.terminal import Progress, note, say
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -31,6 +31,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READY_WITHIN_S = 120.0
 # how often to look for the file in which Jupyter Server says where it listens; there is no event for it
 _POLL_S = 0.05
+# how often JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
+_LAB_STARTS = 5
+# the beginning of Jupyter Server's last words in that case (they go on with the port, or that there is none)
+_PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
 
@@ -111,14 +115,23 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
     progress.show("Starting the emulated cloud and JupyterLab …")
     argv, log = _emulator_argv(folder), folder.log("emulator")
     async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
+        ready = asyncio.ensure_future(_emulator_ready(emulator))
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
-        async with running("JupyterLab", argv, log=log, env=folder.environment(), listens=True) as lab:
-            cloud = await _emulator_ready(emulator)
-            await lab.send_line(json.dumps(_variables(cloud)).encode() + b"\n")
-            server = await _lab_ready(lab, folder)
-            progress.end()
-            _say_where(server, cloud, folder)
-            await _until_one_ends(lab, emulator)
+        for start in range(1, _LAB_STARTS + 1):
+            async with running("JupyterLab", argv, log=log, env=folder.environment(), listens=True) as lab:
+                cloud = await ready
+                await lab.send_line(json.dumps(_variables(cloud)).encode() + b"\n")
+                try:
+                    server = await _lab_ready(lab, folder)
+                except TpuError as error:
+                    # another program took the port between Jupyter's search for a free one and its listening
+                    if _PORT_TAKEN in error.raw and options.port is None and start < _LAB_STARTS:
+                        continue
+                    raise
+                progress.end()
+                _say_where(server, cloud, folder)
+                await _until_one_ends(lab, emulator)
+                return
 
 
 def _emulator_argv(folder: DemoFolder) -> list[str]:
