@@ -31,7 +31,7 @@ def emulator_on_paper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pape
 
 @pytest.fixture(scope="module")
 def client(emulator_on_paper: PaperEmulator) -> Iterator[Any]:
-    EmulatorControl(emulator_on_paper.rest)._ask("POST", "project", {"creates_per_minute": None})
+    EmulatorControl(emulator_on_paper.rest)._request("POST", "project", {"creates_per_minute": None})
     with grpc.insecure_channel(emulator_on_paper.grpc) as channel:
         yield tpu_v2.TpuClient(transport=TpuGrpcTransport(channel=channel, host=emulator_on_paper.grpc))
 

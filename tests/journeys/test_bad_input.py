@@ -187,7 +187,7 @@ class Kernel:
 
 KERNELS = {
     "unreachable worker": Kernel(sabotage=closed_door, failed="does not answer over SSH", hint="firewall rule"),
-    "broken agent": Kernel(sabotage=broken_agent, failed=".jupyter-tpu", hint="Look at that path"),
+    "broken agent": Kernel(sabotage=broken_agent, failed=".jupyter-tpu", hint="Check that path"),
     "kernel that dies": Kernel(sabotage=dying_kernels, failed="died while starting", hint=""),
     "wrong host key": Kernel(sabotage=other_host_key, failed="is not the pinned one", hint="delete the node"),
 }

@@ -248,7 +248,7 @@ async def test_a_kernel_restarted_while_the_link_is_cut_lives_once_the_link_is_b
     try:
         cloud.control.close_ssh(str(node.name))
         restarting = asyncio.create_task(manager.restart_kernel(now=True))
-        await until_logged(caplog, "may run on")
+        await until_logged(caplog, "may still be running")
         cloud.control.open_ssh(str(node.name))
         await restarting
         assert await manager.is_alive()

@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_made_leaves_the_cursors_in_memory(
     cursors.store("kernel", "session", at(5))
 
     assert cursors.find("kernel", "session") == at(5)
-    assert "can only be kept in memory" in caplog.text
+    assert "are kept in memory only" in caplog.text
 
 
 def test_the_file_is_closed_to_other_users(open_cursors: Open, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ from pathlib import Path
 from jupyter_tpu.server.restore.cursors import Cursor, Cursors
 cursors = Cursors(Path(sys.argv[1]))
 for number in range(1, 10**9):
-    cursors.move("kernel", "session", Cursor(number, number))
+    cursors.store("kernel", "session", Cursor(number, number))
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
 """

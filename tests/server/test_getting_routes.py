@@ -120,7 +120,7 @@ def test_a_node_is_queued_on_all_terms_or_refused_in_words(server: Server, cloud
         assert_fits(queued.json, "Queued")
         assert queued.json["provisioning"] == provisioning
     for changes, said in (
-        ({"provisioning": "flex-start"}, "has an end"),
+        ({"provisioning": "flex-start"}, "needs a run time"),
         ({"provisioning": "preemptible", "run_for_s": 3600}, "cannot be a preemptible node too"),
         ({"provisioning": "spot", "spot": False}, "contradict each other"),
         ({"reservation": "ours"}, "only be used by a reserved node"),

@@ -739,7 +739,7 @@ def test_a_connection_class_that_the_user_has_chosen_stays(start_server: StartSe
     chosen = "jupyter_server.services.kernels.connection.channels.ZMQChannelsWebsocketConnection"
     server = start_server(f"--ServerApp.kernel_websocket_connection_class={chosen}")
 
-    assert "ZMQChannelsWebsocketConnection is the class of kernel connections" in server.log()
+    assert "ZMQChannelsWebsocketConnection is the configured connection class" in server.log()
 
 
 async def test_a_kernel_on_this_machine_has_the_servers_own_connection(

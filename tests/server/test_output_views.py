@@ -206,7 +206,7 @@ async def test_an_agent_that_speaks_nonsense_is_called_broken(told: Any, read: A
 async def test_nobody_waits_for_a_link_that_is_down() -> None:
     agent = AgentThatSays(listing(), {}, link="down")
 
-    with pytest.raises(LinkDown, match="down"):
+    with pytest.raises(LinkDown, match="is disconnected"):
         await outputs_of(agent, "k")
 
 
