@@ -102,7 +102,7 @@ async def test_a_kernel_that_no_later_agent_can_reach_is_ended_with_words(client
     await remove_home(worker)
     worker.kill(client.link.agent["pid"])
     ended = await client.wait(lambda message: message.get("event") == "exited", timeout=60)
-    assert "sockets on the worker were removed" in ended["stderr"]
+    assert "sockets were removed from the worker" in ended["stderr"]
     assert not psutil.pid_exists(pid)
 
 
