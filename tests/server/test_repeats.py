@@ -112,6 +112,30 @@ async def test_what_the_record_cannot_show_in_full_is_repeated_and_clears_nothin
     assert await told(record, from_seq=3, repeated_until=4) == plain(record, from_seq=3)
 
 
+async def test_a_cell_with_an_output_that_is_left_out_is_filled_with_the_notice_in_its_place() -> None:
+    record = Record(REQUEST, BUSY, ONE, entry("display_data", data={"text/plain": "x" * 10_000}, metadata={}), TWO)
+
+    def make_header(kind: str) -> dict[str, Any]:
+        return {"msg_id": "new", "msg_type": kind}
+
+    def unless_left_out(message: PageMessage) -> list[PageMessage]:
+        notice = PageMessage.made(
+            make_header("stream"), message.parent_header, {"name": "stderr", "text": "left out\n"}
+        )
+        return [notice.at(message.seq)] if (message.seq, message.msg_type) == (4, "display_data") else [message]
+
+    sent = [each for message in record.messages(3) for each in unless_left_out(message)]
+    messages = await with_cells_refilled(record, sent, 4, make_header, 10_000, unless_left_out)
+    assert [(each.seq, json.loads(each.content).get("text", "")) for each in messages] == [
+        (3, "one\n"),
+        (4, "left out\n"),
+        (4, ""),
+        (4, "one\n"),
+        (4, "left out\n"),
+        (5, "two\n"),
+    ]
+
+
 async def test_what_a_page_cannot_have_is_sent_as_it_is() -> None:
     record = Record(REQUEST, BUSY, ONE, REPLY, IDLE)
 

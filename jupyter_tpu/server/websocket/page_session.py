@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -301,7 +302,12 @@ class PageSession:
         if any(message.seq <= self._rate_limit.repeated_until for message in batch):
             refused = self._refusals.smallest(self._kernel_id, self._session_id)
             wanted = await with_cells_refilled(
-                self._kernel, wanted, self._rate_limit.repeated_until, self._make_header, refused
+                self._kernel,
+                wanted,
+                self._rate_limit.repeated_until,
+                self._make_header,
+                refused,
+                self._unless_left_out,
             )
         messages = self._rate_limit.feed(wanted, asyncio.get_running_loop().time())
         seqs = [message.seq for message in batch if not message.is_early]
@@ -319,6 +325,11 @@ class PageSession:
         if self._refusals.has(self._place_of(message), message.size):
             return self._in_its_place(message)
         return [message]
+
+    def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
+        """The same for an output from the record; a stream is never replaced, since it holds more than one message."""
+        is_left_out = output.msg_type != "stream" and self._refusals.has(self._place_of(output), sys.maxsize)
+        return self._in_its_place(output) if is_left_out else [output]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
         """Return what replaces a message that is too large: a notice, and a small reply if a client waits for one."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import TpuError
@@ -32,12 +32,14 @@ async def with_cells_refilled(
     repeated_until: int,
     make_header: MakeHeader,
     refused_bytes: int = sys.maxsize,
+    unless_left_out: Callable[[PageMessage], list[PageMessage]] = lambda message: [message],
 ) -> list[PageMessage]:
     """Return the messages with refills for the cells of which the page may have some outputs already.
 
     Args:
         repeated_until: the page may have received messages up to this seq.
         refused_bytes: a cell with an output of about this size is not refilled, as the page would close its connection.
+        unless_left_out: returns an output of the refill, or the notice in place of one that this page is not sent.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []
@@ -45,7 +47,8 @@ async def with_cells_refilled(
         result.append(message)
         # right after the last repeated output, so that live messages of the cell follow its refill
         if last_outputs.get(message.parent_id) is message:
-            filling = await _refill(kernel, message, make_header)
+            outputs = await _refill(kernel, message, make_header)
+            filling = [each.at(message.seq) for output in outputs for each in unless_left_out(output)]
             # with some distance to the limit, since `size` is only approximate
             result += filling if all(each.size < 0.9 * refused_bytes for each in filling) else []
     return result
@@ -65,24 +68,25 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 
 
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
-    """Return messages that clear a cell and show its outputs up to `last`; none if they are not all known."""
+    """Return messages that clear a cell and show its outputs up to `last`, each at its seq; none if any is unknown."""
     try:
         excerpt = await read_request(kernel, last.parent_id)
         contents = await asyncio.to_thread(_contents, excerpt, last.seq)
     except (TpuError, ProtocolError) as error:
         log.info("a page may show outputs of %s twice: %s", last.parent_id, error)
         return []
-    return [PageMessage.made(make_header(kind), last.parent_header, content).at(last.seq) for kind, content in contents]
+    return [PageMessage.made(make_header(kind), last.parent_header, content).at(seq) for kind, content, seq in contents]
 
 
-def _contents(excerpt: RequestRange, last_seq: int) -> list[tuple[str, dict[str, object]]]:
+def _contents(excerpt: RequestRange, last_seq: int) -> list[tuple[str, dict[str, object], int]]:
     request = reduce_excerpts([excerpt], last_seq).requests.get(excerpt.msg_id)
     rendered = render(request) if request else None
     if request is None or rendered is None or not _is_whole(request, rendered.omitted_bytes):
         return []
     outputs = [each for each in compact(request, rendered) if each["msg_type"] in _OUTPUTS]
     will_follow = bool(outputs) and outputs[0]["msg_type"] != "clear_output"  # so that nothing flickers
-    return [("clear_output", {"wait": will_follow}), *((each["msg_type"], each["content"]) for each in outputs)]
+    shown = ((each["msg_type"], each["content"], int(each["metadata"]["jupyter_tpu"]["seq"])) for each in outputs)
+    return [("clear_output", {"wait": will_follow}, last_seq), *shown]
 
 
 def _is_whole(request: Request, omitted_bytes: int) -> bool:
