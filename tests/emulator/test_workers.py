@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,9 @@ async def test_every_process_of_a_worker_ends_with_it(cloud: Any, connection: An
 
 def until_files_go(folder: Path) -> None:
     before = len(list(folder.iterdir()))
-    while len(list(folder.iterdir())) == before:
-        time.sleep(0.001)
+    with suppress(FileNotFoundError):  # it may have gone as a whole between two looks
+        while len(list(folder.iterdir())) == before:
+            time.sleep(0.001)
 
 
 async def test_a_reset_bears_with_a_node_that_is_being_deleted(cloud: Any, connection: Any) -> None:
