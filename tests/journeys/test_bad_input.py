@@ -1,6 +1,6 @@
 """Whatever cannot be, the command line and the server's answers and log say what failed, what exists, what to do.
 
-One table: every case meets every face but the panel, whose share is in tests/ui/test_refusals.py.
+One table: every case meets every face but the panel, whose share is in tests/ui/panel/test_refusals.py.
 """
 
 from __future__ import annotations

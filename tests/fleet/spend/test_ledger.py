@@ -114,7 +114,7 @@ async def test_a_process_that_dies_leaves_a_whole_ledger(
     books = SpendLedger(journals[0], PLACE)
     books.record(look(100.0, "1"))
     arguments = [str(tmp_path), str(NAME), "1", "500.0", point]
-    environment = {**os.environ, "PYTHONPATH": str(DYING_ACCOUNTANT.parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(DYING_ACCOUNTANT.parents[3])}
     process = await asyncio.create_subprocess_exec(sys.executable, str(DYING_ACCOUNTANT), *arguments, env=environment)
     assert await process.wait() == -signal.SIGKILL
     assert spans(books) == [("1", 100.0, kept, True)]

@@ -12,7 +12,7 @@ from google.cloud.tpu_v2alpha1.services.tpu.transports import TpuGrpcAsyncIOTran
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
-from tests.emulator.queued_cloud import UNTIL_ACTIVE_S, Initiator, QueuedCloud, State
+from tests.emulator.queued_resources.queued_cloud import UNTIL_ACTIVE_S, Initiator, QueuedCloud, State
 
 NodeState = tpu_v2.Node.State
 _REQUEST, _OTHER_REQUEST = "0c34b1d2-6f58-4a7e-9c01-2d3e4f5a6b7c", "77aa8b9c-0d1e-4f2a-8b3c-4d5e6f7a8b9c"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
-AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = Path(__file__).parents[3] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()\nprint('taken')"
 SECTIONS = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Activity log")
 

@@ -30,7 +30,7 @@ def refused(state_dir: Path) -> Refused:
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(state_dir), *options]
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": root}, check=False
         )

@@ -720,8 +720,8 @@ async def test_a_page_that_does_not_read_costs_the_server_little_memory(
 
 def test_vs_code_takes_up_a_running_cell_after_a_reload_and_misses_no_line(server: Server, cell: Cell) -> None:
     here = Path(__file__)
-    packages = here.parents[2] / "labextension" / "package.json"
-    made = here.parents[2] / ".make" / "node"  # where the machine has no Node of its own
+    packages = here.parents[3] / "labextension" / "package.json"
+    made = here.parents[3] / ".make" / "node"  # where the machine has no Node of its own
     node = shutil.which("node") or shutil.which("node", path=str(made))
     assert node, "`make environment` brings Node"
     script = here.with_name("reload_while_busy.cjs")

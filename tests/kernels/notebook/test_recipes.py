@@ -11,7 +11,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 
-RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
+RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
 pytestmark = pytest.mark.timeout(300)
 
 NAMES = ("flax_optax", "jax", "tf_keras", "torch_tpu", "torch_xla_spmd", "transformers")

@@ -41,7 +41,7 @@ def holder(folder: Path) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "XDG_RUNTIME_DIR": str(folder), "PYTHONPATH": str(Path(__file__).parents[3])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "bound\n"

@@ -12,7 +12,7 @@ from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 from googleapiclient import errors as discovery_errors
 
-from tests.emulator.queued_cloud import QueuedCloud, State
+from tests.emulator.queued_resources.queued_cloud import QueuedCloud, State
 
 SERVING_QUOTA = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
 SPOT_QUOTA = "TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI"

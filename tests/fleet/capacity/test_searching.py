@@ -239,6 +239,6 @@ async def test_a_search_whose_process_was_killed_goes_on_in_the_next(bench: Any,
 async def die_searching(bench: Any, point: str) -> None:
     """Another process begins to search in two zones, the first one empty, and kills itself in the second one."""
     arguments = [bench.emulator.grpc, bench.emulator.project, str(bench.folder), point, *ZONES[:2]]
-    environment = {**os.environ, "PYTHONPATH": str(SEARCHING_PROCESS.parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(SEARCHING_PROCESS.parents[3])}
     process = await asyncio.create_subprocess_exec(sys.executable, str(SEARCHING_PROCESS), *arguments, env=environment)
     assert await process.wait() == -signal.SIGKILL

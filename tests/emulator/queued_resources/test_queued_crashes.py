@@ -12,7 +12,7 @@ from google.longrunning import operations_pb2
 
 from jupyter_tpu.emulator.resources.protos import new
 from jupyter_tpu.emulator.store.database import Store, StoreUnreadable
-from tests.emulator.queued_cloud import UNTIL_ACTIVE_S, QueuedCloud, State
+from tests.emulator.queued_resources.queued_cloud import UNTIL_ACTIVE_S, QueuedCloud, State
 
 NodeState = tpu_v2.Node.State
 
