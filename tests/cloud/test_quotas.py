@@ -180,6 +180,24 @@ async def test_every_page_is_read(paper: Any) -> None:
     assert [query.get("pageToken", "") for _, query in cloud.asked] == ["", "1", "2"]
 
 
+class BusyCloud(PaperCloud):
+    """Refuses the first two requests."""
+
+    def answer(self, path: str, query: dict[str, str]) -> Answer:
+        answer = super().answer(path, query)
+        return answer if len(self.asked) > 2 else envelope(503, "Unavailable")
+
+
+async def test_a_read_is_tried_again_when_the_service_is_briefly_unavailable(paper: Any) -> None:
+    entry = {"details": {"value": "8"}, "dimensions": {"zone": "us-central1-a"}}
+    cloud = BusyCloud(quotaInfos=[(200, {"quotaInfos": [info(SERVING, entry)]})])
+
+    limits = await read_limits(SETTINGS, paper(cloud))
+
+    assert limit(limits, SERVING, "us-central1-a") == 8
+    assert len(cloud.asked) == 3
+
+
 async def test_a_disabled_api_is_not_the_end(paper: Any) -> None:
     bucket = {"effectiveLimit": "64", "dimensions": {"region": "us-east1"}}
     metric = {

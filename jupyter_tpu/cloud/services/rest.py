@@ -15,6 +15,8 @@ import google.auth
 from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
 from jupyter_tpu.cloud.messages import LOGIN_HINT
@@ -30,8 +32,19 @@ from jupyter_tpu.errors import (
 )
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-# Bounds a server that hangs, as for reads over gRPC (`cloud.calls`).
+# Bounds a server that hangs, as for reads over gRPC (`cloud.call_policy`).
 _TIMEOUT_S = 30.0
+# Only for reads, as over gRPC: a change whose answer got lost must not be sent twice. The delays are 0, 0.4 and 0.8 s,
+# since a user may be waiting. Not after a time-out: that took long enough.
+_SAFE_RETRY = Retry(
+    total=3,
+    read=0,
+    status_forcelist=(503,),
+    allowed_methods=("GET",),
+    backoff_factor=0.2,
+    respect_retry_after_header=False,
+    raise_on_status=False,
+)
 # Bounds a list whose last page never comes.
 _MOST_PAGES = 1000
 # Characters of an answer that an error carries, for logs and bug reports.
@@ -178,7 +191,10 @@ class RestClient:
 
 
 def _session(credentials: Any) -> Any:
-    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # it has no types
+    session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # it has no types
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(max_retries=_SAFE_RETRY))
+    return session
 
 
 def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
