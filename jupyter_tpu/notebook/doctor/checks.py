@@ -94,7 +94,7 @@ def _lock_file(answer: Answer) -> Findings:
     elif lock["is_there"] and not lock["is_held"]:
         # libtpu opens the file for writing, so a leftover keeps out only users who do not own it.
         text = f"{path} is left over and unused: it only blocks other users of this machine."
-        fix = f"If libtpu cannot open it: sudo rm -r {path}"
+        fix = f"If libtpu cannot open it: sudo rm {path}"
         yield Finding(check="lock file", state=OK, text=text, fix=fix)
     else:
         text = f"{path} is held by the process that uses the chips." if lock["is_held"] else f"There is no {path}."

@@ -108,7 +108,9 @@ def parse_arguments(
         word = left.pop(0)
         if word in flags:
             found.add(word)
-        elif word in values and left:
+        elif word in values:
+            if not left:
+                raise BadInput(f"{word} needs a value.", exists="Nothing was done.")
             given[word] = left.pop(0)
         elif word.startswith("-") or len(others) == most_others:
             raise BadInput(f"{word[:60]!r} was not understood here.", exists="Nothing was done.")

@@ -127,7 +127,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
         ("%tpu extend forever", "does not say for how long"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
         ("%tpu top --fast", "'--fast' was not understood here"),
-        ("%tpu release --pid", "'--pid' was not understood here"),
+        ("%tpu release --pid", "--pid needs a value"),
         ("%tpu release --pid -1", "is not a whole number"),
         ("%tpu " + "a" * 10_000, "%tpu does not know"),
         ("%tpu \x1b[2J", "%tpu does not know"),
