@@ -15,6 +15,10 @@ WORKER_PACKAGES := agent notebook wire
 SYSTEM_NODE := $(shell node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' 2>/dev/null && echo found)
 export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PATH)
 
+# Containers often switch Python's cache of compiled modules off. The tests start some thousand processes, of which each
+# would compile our modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo check test nightly static front-end-tests conformance bounds soak bench lint format docs environment system-tools constraints worker-lock clean
@@ -38,9 +42,9 @@ help:
 demo: environment
 	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
 
-# Tests wait for processes about half of the time, so one more worker than cores keeps the cores busy.
-WORKERS := $(shell expr $$(nproc) + 1)
-PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+# Tests wait for processes about half of the time, so more workers than cores keep the cores busy.
+WORKERS := $(shell expr $$(nproc) + 2)
+PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loadscope-reorder
 
 # Tests of functions of values: no process, server or node.
 PURE_TESTS := $(addprefix tests/,accelerators autostop frameworks lifecycle local metrics models money outputs wire)

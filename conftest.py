@@ -74,19 +74,45 @@ OPTIONAL_PROGRAMS = {
 }
 
 
-LONGEST_FIRST = ("ui", "journeys", "server", "kernels", "link", "cli", "project", "conformance", "emulator", "fleet")
-"""Folders of tests in the order in which their modules are begun, by the seconds that a module takes: whoever gets a
-long one last works alone while the others are done. All others follow, a few seconds each."""
+SLOW_FOLDERS = ("ui", "journeys", "server", "kernels", "link")
+"""Folders of tests whose modules take up to two minutes each; no worker may be left alone with one at the end."""
+ONE_DEMO = "tests/ui/notebook"
+"""A folder whose modules share one running demo, so one worker runs them all."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folders = Path(__file__).parent / "tests"
+    """Spread the modules of each folder over the run, so that tests that compute run beside tests that wait."""
+    groups: dict[str, list[str]] = {}
+    for item in items:
+        of_folder = groups.setdefault(_folder(item.nodeid), [])
+        if _group(item.nodeid) not in of_folder:
+            of_folder.append(_group(item.nodeid))
+    places = {
+        group: number / len(of_folder) * (0.8 if folder in SLOW_FOLDERS else 1)
+        for folder, of_folder in groups.items()
+        for number, group in enumerate(of_folder)
+    }
+    items.sort(key=lambda item: places[_group(item.nodeid)])
 
-    def place(item: pytest.Item) -> int:
-        folder = item.path.relative_to(folders).parts[0] if item.path.is_relative_to(folders) else ""
-        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
-    items.sort(key=place)
+def _folder(nodeid: str) -> str:
+    return nodeid.split("/")[1] if nodeid.startswith("tests/") else ""
+
+
+def _group(nodeid: str) -> str:
+    """The tests that one worker runs one after the other: a module, or a folder with something to share."""
+    return ONE_DEMO if nodeid.startswith(f"{ONE_DEMO}/") else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return GroupScheduling(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

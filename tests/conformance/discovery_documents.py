@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-import jsonschema
-
 FORMATS = {
     "int64": {"type": "string", "pattern": "^-?[0-9]+$"},
     "int32": {"type": "integer"},
@@ -104,6 +102,8 @@ def validator(version: str, schema: str) -> Any:
     """Checks values strictly: no property that the document does not list."""
     definitions = {name: _converted(each) for name, each in document(version)["schemas"].items()}
     whole = {"$ref": f"#/$defs/{schema}", "$defs": definitions}
+    import jsonschema  # not at the top: this takes a second of each process that collects the tests
+
     jsonschema.Draft202012Validator.check_schema(whole)
     return jsonschema.Draft202012Validator(whole)
 

@@ -30,7 +30,8 @@ from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, fill
 from jupyter_tpu.emulator.resources.behaviours import Standing
 
 FOLDER = Path(__file__).parent / "golden"
-CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())["cases"]]
+PAGES = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted(FOLDER.glob("*.yaml"))]
+CASES = [case for page in PAGES for case in page["cases"]]
 
 ROUTES = (
     ("POST", "nodes", "CreateNode", "parent", "node"),

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from open_notebooks import IS_OPEN, Notebook, write
 from path_to_server import PathToServer
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from running_demo import Demo, start_demo, stop_demo
 
 FLAGS = [
     "--no-sandbox",
@@ -30,71 +22,6 @@ FLAGS = [
     "--disable-sync",
 ]
 SCREENSHOTS = Path(__file__).parent / "screenshots"
-
-
-@dataclass
-class Demo:
-    """A running `jupyter tpu demo`: `url` opens its JupyterLab, `ledger_url` its money ledger."""
-
-    folder: Path
-    process: subprocess.Popen[str]
-    url: str
-    ledger_url: str
-
-    @property
-    def base_url(self) -> str:
-        return self.url.split("/lab")[0]
-
-    @property
-    def token(self) -> str:
-        return self.url.split("token=")[1]
-
-    @property
-    def notebooks(self) -> Path:
-        """What JupyterLab shows."""
-        return self.folder / "notebooks"
-
-    def ask(self, route: str, method: str = "GET") -> Any:
-        """What the Jupyter server answers to a request under its base address."""
-        request = urllib.request.Request(
-            f"{self.base_url}/{route}", method=method, headers={"Authorization": f"token {self.token}"}
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read() or "null")
-
-    def ledger(self) -> Any:
-        with urllib.request.urlopen(self.ledger_url, timeout=30) as answer:
-            return json.load(answer)
-
-
-def start_demo(folder: Path, *options: str) -> Demo:
-    process = subprocess.Popen(
-        [
-            *[sys.executable, "-m", "jupyter_tpu.cli", "demo", "--no-browser", "--dir", str(folder), *options],
-            *["--", "--expose-app-in-browser", "--JupyterNotebookApp.expose_app_in_browser=True"],
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    printed = ""
-    assert process.stdout is not None
-    for line in process.stdout:
-        printed += line
-        lab = re.search(r"http://127\.0\.0\.1:\d+/lab\S*token=\w+", printed)
-        ledger = re.search(r"http://127\.0\.0\.1:\d+/emulator/v1/ledger", printed)
-        if lab and ledger:
-            threading.Thread(target=process.stdout.read, daemon=True).start()  # nothing may block on a full pipe
-            return Demo(folder=folder, process=process, url=lab[0], ledger_url=ledger[0])
-    raise AssertionError("The demo ended without saying where it is:\n" + printed)
-
-
-def stop_demo(demo: Demo) -> None:
-    demo.process.send_signal(signal.SIGINT)
-    demo.process.wait(timeout=60)
-    if demo.process.stdout is not None:
-        demo.process.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -173,25 +100,10 @@ def lab(open_lab: OpenLab) -> Page:
     return open_lab()
 
 
-SPEC = {
-    "node_id": "my-node",
-    "zone": "us-central1-a",
-    "accelerator_type": "v5litepod-8",
-    "runtime_version": "v2-alpha-tpuv5-lite",
-    "spot": False,
-}
-
-
 @pytest.fixture(scope="module")
-def kernel_name(demo: Demo, browser: BrowserContext) -> str:
+def kernel_name(demo: Demo) -> str:
     """The kernelspec of a READY node."""
-    page = browser.new_page()
-    _visit(page, demo.url)
-    page.evaluate("spec => { void window.jupyterapp.commands.execute('tpu:create-node', spec); }", SPEC)
-    page.evaluate("() => { void window.jupyterapp.commands.execute('tpu:open-panel'); }")
-    expect(page.get_by_role("button", name="Open notebook on my-node")).to_be_enabled(timeout=90_000)
-    page.close()
-    return str(demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"])
+    return demo.create_node()
 
 
 @pytest.fixture

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from typing import Any
 
 import pytest
 
-pytest.importorskip("jax")
+# Not imported here: that takes two seconds of each process that collects the tests.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed")
 
 DEVICES = "import jax; print(len(jax.devices()), len(jax.devices('tpu')), float(jax.numpy.arange(8.).sum()))"
 HOLD = f"{DEVICES}; import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"
