@@ -146,7 +146,7 @@ def accelerator(accelerator_type: str) -> Accelerator:
         near = difflib.get_close_matches(accelerator_type, accelerators(), n=6, cutoff=0.4) or list(accelerators())
         raise BadInput(
             f"{accelerator_type[:70]!r} is not an accelerator type that jupyter_tpu knows.",
-            exists="The cloud was not asked.",
+            exists="No request was sent to the cloud.",
             hint=f"Types that exist: {', '.join(near)}.",
         )
     return found

@@ -36,7 +36,7 @@ class Finding:
         # It comes from another machine: no text may fill a terminal.
         found = cls(**{name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")})
         if found.state not in STATES:
-            raise ValueError(f"{found.state[:40]!r} is no state of a finding")
+            raise ValueError(f"{found.state[:40]!r} is not a state of a finding")
         return found
 
 

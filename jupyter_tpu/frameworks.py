@@ -138,7 +138,7 @@ def newest(framework: str, python: Python | None = None) -> Release:
     """
     known = [each for each in RELEASES if each.framework == framework]
     if not known:
-        raise BadInput(f"{framework[:40]!r} is no framework for TPUs.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
+        raise BadInput(f"{framework[:40]!r} is not a framework for TPUs.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
     fitting = [each for each in known if each.requires and (python is None or each.fits(python))]
     if not fitting:
         raise BadInput(

@@ -155,7 +155,7 @@ class Sample:
         """
         state = data["state"]
         if state not in (MEASURED, IDLE, UNKNOWN):
-            raise ValueError(f"{str(state)[:40]!r} is no state of a sample")
+            raise ValueError(f"{str(state)[:40]!r} is not a state of a sample")
         return cls(
             at=float(number_or_none(data["at"])),
             state=state,
@@ -178,4 +178,4 @@ def number_or_none(value: Any) -> Any:
     """Return a finite number or None unchanged; raises ValueError for anything else."""
     if value is None or (type(value) in (int, float) and math.isfinite(value)):
         return value
-    raise ValueError(f"{str(value)[:40]!r} is no number")
+    raise ValueError(f"{str(value)[:40]!r} is not a number")

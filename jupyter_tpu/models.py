@@ -33,7 +33,9 @@ def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
     """Return `value`, or raise a BadInput that names what it is and the rule that it breaks."""
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
-        raise BadInput(f"{shown!r} is not a valid {what}.", exists="The cloud was not asked.", hint=f"Use {rule}.")
+        raise BadInput(
+            f"{shown!r} is not a valid {what}.", exists="No request was sent to the cloud.", hint=f"Use {rule}."
+        )
     return value
 
 

@@ -19,7 +19,7 @@ PROVISIONING_LABEL = "jupyter-tpu-provisioning"
 """Label of nodes that were requested by flex-start."""
 FLEX_START_LABELS: Mapping[str, str] = {PROVISIONING_LABEL: "flex-start"}
 
-_NOTHING = "Nothing was asked of the cloud."
+_NOTHING = "No request was sent to the cloud."
 
 
 class Flags(TypedDict):
@@ -118,7 +118,7 @@ def takes_preemptible_quota(provisioning: Provisioning) -> bool:
 
 
 def is_grantable(provisioning: Provisioning) -> bool:
-    """Whether a TRC grant can cover it: grant e-mails name on-demand, spot and preemptible chips."""
+    """Whether a TRC grant can cover it: grant emails name on-demand, spot and preemptible chips."""
     return provisioning in ("on-demand", "spot", "preemptible")
 
 

@@ -208,7 +208,7 @@ class Session:
     def _greet(self, frame: Frame) -> None:
         """Answer the client's HELLO and end its older connections."""
         if frame.kind != Kind.HELLO:
-            raise ProtocolError("the first frame is no greeting")
+            raise ProtocolError("the first frame is not a hello")
         hello = frame.json()
         # Sent even if the versions do not match: then the client can tell which agent this is.
         self._writer.write(encode_json(Kind.HELLO, agent_hello(self._about)))

@@ -25,7 +25,7 @@ def seconds(text: str, option: str) -> float:
     if not amount:
         raise BadInput(
             f"{text[:40]!r} is not a duration.",
-            exists="Nothing was asked of the cloud.",
+            exists="No request was sent to the cloud.",
             hint=f"Write {option} 30m, 6h or 2d.",
         )
     return amount

@@ -92,4 +92,4 @@ def total_text(nodes: tuple[Node, ...]) -> str:
     strange = len(billed) - ready
     counted = [f"{ready} READY"] if ready else []
     counted += [f"{strange} in an unknown state, which may be billed"] if strange else []
-    return f"{', '.join(counted)}: ${known:.2f}/h by list price{rest}."
+    return f"{', '.join(counted)}: ${known:.2f}/h at list price{rest}."

@@ -72,7 +72,7 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
     if provisioning == "flex-start":
         raise BadInput(
             "A flex-start node cannot be created at once.",
-            exists="Nothing was asked of the cloud.",
+            exists="No request was sent to the cloud.",
             hint="Queue it: jupyter tpu queue add NODE --type TYPE --zone ZONE --run-for TIME",
         )
     return provisioning

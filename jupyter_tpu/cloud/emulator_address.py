@@ -41,7 +41,7 @@ def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise CredentialsMissing(
             f"The emulated cloud's token can't be read from {path}: {error}.",
-            exists="The cloud was not asked.",
+            exists="No request was sent to the cloud.",
             hint=f"Set {TOKEN_FILE_VARIABLE} to the file that the emulator printed when it started, or unset it.",
         ) from error
 

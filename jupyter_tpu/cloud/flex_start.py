@@ -80,5 +80,5 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CloudUnavailable("The answer of the Cloud TPU API cannot be read.", raw=text[:2000]) from error
+        raise CloudUnavailable("The response from the Cloud TPU API cannot be read.", raw=text[:2000]) from error
     return found if isinstance(found, dict) else {}

@@ -95,13 +95,13 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
     if not project:
         raise BadInput(
             "No Google Cloud project is chosen.",
-            hint=f"Name it with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
+            hint=f"Set it with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
         )
     if project.isdecimal():
         raise BadInput(
             f"{project[:40]} is a project number; jupyter_tpu needs the project id.",
-            exists="The cloud was not asked.",
-            hint=f"Name the id with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
+            exists="No request was sent to the cloud.",
+            hint=f"Set the id with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
         )
     return replace(settings, project=project)
 

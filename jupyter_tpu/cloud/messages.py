@@ -63,8 +63,10 @@ def not_allowlisted(case: Case) -> TpuError:
     """Return the error for an accelerator type that the project may not use."""
     what = case.request.accelerator_type or "this accelerator type"
     return NotAllowlisted(
-        _failed(case, f"project {case.request.project} may not use {what} in {case.request.zone or 'this zone'}."),
-        hint="Waiting does not help. Choose a type and zone that the project was granted, or ask Google for access.",
+        _failed(
+            case, f"project {case.request.project} is not allowed to use {what} in {case.request.zone or 'this zone'}."
+        ),
+        hint="Waiting won't help. Choose a type and zone that the project was granted, or ask Google for access.",
     )
 
 
@@ -72,7 +74,7 @@ def zone_closed(case: Case) -> TpuError:
     """Return the error for a zone that does not exist or is closed to the project."""
     zone = f"zone {case.request.zone}" if case.request.zone else "the zone"
     return PermissionDenied(
-        _failed(case, f"{zone} does not exist or is not open to project {case.request.project}."),
+        _failed(case, f"{zone} does not exist or is not available to project {case.request.project}."),
         hint=_zones_hint(case) or "Choose another zone.",
     )
 
@@ -80,7 +82,7 @@ def zone_closed(case: Case) -> TpuError:
 def project_unknown(case: Case) -> TpuError:
     """Return the error for a project that does not exist or is hidden from the user."""
     return PermissionDenied(
-        _failed(case, f"project {case.request.project} does not exist, or you may not see it."),
+        _failed(case, f"project {case.request.project} does not exist, or you have no access to it."),
         hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
     )
 
@@ -100,7 +102,7 @@ def quota(case: Case) -> TpuError:
     """Return the error for a quota that is used up."""
     return QuotaExceeded(
         _failed(case, f"a quota of project {case.request.project} is used up. {_quota_limit(case)}"),
-        hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
+        hint="Waiting won't help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
         "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
         "for more quota.",
     )

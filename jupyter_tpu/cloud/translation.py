@@ -12,7 +12,7 @@ from jupyter_tpu.cloud.refusal_records import Refusal, Request
 from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.errors import CredentialsMissing, TpuError
 
-# What a call of Google's client may raise; any other exception is a fault of ours and must stay visible.
+# What a call of Google's client may raise; any other exception is a bug of ours and must stay visible.
 CLOUD_EXCEPTIONS = (google_exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, grpc.RpcError, TimeoutError)
 
 # Inside an operation these codes are internal errors of the cloud, since the API itself has answered.
@@ -25,7 +25,9 @@ CANNOT_LOG_IN = "No Google Cloud credentials were found, or they cannot be used.
 def error_of_exception(request: Request, exception: BaseException) -> TpuError:
     """Convert an exception of `CLOUD_EXCEPTIONS`."""
     if isinstance(exception, auth_exceptions.GoogleAuthError):
-        return CredentialsMissing(CANNOT_LOG_IN, exists="The cloud was not asked.", hint=LOGIN_HINT, raw=str(exception))
+        return CredentialsMissing(
+            CANNOT_LOG_IN, exists="No request was sent to the cloud.", hint=LOGIN_HINT, raw=str(exception)
+        )
     return error_of_refusal(request, _refusal_of(exception))
 
 

@@ -201,7 +201,7 @@ class Effects:
             if not self._half_created.stays(operation):
                 self._remove(node)
         elif node.state == ON_THE_WAY.get(operation.verb):
-            # returning to a transitional state would leave the node there for ever
+            # returning to a transitional state would leave the node there forever
             if operation.state_before in ON_THE_WAY_STATES or self._is_to_go(node):
                 return False
             self._return_to(node, operation.state_before)

@@ -79,7 +79,7 @@ def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
 
 def _notice(aside: Path, is_whole: bool) -> str:
     whole = "Everything in it was copied to a new one."
-    part = "What could be read was copied to a new one; nodes are found by their labels."
+    part = "Everything readable was copied to a new one; nodes are found by their labels."
     return f"The journal was damaged. It is kept as {aside}. {whole if is_whole else part}"
 
 
@@ -163,13 +163,13 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return JournalUnwritable(
             f"The journal {path} is damaged ({error}).",
-            exists="Nothing was asked of the cloud.",
+            exists="No request was sent to the cloud.",
             hint="The next start repairs it: restart the server, or run the command again.",
             raw=str(error),
         )
     return JournalUnwritable(
         f"The journal {path} cannot be written ({error}).",
-        exists="Nothing was asked of the cloud.",
+        exists="No request was sent to the cloud.",
         hint="Free disk space or fix the permissions of its folder, then try again.",
         raw=str(error),
     )
@@ -178,6 +178,6 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
 def _newer(path: Path, found: int) -> JournalUnwritable:
     return JournalUnwritable(
         f"The journal {path} was written by a newer jupyter_tpu (layout {found}, this one knows {schema.VERSION}).",
-        exists="Nothing was asked of the cloud.",
+        exists="No request was sent to the cloud.",
         hint="Upgrade with: pip install --upgrade jupyter-tpu",
     )

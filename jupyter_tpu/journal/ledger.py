@@ -154,8 +154,8 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:
         raise JournalUnwritable(
             f"The ledger entry of {row[0][:100]!r} cannot be read.",
-            exists="Nothing was asked of the cloud.",
-            hint="What nodes have cost is not known. Move the journal file away to start a new one.",
+            exists="No request was sent to the cloud.",
+            hint="What nodes have cost is unknown. Move the journal file away to start a new one.",
             raw=repr(error),
         ) from error
 

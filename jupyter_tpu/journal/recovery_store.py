@@ -146,7 +146,7 @@ def _read(name: str, body: object) -> Recovery:
         pass
     raise JournalUnwritable(
         f"The recovery {name[:100]!r} in the journal is damaged.",
-        exists="The node is as it was.",
+        exists="The node is unchanged.",
         hint="Set it again with `jupyter tpu recover`.",
         raw=str(body)[:500],
     )

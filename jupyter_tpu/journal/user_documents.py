@@ -97,7 +97,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
     if not isinstance(body, dict):
         raise JournalUnwritable(
             f"The {kind} {name[:100]!r} in the journal is damaged.",
-            exists="Nothing was asked of the cloud.",
+            exists="No request was sent to the cloud.",
             hint=f"Set it again, or remove it, with `jupyter tpu {kind}`.",
             raw=text[:500],
         )

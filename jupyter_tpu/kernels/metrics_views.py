@@ -133,5 +133,5 @@ def holders_of(processes: Iterable[Any]) -> list[Holder]:
 
 def _invalid_answer(worker_id: int, error: Exception) -> TpuError:
     return AgentBroken(
-        f"The agent on worker {worker_id} sent an invalid answer.", raw=f"{type(error).__name__}: {error}"
+        f"The agent on worker {worker_id} sent an invalid response.", raw=f"{type(error).__name__}: {error}"
     )

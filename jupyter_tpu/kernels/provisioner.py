@@ -452,7 +452,7 @@ class TPUProvisioner(KernelProvisionerBase):
     def _is_for_restarter(self) -> bool:
         """Return whether it is the KernelManager's restarter that restarts a dead kernel, not the user.
 
-        If the restart raised, the restarter would stop for ever and leave the front end at "restarting". So its failure
+        If the restart raised, the restarter would stop forever and leave the front end at "restarting". So its failure
         is only reported, the kernel stays dead, and the restarter declares it dead after a few attempts.
         """
         has_restarter = getattr(self._manager, "_restarter", None) is not None
@@ -471,7 +471,7 @@ class TPUProvisioner(KernelProvisionerBase):
         if note.owner != this_process():
             raise WrongState(
                 f"The kernel {self.kernel_id} was started by another Jupyter server.",
-                exists=f"This machine last knew it on {NodeName.parse(note.node).node_id}.",
+                exists=f"It was last seen on {NodeName.parse(note.node).node_id}.",
                 hint=f"Start a server in {note.root_dir} to get it back; `jupyter tpu kernels` lists it.",
             )
         # The note wins over the kernelspec, which may have changed or be gone since.

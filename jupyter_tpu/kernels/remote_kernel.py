@@ -468,7 +468,7 @@ class RemoteKernel:
         elif kind == "gone" and self._is_starting:  # the start reports why it fails, or begins a new record
             self.generation, self._seen_generation, self._asked_generation = 0, 0, 1
         elif kind == "gone":
-            self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
+            self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
         """Note a newer process; an end known so far was an older one's."""

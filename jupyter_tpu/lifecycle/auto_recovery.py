@@ -89,7 +89,7 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return _watch(recovery, node, seen.at), None
     if node.state == "READY":
         return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
-    # stopped by us or, on demand, by anyone: a deliberate stop, so its later loss is not recovered
+    # A stop by us, or any stop of an on-demand node, is deliberate: its later loss is not recovered.
     if node.state in _HALTED and (seen.stop is not None or not is_preemptible(node)):
         return replace(recovery, was_ready=False), None
     if node.state == "DELETING":
@@ -105,7 +105,7 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
-    # whoever deleted the queued resource as well did so on purpose
+    # the queued resource was deleted too, so this was on purpose
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
     if not seen.is_witnessed:
         message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
@@ -206,7 +206,7 @@ def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     coming = f"attempt {recovery.attempts + 1} of {recovery.max_attempts}"
     when = f"in {delay_s:.0f} s" if delay_s else "now"
     return _moved(
-        recovery, "waiting", f"{why} It is recreated {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
+        recovery, "waiting", f"{why} It will be recreated {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
     ), None
 
 

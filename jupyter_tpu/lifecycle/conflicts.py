@@ -72,6 +72,6 @@ def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:
     return kind(
         f"{wanted.node_name.node_id!r} in {wanted.node_name.zone} cannot be {DOING[wanted.verb]}: "
         f"a {what} with that name is being {DOING[sibling.verb]} ({sibling.phase}).",
-        exists="Nothing was asked of the cloud.",
+        exists="No request was sent to the cloud.",
         hint="Wait until that is done." if sibling.verb == "delete" else "Wait until that is done, or delete it first.",
     )

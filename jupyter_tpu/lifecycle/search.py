@@ -122,7 +122,7 @@ def _after_a_round(search: Search, now: float) -> Wait | End:
 def _nothing_found(search: Search) -> str:
     tries = "1 try" if search.tried == 1 else f"{search.tried} tries"
     if len(search.hopeless) == len(search.candidates):
-        return f"No capacity found in {tries}, and waiting does not help; nothing is billed."
+        return f"No capacity found in {tries}, and waiting won't help; nothing is billed."
     return f"No capacity found in {tries}; nothing is billed."
 
 

@@ -149,7 +149,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     """Keep polling, unless the cloud refused both the request and the read."""
     if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
-        exists = f"It is not known whether the node {intent.node_name.node_id} still exists."
+        exists = f"The node {intent.node_name.node_id} may still exist."
         return failed(intent, event.at, intent.cause, exists=exists)
     return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
@@ -168,14 +168,14 @@ def _gone(intent: Intent, event: Event) -> Outcome:
 
 def _empty_answer(intent: Intent) -> CloudUnavailable:
     return CloudUnavailable(
-        f"The cloud's answer to the request to {intent.verb} {intent.node_name.node_id} was empty.",
+        f"The cloud's response to the request to {intent.verb} {intent.node_name.node_id} was empty.",
         hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
     )
 
 
 def _cause(intent: Intent) -> TpuError:
     return intent.cause or CloudUnavailable(
-        f"The cloud was asked to {intent.verb} the node {intent.node_name.node_id} and did not.",
+        f"The cloud did not {intent.verb} the node {intent.node_name.node_id}, and gave no reason.",
         hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
     )
 

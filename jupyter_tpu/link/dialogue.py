@@ -51,7 +51,7 @@ class Dialogue:
                 hint="The worker may be overloaded or out of memory.",
             ) from None
         if frame.kind != Kind.HELLO:
-            raise ProtocolError("its first frame is no hello")
+            raise ProtocolError("its first frame is not a hello")
         answer = frame.json()
         negotiate(answer.get("protocols"))
         about = answer.get("agent")

@@ -93,7 +93,7 @@ async def open_dialogue(
             memory.store(replace(ready, log=""))  # saved on disk, where old log lines have no place
             return opened
     raise AgentBroken(
-        "The agent on the worker does not start.",
+        "The agent on the worker did not start.",
         exists="Kernels there keep running.",
         hint="The details show the end of its log. Try to remove ~/.jupyter-tpu/agent and "
         "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`); they are rebuilt.",

@@ -190,7 +190,7 @@ class Link:
         - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
         - ``forget_kernel`` {kernel_id}: ends it and removes its record
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
-        - ``activity``: activity on the node and the next auto-stop; the call itself is no activity
+        - ``activity``: activity on the node and the next auto-stop; the call itself is not activity
         - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
         - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, no longer
         - ``metrics`` {history_s?, points?}: samples of the chips, ``who``: the processes that use them

@@ -95,7 +95,7 @@ async def prepare_worker(
 
     Raises:
         EnvironmentFailed: the worker cannot be prepared, has no python3, or falls silent.
-        AgentBroken: the bootstrap sent an invalid answer.
+        AgentBroken: the bootstrap sent an invalid response.
         WorkerUnreachable: the connection was cut.
     """
     archive = agent_archive()
@@ -157,7 +157,7 @@ def _ready(answer: Any) -> Ready:
 
 
 def _invalid_answer(line: bytes) -> AgentBroken:
-    return AgentBroken("The bootstrap on the worker sent an invalid answer.", raw=line[:500].decode(errors="replace"))
+    return AgentBroken("The bootstrap on the worker sent an invalid response.", raw=line[:500].decode(errors="replace"))
 
 
 def _cut(raw: str) -> WorkerUnreachable:

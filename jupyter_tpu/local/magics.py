@@ -142,7 +142,7 @@ def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise BadInput(f"The line cannot be read: {error}.", hint="Close the quotes.") from error
+        raise BadInput(f"Can't parse the line: {error}.", hint="Close the quotes.") from error
 
 
 def _zone_in(options: list[str]) -> str:
@@ -165,7 +165,7 @@ def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
         wanted += rest[at + 1 : at + 2] or [""]
         del rest[at : at + 2]
     if len(rest) > 2 or any(word.startswith("-") for word in rest):
-        raise BadInput(f"%%tpu does not know {' '.join(rest)[:60]!r}.", hint=_HOW)
+        raise BadInput(f"%%tpu has no argument {' '.join(rest)[:60]!r}.", hint=_HOW)
     if not all(name.isidentifier() for name in wanted):
         raise BadInput(f"{' '.join(wanted)[:60]!r} is not the name of a variable.", hint=_HOW)
     node, environment, *_ = (*rest, "", "")

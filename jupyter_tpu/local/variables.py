@@ -39,7 +39,7 @@ def fetch(kernel: Kernel, name: str) -> Any:
         # The value is the text/plain form of a string: its repr, which contains JSON.
         return unpack(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise AgentBroken(f"The node's answer for {name} cannot be read.", raw=str(error)[:500]) from error
+        raise AgentBroken(f"The node's response for {name} cannot be read.", raw=str(error)[:500]) from error
 
 
 def unpack(value: Any) -> Any:

@@ -123,7 +123,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
     # no rows is not a bill of 0: a wrong table, or one of another billing account, has none either
     if not days:
         raise CloudRefused(
-            f"The billing export {table} has no costs of project {project} since {periods.since}.",
+            f"The billing export {table} has no costs for project {project} since {periods.since}.",
             hint="A new export shows its first costs after some hours, and earlier costs after up to five days. Check "
             "that its billing account pays for this project.",
         )

@@ -16,10 +16,10 @@ from jupyter_tpu.provisioning import Provisioning, can_be_preempted, is_grantabl
 NEVER_COVERED = (
     "the boot disk of each TPU VM and other disks, also while the node is stopped",
     "external IP addresses",
-    "data that leaves its region (egress), such as reading a bucket that lies elsewhere",
+    "data that leaves its region (egress), such as reading a bucket in another region",
     "all other services of Google Cloud, such as Cloud Storage and Compute Engine",
 )
-"""What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC mail, 2026)."""
+"""What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026)."""
 
 # The text is one line in a form; a user with more grants than this sees how many others there are.
 _MOST_REASONS = 3
@@ -35,7 +35,7 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether it is spot or preemptible: the mails of the TPU Research Cloud use both names for either."""
+        """Whether it is spot or preemptible: the emails from the TPU Research Cloud use both names for either."""
         return can_be_preempted(self.provisioning)
 
     @property
@@ -119,7 +119,7 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:
-            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it (the rest of it is unknown)"
+            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it (remaining amount unknown)"
         if amount > 0:
             return f"; your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
     return ""
@@ -130,7 +130,7 @@ def _why_not(request: NodeRequest, grant: Grant, allotment: Allotment, today: in
     if grant.is_over(today):
         return f"your TRC grant {grant.name} ended on {grant.ends_on}"
     if not grant.holds(today):
-        return f"your TRC grant {grant.name} begins on {grant.starts_on}"
+        return f"your TRC grant {grant.name} starts on {grant.starts_on}"
     if not is_grantable(request.provisioning):
         return f"your TRC grant {grant.name} covers no {request.provisioning} nodes"
     kind = find_accelerator(request.accelerator_type)

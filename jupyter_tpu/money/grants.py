@@ -158,7 +158,7 @@ def row_from_json(data: Any) -> GrantRow:
     _refuse_unknown(data, _ROW_FIELDS, "row")
     generation, zone, spot = data.get("generation"), data.get("zone"), data.get("spot", False)
     if not isinstance(spot, bool):
-        raise _bad("The field 'spot' of a row is not true or false.", "Send true for spot and preemptible.")
+        raise _bad("The field 'spot' of a row must be true or false.", "Send true for spot and preemptible.")
     return GrantRow(
         chips=_chips(data.get("chips")),
         generation=_generation(generation),
@@ -174,7 +174,7 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
         raise _bad("A grant has either a last day or a number of days.", "Send one of ends_on and days.")
     last_day = first_day + _days(days) - 1 if ends_on is None else day_number(ends_on, "last day of a grant")
     if last_day < first_day:
-        raise _bad("The grant ends before it begins.", "Send the later day as the last one.")
+        raise _bad("The grant ends before it starts.", "Send the later day as the last one.")
     if last_day - first_day >= MOST_DAYS:
         raise _bad("The grant is longer than ten years.", "Check the year of its last day.")
     day_number(day_text(last_day), "last day of a grant")  # a term in days may lead past the last year that is valid

@@ -77,7 +77,7 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
     """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
-    # nodes of earlier months are in the total only, or the list would grow for ever
+    # nodes of earlier months are in the total only, or the list would grow forever
     recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
     unwatched = any(span.unwatched_s for own in recent for span in own)
     return {

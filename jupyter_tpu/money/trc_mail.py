@@ -1,4 +1,4 @@
-"""Parse a pasted mail in which the TPU Research Cloud grants chips.
+"""Parse a pasted email in which the TPU Research Cloud grants chips.
 
 Two forms of its lines are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to
 2024: ``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps and HTML around them
@@ -64,11 +64,11 @@ _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrcMail:
-    """The contents of a mail.
+    """The contents of an email.
 
     Attributes:
-        days: the term that the mail states; None if it states none or several.
-        sent_on: the mail's own date as ``YYYY-MM-DD``; None if it has none.
+        days: the term that the email states; None if it states none or several.
+        sent_on: the email's own date as ``YYYY-MM-DD``; None if it has none.
         problems: lines that look like a grant but cannot be read, with their text.
         notes: how ambiguous lines were understood.
     """
@@ -91,7 +91,7 @@ class TrcMail:
 
 
 def read_trc_mail(text: str) -> TrcMail:
-    """Parse a mail; never raises, whatever the text is."""
+    """Parse an email; never raises, whatever the text is."""
     reading = _Reading()
     if len(text) > _LONGEST_TEXT:
         reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
@@ -117,14 +117,14 @@ def read_trc_mail(text: str) -> TrcMail:
 
 
 def _opened(text: str) -> tuple[str, str | None]:
-    """Return the text and the date of a mail that was saved as a file (``.eml``) or pasted as plain text."""
+    """Return the text and the date of an email that was saved as a file (``.eml``) or pasted as plain text."""
     try:
         mail = message_from_string(text.lstrip(), policy=policy.default)
         part = mail.get_body(("plain", "html")) if mail["MIME-Version"] or mail["Content-Type"] else None
         body = part.get_content() if part is not None else text
         stated = mail["Date"] if part is not None else None
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-        # `email` raises any of these for broken mails and for texts that only resemble one
+        # `email` raises any of these for broken emails and for texts that only resemble one
         body, stated = text, None
     found = _DATE.search(text) if stated is None else None
     return (body if isinstance(body, str) else text), _day(str(stated or (found[1] if found else "")))
@@ -142,7 +142,9 @@ def _cleaned(text: str) -> str:
     text = text.replace("=\r\n", "").replace("=\n", "")  # quoted-printable
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", text)))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
-    text = "".join(char for char in text if unicodedata.category(char) != "Cf")  # zero-width characters of mail clients
+    text = "".join(
+        char for char in text if unicodedata.category(char) != "Cf"
+    )  # zero-width characters of email clients
     text = re.sub(r"\b(chip|device|zone)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
     lines = (" ".join(line.split()) for line in text.splitlines())
     stripped = (_BULLET.sub("", line) for line in lines)
@@ -150,7 +152,7 @@ def _cleaned(text: str) -> str:
 
 
 class _Reading:
-    """What was read of a mail so far."""
+    """What was read of an email so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}
@@ -187,12 +189,12 @@ class _Reading:
             self.notes += [note] if note else []
 
     def term(self, cleaned: str) -> int | None:
-        """Return the term in days; None, and a problem, if the mail states several."""
+        """Return the term in days; None, and a problem, if the email states several."""
         stated = {int(match[1] or match[2]) for match in _TERM.finditer(cleaned)}
         found = {days for days in stated if 1 <= days <= MOST_DAYS}
         if len(found) > 1:
             terms = ", ".join(str(days) for days in sorted(found)[:5])
-            self.problems.append(f"The mail states several terms ({terms} days): enter the right one.")
+            self.problems.append(f"The email states several terms ({terms} days): enter the right one.")
         return found.pop() if len(found) == 1 else None
 
 

@@ -278,7 +278,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT_TIMEOUT_S} s"
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return "the host key of the jump host is not known"
+        return "the host key of the jump host is unknown"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")

@@ -291,9 +291,9 @@ export interface IGrantRow {
 
 export interface IGrantMail {
   readonly rows: readonly IGrantRow[];
-  /** The term that the mail states; let the user confirm it */
+  /** The term that the email states; let the user confirm it */
   readonly days: number | null;
-  /** The mail's own date; let the user confirm it as the first day */
+  /** The email's own date; let the user confirm it as the first day */
   readonly sent_on?: string | null;
   /** Lines that look like a grant but cannot be read; plain text */
   readonly problems: readonly string[];

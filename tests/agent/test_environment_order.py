@@ -26,8 +26,8 @@ def known(framework: str, version: str) -> Release:
 @pytest.mark.parametrize(
     ("order", "words"),
     [
-        ({}, "is no framework for TPUs"),
-        ({"framework": "mxnet"}, "is no framework for TPUs"),
+        ({}, "is not a framework for TPUs"),
+        ({"framework": "mxnet"}, "is not a framework for TPUs"),
         ({"framework": "jax", "version": 9}, "must be a string"),
         ({"framework": "jax", "version": "0.1"}, "libtpu and Python jax '0.1' needs"),
         ({"framework": "tf", "version": "2.18"}, "is in no package index"),

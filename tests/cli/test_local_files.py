@@ -115,7 +115,7 @@ def test_what_ends_a_charge_needs_no_folder_of_ours(terminal: Terminal, blocked:
     assert (stopped.returncode, stopped.stdout) == (0, "one is stopped: its disk is kept.\n"), stopped.stderr
     deleted = terminal.tpu("delete", "two", *HERE, "--yes", **elsewhere)
     assert (deleted.returncode, deleted.stdout) == (0, "two is deleted.\n"), deleted.stderr
-    assert "The cloud is asked anyway." in deleted.stderr
+    assert "The request is sent anyway." in deleted.stderr
     panicked = terminal.tpu("stop", "--all", "--yes", **elsewhere)
     assert "stopped   three (us-central1-a)" in panicked.stdout
 

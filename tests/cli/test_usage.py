@@ -76,7 +76,7 @@ def test_a_command_by_its_old_name_is_the_new_one_and_says_so(
     [
         (["stop"], "name one NODE, or --all for every node"),
         (["stop", "my-node", "--all"], "name one NODE, or --all for every node"),
-        (["stop", "--all", "--zone", "us-central1-a", "--yes"], "--all stops what costs in every zone"),
+        (["stop", "--all", "--zone", "us-central1-a", "--yes"], "--all stops everything billable in every zone"),
     ],
 )
 def test_stop_takes_one_node_or_all(argv: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,7 +35,7 @@ def test_the_command_line_and_an_intent_say_the_same_of_a_node_that_is_not_ready
 
 def test_a_ready_node_is_billed_by_the_hour() -> None:
     assert charge_text(node("READY"), emulated=False) == "It is billed now ($9.60/h)."
-    assert total_text((node("READY"), node("STOPPED"))) == "1 READY: $9.60/h by list price."
+    assert total_text((node("READY"), node("STOPPED"))) == "1 READY: $9.60/h at list price."
 
 
 @pytest.mark.parametrize("state", [*tpu_v2.Node.State.__members__, "UNKNOWN(17)"])
@@ -46,8 +46,8 @@ def test_only_a_node_that_is_certainly_not_billed_is_said_not_to_be(state: str) 
 
 def test_a_node_in_a_state_that_nobody_knows_is_part_of_the_total() -> None:
     unknown = node("UNKNOWN(17)")
-    assert total_text((unknown,)) == "1 in an unknown state, which may be billed: $9.60/h by list price."
-    both = "1 READY, 2 in an unknown state, which may be billed: $28.80/h by list price."
+    assert total_text((unknown,)) == "1 in an unknown state, which may be billed: $9.60/h at list price."
+    both = "1 READY, 2 in an unknown state, which may be billed: $28.80/h at list price."
     assert total_text((node("READY"), unknown, unknown)) == both
 
 

@@ -94,7 +94,7 @@ async def test_a_missing_permission_is_named_by_its_role(emulator: Any, denied: 
 async def test_a_missing_table_and_an_empty_one_are_told_apart(emulator: Any) -> None:
     with pytest.raises(CloudRefused, match=r"There is no table demo-project\.billing\.other in BigQuery"):
         await read(emulator, ExportTable.parse("demo-project.billing.other"))
-    with pytest.raises(CloudRefused, match="has no costs of project demo-project since"):
+    with pytest.raises(CloudRefused, match="has no costs for project demo-project since"):
         await read(emulator)
 
 

@@ -67,7 +67,11 @@ def door() -> Iterator[RestClient]:
         ("wide", "spread", "is spread over US"),
         ("mute", "unknown", "The location of gs://mute is unknown."),
         ("odd", "unknown", "The location of gs://odd is unknown."),
-        ("closed", "unknown", "is unknown: You may not read from the Cloud Storage API in project my-project."),
+        (
+            "closed",
+            "unknown",
+            "is unknown: You don't have permission to read from the Cloud Storage API in project my-project.",
+        ),
         ("gone", "unknown", "is unknown: The Cloud Storage API refused (404)."),
         ("ill", "unknown", "is unknown: The Cloud Storage API had an internal error."),
     ],

@@ -84,7 +84,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
             error_info=info("LOCATION_POLICY_VIOLATED"),
         ),
         "permission_denied",
-        "zone us-central1-b does not exist or is not open",
+        "zone us-central1-b does not exist or is not available",
     ),
     (
         gx.NotFound("Location us-east1-d is not found or access is unauthorized."),
@@ -96,14 +96,14 @@ REFUSALS: list[tuple[Any, str, str]] = [
             'User does not have permission to submit requests for accelerator type "v5litepod-8" in location x.'
         ),
         "not_allowlisted",
-        "Waiting does not help",
+        "Waiting won't help",
     ),
     (
         gx.PermissionDenied("Permission 'tpu.nodes.create' denied on 'projects/my-project'"),
         "permission_denied",
         "you lack the permission tpu.nodes.create",
     ),
-    (gx.PermissionDenied("Read access to project 'x' was denied"), "permission_denied", "may not see it"),
+    (gx.PermissionDenied("Read access to project 'x' was denied"), "permission_denied", "have no access to it"),
     (
         gx.PermissionDenied("Cloud TPU API has not been used in project 1032299714650 before or it is disabled."),
         "api_disabled",

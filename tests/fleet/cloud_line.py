@@ -52,7 +52,7 @@ class CloudLine(grpc.aio.Channel):
             try:
                 return response_deserializer(answer)
             except DecodeError as error:
-                raise _failure(grpc.StatusCode.INTERNAL, "The answer of the cloud cannot be read.") from error
+                raise _failure(grpc.StatusCode.INTERNAL, "The response from the cloud cannot be read.") from error
 
         return call
 

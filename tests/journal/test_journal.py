@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_written_refuses_intents(tmp_path: Path) -> None
     journal = Journal.open(tmp_path / "file")
     with pytest.raises(JournalUnwritable) as refused:
         journal.begin(wish("a"))
-    assert refused.value.exists == "Nothing was asked of the cloud."
+    assert refused.value.exists == "No request was sent to the cloud."
 
 
 FULL_DISK = """
@@ -247,7 +247,7 @@ def test_a_full_disk_refuses_intents_and_keeps_the_rest(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == "Nothing was asked of the cloud. None\n"
+    assert done.stdout == "No request was sent to the cloud. None\n"
 
 
 def test_settled_intents_are_forgotten_after_a_quarter_with_their_history(journal: Journal, tmp_path: Path) -> None:

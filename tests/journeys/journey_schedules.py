@@ -370,7 +370,7 @@ class ServerPlayer(Player):
     async def _stay_away(self) -> None:
         """Until the kernel has nothing more to say without its user."""
         await self.tab.drop()
-        await asyncio.to_thread(wait_for, self._is_idle_or_asks, lambda: "the kernel is busy for ever", WITHIN_S)
+        await asyncio.to_thread(wait_for, self._is_idle_or_asks, lambda: "the kernel is busy forever", WITHIN_S)
         await self.tab.connect()
 
     def _is_idle_or_asks(self) -> bool:

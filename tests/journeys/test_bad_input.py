@@ -67,7 +67,7 @@ CREATIONS = {
         environment=SIGNED_OUT,
         code="credentials_missing",
         failed="No Google Cloud credentials",
-        exists="The cloud was not asked.",
+        exists="No request was sent to the cloud.",
         hint="gcloud auth application-default login",
     ),
     "API disabled": Creation(

@@ -140,7 +140,7 @@ async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_
     if when == "before":
         kernel.send("shell", CELL)
     link.streams[0].is_closed = True
-    link.streams[0].event(event="gone", message="The worker knows no such kernel.")  # it looks so while it fails
+    link.streams[0].event(event="gone", message="The worker has no such kernel.")  # it looks so while it fails
     link.answers[0].set_exception(EnvironmentFailed("The disk is full."))
     await kernel.wait()
     for _ in range(3):
@@ -226,7 +226,7 @@ async def test_a_restart_that_the_agent_refuses_ends_no_kernel_that_goes_on() ->
 async def test_a_restart_while_the_record_goes_is_followed_in_the_new_record() -> None:
     link, kernel, _ = await restarted_while_cut()
     link.streams[0].is_closed = True
-    link.streams[0].event(event="gone", message="The worker knows no such kernel.")
+    link.streams[0].event(event="gone", message="The worker has no such kernel.")
     link.answers[1].set_result({"generation": 1})
     await turns()
     _, stream = link.streams

@@ -189,7 +189,7 @@ def test_a_refused_deletion_says_what_the_node_costs(make: Any) -> None:
     assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
     blind, _ = tell(make.intent("delete"), Started(at=0), refused, NoAnswer(at=2, error=PermissionDenied("no")))
     assert blind.error is not None
-    assert "is not known" in blind.error.exists
+    assert "may still exist" in blind.error.exists
 
 
 def test_a_stop_of_a_stopped_node_is_done(make: Any) -> None:

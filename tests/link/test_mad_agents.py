@@ -175,7 +175,7 @@ async def test_an_agent_that_dies_at_each_start_is_given_up_with_its_log() -> No
     ready = json.dumps({"ready": {"socket": "/s", "python": "p", "log": "ImportError: zmq"}}).encode() + b"\n"
     worker = EvilWorker(bootstrap=ready, agent=b"", then_silent=False)
     link = Link(worker.connect)
-    with pytest.raises(AgentBroken, match="does not start") as caught:
+    with pytest.raises(AgentBroken, match="did not start") as caught:
         await link.open()
     assert caught.value.raw == "ImportError: zmq"
     assert len(worker.commands) == 5

@@ -141,7 +141,7 @@ def test_a_person_reads_no_name_of_a_field(lines_of: Callable[[Sample], Iterable
     said = [line.strip() for line in lines_of(sample) if "libtpu lies" in line]
 
     assert len(said) == len(fields)
-    assert "HBM in all: unknown, libtpu lies" in said
+    assert "HBM total: unknown, libtpu lies" in said
     assert not [line for line in said if any(word in line for word in ("bytes", "percent", "_"))]
 
 
@@ -149,8 +149,8 @@ def test_what_is_not_known_is_said_by_its_title_and_as_far_as_that_is_so() -> No
     why = {"hbm_total_bytes": "it is 0", "hbm_used_bytes": "it hangs", "duty_percent": "nonsense", "cores": "one lacks"}
     sample = Sample(at=1.0, chips=(Chip(chip=0),), cores=(Core(core=0, chip=0, hbm_used_bytes=1),), unknown=why)
 
-    assert list(sample.unknown_lines({"hbm_total_bytes": "HBM in all"})) == [
-        "HBM in all: unknown, it is 0",
+    assert list(sample.unknown_lines({"hbm_total_bytes": "HBM total"})) == [
+        "HBM total: unknown, it is 0",
         "hbm used bytes: partly unknown, it hangs",
         "duty percent: unknown, nonsense",
         "cores: one lacks",

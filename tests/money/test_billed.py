@@ -98,7 +98,7 @@ def test_costs_and_credits_are_added_by_period() -> None:
 
 
 def test_an_export_without_costs_of_the_project_is_said_to_be_empty() -> None:
-    with pytest.raises(CloudRefused, match="has no costs of project my-project since 2026-10-24"):
+    with pytest.raises(CloudRefused, match="has no costs for project my-project since 2026-10-24"):
         view([], [])
 
 

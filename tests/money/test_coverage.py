@@ -75,7 +75,7 @@ def ask(
         ),
         (V5E_SPOT, [node("v5litepod-16", *V5E_SPOT[1:])], NOW, "has 0 chips free there, the node needs 8"),
         (V5E_SPOT, [node("v99-1", *V5E_SPOT[1:])], NOW, "is unknown: the type of there is unknown"),
-        (V5E_SPOT, [], EARLY, "(your TRC grant trc begins on 2026-11-01)"),
+        (V5E_SPOT, [], EARLY, "(your TRC grant trc starts on 2026-11-01)"),
         (V5E_SPOT, [], LATE, "billed: $4.80/h (your TRC grant trc ended on 2027-01-29)"),
         (("v99-1", "us-central1-a", True), [], NOW, "billed: price unknown (the number of chips of v99-1 is unknown)"),
     ],
@@ -113,7 +113,7 @@ def test_not_more_than_a_few_reasons_are_given() -> None:
     ("left", "text"),
     [
         (212.4, "billed: $9.60/h; your credit welcome has about $212.40 left until 2027-01-29"),
-        (None, "billed: $9.60/h; your credit welcome, until 2027-01-29, may pay for it (the rest of it is unknown)"),
+        (None, "billed: $9.60/h; your credit welcome, until 2027-01-29, may pay for it (remaining amount unknown)"),
         (0.0, "billed: $9.60/h"),
     ],
 )

@@ -64,7 +64,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
 @pytest.mark.parametrize(
     ("facts", "check", "state", "text", "fix"),
     [
-        (answering(status={**STATUS, "version": "0.0.9"}), "agent", WARNING, "0.0.9", "replaced"),
+        (answering(status={**STATUS, "version": "0.0.9"}), "agent", WARNING, "0.0.9", "tpu stop NODE"),
         (
             answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}),
             "chips",
@@ -92,12 +92,12 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
             )
             for check in ("guard", "auto-stop")
         ),
-        (answering(node={}), "runtime version", UNKNOWN, "not known here", "Jupyter server"),
+        (answering(node={}), "runtime version", UNKNOWN, "unknown here", "Jupyter server"),
         (
             answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
             *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "Recreate"),
         ),
-        (answering(activity={"nonsense": 1}), "guard", UNKNOWN, "does not understand", "doctor NODE"),
+        (answering(activity={"nonsense": 1}), "guard", UNKNOWN, "can't read", "doctor NODE"),
         (replace(WELL, installed=()), "environment", WARNING, "no framework", "jax[tpu]"),
         (
             replace(WELL, versions={"jax": {**JAX, "libtpu": "0.0.51"}}),
@@ -121,9 +121,9 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
         (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
         (replace(WELL, disks={"/tmp": (2**35, 2**40)}), "disk", WARNING, "32.0 of", "full soon"),
-        (replace(WELL, read_only=["/home/me"]), "disk", FAULT, "Nothing can be written in /home/me", "recreate the"),
+        (replace(WELL, read_only=["/home/me"]), "disk", FAULT, "/home/me is not writable", "recreate the"),
         (replace(WELL, clock_ahead_s=-90.0), "clock", WARNING, "behind", "chrony"),
-        (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "gave no time", ""),
+        (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "did not return the time", ""),
     ],
 )
 def test_each_fault_is_found_with_its_fix(facts: Facts, check: str, state: str, text: str, fix: str) -> None:
@@ -176,5 +176,5 @@ def test_json_for_programs_is_whole_whatever_was_found(text: str) -> None:
 def test_a_finding_travels_as_json() -> None:
     finding = Finding(check="disk", state=FAULT, text="It is full.", fix="Delete something.")
     assert Finding.from_json(finding.to_json()) == finding
-    with pytest.raises(ValueError, match="no state"):
+    with pytest.raises(ValueError, match="not a state"):
         Finding.from_json({**finding.to_json(), "state": "fine"})

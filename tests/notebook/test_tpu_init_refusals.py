@@ -52,7 +52,7 @@ ROWS = [
         "jax",
         'The TPU is already in use by another process probably owned by another user. Run "$ sudo lsof -w /dev/accel0"'
         " to figure out which process is using the TPU.",
-        "probably of another user",
+        "probably one of another user",
         "sudo lsof",
         AcceleratorBusy,
     ),
@@ -87,7 +87,13 @@ ROWS = [
         "PyTorch/XLA found no TPU chip",
         "under maintenance",
     ),
-    Row("cpu-by-default", "torch_xla", "WARNING:root:Defaulting to PJRT_DEVICE=CPU", "took the CPU", "PJRT_DEVICE=TPU"),
+    Row(
+        "cpu-by-default",
+        "torch_xla",
+        "WARNING:root:Defaulting to PJRT_DEVICE=CPU",
+        "fell back to the CPU",
+        "PJRT_DEVICE=TPU",
+    ),
     Row(
         "no-metadata",
         "torch_xla",
@@ -100,28 +106,28 @@ ROWS = [
         "torch_xla",
         "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later"
         " version than the framework.",
-        "PyTorch/XLA and libtpu do not fit",
+        "PyTorch/XLA and libtpu are incompatible",
         "matching set",
     ),
     Row(
         "libtpu-newer",
         "torch_xla",
         "Mismatched PJRT plugin PJRT API version (0.47) and framework PJRT API version 0.40)",
-        "do not fit together",
+        "are incompatible",
         "matching set",
     ),
     Row(
         "parts-differ",
         "jax",
         "jaxlib version 0.10.2 is newer than and incompatible with jax version 0.9.0. Please update your jax",
-        "jax and jaxlib do not fit",
+        "jax and jaxlib are incompatible",
         "matching set",
     ),
     Row(
         "shadowed-libtpu",
         "jax",
         """cloud_tpu_init failed: AttributeError("module 'libtpu' has no attribute 'get_library_path'")""",
-        "Two packages bring a libtpu",
+        "Two packages installed a libtpu",
         "%pip uninstall -y tensorflow-tpu libtpu",
     ),
     Row(

@@ -307,7 +307,7 @@ def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.Mon
     asked: dict[str, Any] = {}
     monkeypatch.setattr("sys.stdin", io.StringIO())
     for line in ("release", "stop", "stop --delete"):
-        with pytest.raises(BadInput, match="This front end cannot ask you"):
+        with pytest.raises(BadInput, match="This front end can't ask for confirmation"):
             run_line(line, start(answering(ANSWERS, asked)).here)
     assert "free" not in asked
     assert asked["end_node"]["is_trial"] is True
@@ -374,13 +374,13 @@ def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
 def test_a_keep_that_keeps_nothing_says_so(start: Any, for_s: float | None, is_said: bool) -> None:
     answer = {**ACTIVITY, "keep": {"for_s": for_s, "while_busy": False}}
     shown = str(run_line("extend 0h", start(answering({"keep": answer})).here))
-    assert ("Auto-stop no longer waits." in shown) is is_said
+    assert ("Extension cancelled." in shown) is is_said
 
 
 def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     with pytest.raises(WorkerUnreachable) as caught:
         run_line("extend", start(closing).here)
-    assert "It is unknown whether auto-stop waits" in caught.value.exists
+    assert "The extension may or may not be in effect" in caught.value.exists
 
 
 @pytest.mark.parametrize("line", LINES)

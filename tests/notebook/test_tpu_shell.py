@@ -28,7 +28,7 @@ def test_a_machine_with_chips_and_no_agent_gets_a_sentence_for_each_line_and_goe
     lines = ("%tpu", "%tpu top", "%tpu release", "%tpu rm -rf", "%tpu stop --yes", "%tpu --help")
     run = run_cells(*lines, "print(6 * 7)", environ=ON_A_NODE)
     assert run.text.count("This kernel was not started by an agent of jupyter_tpu.") == 4
-    assert "%tpu does not know 'rm'." in run.text
+    assert "%tpu has no command 'rm'." in run.text
     assert "Traceback" not in run.text
     assert run.text.endswith("42\n")
 

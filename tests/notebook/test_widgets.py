@@ -110,7 +110,7 @@ def test_what_was_seen_last_stays_with_the_reason_why_it_is_old() -> None:
     agent.answers = {}
     assert looker.snapshot() == {**before, "problem": "It does not answer. Wait."}
     agent.answers = {"metrics": {"sample": {"state": "splendid"}}}
-    assert "does not understand" in looker.snapshot()["problem"]
+    assert "can't read" in looker.snapshot()["problem"]
 
 
 @pytest.mark.parametrize("view", [MONITOR, IDLE, QUOTA])
@@ -129,7 +129,7 @@ def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
         ({"for_s": 600, "at": 100.0}, None, "received this only after 15 min. Nothing was done."),
         ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept running until the current cell ends."),
         ({"while_busy": True, "at": 900.0}, None, "received this only after 100 s. Nothing was done."),
-        ({"off": True, "at": 999.0}, {}, "Auto-stop no longer waits."),
+        ({"off": True, "at": 999.0}, {}, "Extension cancelled."),
     ],
 )
 def test_a_button_means_the_moment_at_which_it_was_clicked(wish: Any, asked: Any, says: str) -> None:

@@ -320,7 +320,7 @@ async def test_a_jump_host_that_is_not_known_is_refused(
         f"Host *.tpu\n  ProxyJump bastion\n"
         f"Host bastion\n  HostName 127.0.0.1\n  Port {openssh_address.port}\n  UserKnownHostsFile {known_hosts}\n"
     )
-    with pytest.raises(WorkerUnreachable, match="jump host is not known"):
+    with pytest.raises(WorkerUnreachable, match="jump host is unknown"):
         await connect(openssh_address, user_key, config_files=(config,))
 
 

@@ -34,7 +34,7 @@ _SHORTEST_TURN_S = 0.5
 _TURNS_OF_IDLE_TIME = 10
 # Between two attempts to end the node: the API may take a while to show that the first one has begun.
 _AGAIN_AFTER_S = 30.0
-# After so many refused stops the node is deleted: TPU pods can't be stopped, and would be billed for ever.
+# After so many refused stops the node is deleted: TPU pods can't be stopped, and would be billed forever.
 _MOST_REFUSALS = 5
 # Ends that no further activity postpones.
 _SURE = ("session", "deadline")

@@ -15,7 +15,7 @@ from jupyter_tpu.errors import EnvironmentFailed
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
 _ARCHIVE = Path(__file__).resolve().parents[3]
-# How long the doctor may take: a Python that hangs must not block the caller for ever.
+# How long the doctor may take: a Python that hangs must not block the caller forever.
 _PATIENCE_S = 30.0
 
 

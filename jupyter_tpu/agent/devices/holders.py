@@ -105,7 +105,7 @@ class Holders:
     def lock_file(self) -> LockFile:
         """Return the state of libtpu's lock, without taking it."""
         try:
-            # O_NONBLOCK: any user may create a pipe of that name in /tmp, and opening it would wait for ever.
+            # O_NONBLOCK: any user may create a pipe of that name in /tmp, and opening it would wait forever.
             descriptor = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return LockFile(str(self._lock_file), is_there=False)

@@ -385,7 +385,7 @@ class Kernel:
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None: for ever."""
+        """How long it may be idle without a client; None: forever."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 

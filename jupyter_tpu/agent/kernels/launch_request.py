@@ -21,7 +21,7 @@ class Launch:
         env: added to the agent's own environment variables.
         extra_arguments: passed on to ipykernel.
         owner: name of the client that starts it; late calls of another owner do not end it.
-        ends_alone_after_s: how long the kernel may be idle without a client; None: for ever.
+        ends_alone_after_s: how long the kernel may be idle without a client; None: forever.
     """
 
     key: str

@@ -1,7 +1,7 @@
 """Settle the requests that were open when an agent died, as the next agent takes over its kernel.
 
 A request that was recorded but still in the dead agent's hands never reached the kernel; it is passed on now. A reply
-that was in its hands is lost; the agent makes another from the record, so that no client waits for ever.
+that was in its hands is lost; the agent makes another from the record, so that no client waits forever.
 
 Which requests those are is known once the kernel has read everything from the dead agent's connection. The agent sends
 a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the answer

@@ -138,7 +138,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
-            raise ValueError("the answer is no protobuf")
+            raise ValueError("the response is not a protobuf")
         at = start + size
         if at > len(message):
             raise ValueError("the answer is cut off")

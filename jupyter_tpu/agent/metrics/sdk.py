@@ -131,7 +131,7 @@ class Sdk:
                 return
             self._found = [float(text) for text in answer["data"]] if "data" in answer else str(answer["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            self._found = "the answer of libtpu's SDK can't be read"
+            self._found = "the response of libtpu's SDK can't be read"
         self._request(process, self.answer_s)
 
     def _give_up(self, why: str) -> None:

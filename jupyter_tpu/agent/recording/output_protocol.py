@@ -94,7 +94,7 @@ class ResendBuffer:
         size = sum(map(len, frames))
         self._kept[self._number] = (frames, size)
         self.buffered_bytes += size
-        # Replies and states are never dropped: a front end would wait for them for ever.
+        # Replies and states are never dropped: a front end would wait for them forever.
         if is_output:
             self._output.append(self._number)
         if self.buffered_bytes >= ROOM_BYTES:

@@ -22,7 +22,7 @@ ExecutionState = Literal["starting", "idle", "busy"]
 _MOST_REQUESTS = 2000
 # Parsed parent headers that are cached: messages of few requests alternate.
 _MOST_PARENTS = 64
-# Answers to `input()` per request; bounds a loop that asks for ever.
+# Answers to `input()` per request; bounds a loop that asks forever.
 _MOST_ANSWERS = 100
 # Jupyter Server and JupyterLab ignore states around these (`untracked_message_types`). A page that is sent "busy"
 # because of one while it opens is not sent the end of it, and would show a busy kernel until the next cell.

@@ -188,7 +188,7 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
         raise BadInput(
             f"Several nodes called {options.node} have a kernelspec.",
             exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in found))}.",
-            hint="Say which one with --zone, or give its full name.",
+            hint="Choose one with --zone, or give its full name.",
         )
     for spec in found:
         remove_kernelspec(NodeName.parse(spec.node_name), spec.endpoint)

@@ -57,7 +57,7 @@ CHANGES = (
         verb="stop",
         help="stop a node: from then on only its disk is billed",
         done="is stopped: its disk is kept.",
-        loss="All kernels on it end.",
+        loss="All its kernels stop.",
         act=lambda fleet, name: fleet.stop(name),
     ),
     Change(
@@ -110,7 +110,7 @@ def run_change(options: argparse.Namespace) -> int:
         options.parser.error("name one NODE, or --all for every node")
     if change.verb == "stop" and options.all:
         if options.zone:  # a user who names a zone does not expect nodes elsewhere to stop
-            options.parser.error("--all stops what costs in every zone: leave --zone out, or name one NODE")
+            options.parser.error("--all stops everything billable in every zone: omit --zone, or name one NODE")
         from jupyter_tpu.cli.spend.cleanup import run_stop_all
 
         return run_stop_all(options)
@@ -172,7 +172,7 @@ async def _perform(options: argparse.Namespace, change: Change, node: Node) -> I
 
 def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
     """Stop or delete the node without the journal: ending a charge must not depend on a disk."""
-    warn(f"{unwritable.message} The cloud is asked anyway.")
+    warn(f"{unwritable.message} The request is sent anyway.")
     asyncio.run(_request_end(options, change, node))
     if options.json:
         say_json({"name": str(node.name), "ok": True, "error": None})

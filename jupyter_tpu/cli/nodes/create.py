@@ -165,7 +165,9 @@ def _wanted(options: argparse.Namespace) -> Wanted:
 
 def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
     if not choices:
-        raise BadInput(f"No {what} is known for {accelerator_type}.", hint=f"Name one with --{what.replace(' ', '-')}.")
+        raise BadInput(
+            f"No {what} is known for {accelerator_type}.", hint=f"Choose one with --{what.replace(' ', '-')}."
+        )
     return choices[0]
 
 
@@ -200,7 +202,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
 def _say_interrupted(wanted: Wanted) -> None:
     """Say what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     if not wanted.was_asked:
-        note("\ninterrupted: nothing was asked of the cloud.")
+        note("\ninterrupted: no request was sent to the cloud.")
         return
     note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist, or may still be created.")
     note(f"  now: billing starts when it is READY ({wanted.price_text}), even if you do not wait for it here.")

@@ -225,8 +225,9 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     except TpuError as error:
         return [_of_error("SSH and agent", error)]
     except (KeyError, TypeError, ValueError):
-        text = "The agent on the node answers in a way that this version does not understand."
-        return [Finding(check="SSH and agent", state=UNKNOWN, text=text, fix="It is replaced when no kernel runs.")]
+        text, name = "This version can't read the agent's response.", f"{node.name.node_id} --zone {node.name.zone}"
+        fix = f"jupyter tpu stop {name}, then jupyter tpu start {name}. The agent is replaced; kernels stop."
+        return [Finding(check="SSH and agent", state=UNKNOWN, text=text, fix=fix)]
     reached = Finding(check="SSH and agent", state=OK, text="The first worker answers over SSH.")
     return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
 

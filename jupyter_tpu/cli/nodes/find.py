@@ -76,7 +76,7 @@ def _only_match(listed: NodeList, node_id: str) -> Node:
     if len(found) > 1:
         zones = ", ".join(node.name.zone for node in found)
         raise BadInput(
-            f"Several nodes are called {node_id}.", exists=f"They are in {zones}.", hint="Say which one with --zone."
+            f"Several nodes are called {node_id}.", exists=f"They are in {zones}.", hint="Choose one with --zone."
         )
     return found[0]
 

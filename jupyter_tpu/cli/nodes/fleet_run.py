@@ -94,7 +94,7 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
     for each in snapshot.intents:
         if each.node_name == settled.node_name and each.verb in ("stop", "delete") and not each.settled:
             raise WrongState(
-                f"{each.node_name.node_id} became READY, but its {each.verb} has already begun.",
+                f"{each.node_name.node_id} became READY, but its {each.verb} has already started.",
                 exists=each.message,
                 hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
             )

@@ -74,9 +74,9 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("kernels", help="list the kernels that run on all READY nodes, or end one")
     parser.add_argument("action", nargs="?", choices=("list", "end"), default="list", help="list (default) or end")
     parser.add_argument(
-        "kernel", metavar="ID", nargs="?", default="", help="the kernel to end: its id, or the beginning of it"
+        "kernel", metavar="ID", nargs="?", default="", help="the kernel to end: its id, or the start of it"
     )
-    parser.add_argument("--zone", default="", help="nodes of this zone only")
+    parser.add_argument("--zone", default="", help="only nodes in this zone")
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -107,7 +107,7 @@ def _run_end(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.agents.agent_calls import end_kernel
 
     if not options.kernel:
-        raise BadInput("No kernel is named.", hint="`jupyter tpu kernels` lists them.")
+        raise BadInput("No kernel was given.", hint="`jupyter tpu kernels` lists them.")
     kernels, failures = asyncio.run(_live_kernels(options))
     kernel = _only_match(options.kernel, kernels, failures)
     if not options.yes:
@@ -175,7 +175,7 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
     # a worker that did not answer may have the kernel, so say that
     silent = f" {failures[0].message}" if failures else ""
     raise BadInput(
-        f"{len(found) or 'No'} kernels have an id that begins with {text[:70]!r}.",
+        f"{len(found) or 'No'} kernels have an id that starts with {text[:70]!r}.",
         exists=f"Nothing was ended.{silent}",
         hint="`jupyter tpu kernels` lists them.",
     )

@@ -36,14 +36,14 @@ def add_commands(commands: Commands) -> None:
 
 def _add_list(commands: Commands) -> None:
     parser = commands.add_parser("list", help="list the nodes of the project, in all zones")
-    parser.add_argument("--zone", default="", help="list this zone only")
+    parser.add_argument("--zone", default="", help="list only this zone")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_list)
 
 
 def _add_describe(commands: Commands) -> None:
-    parser = commands.add_parser("describe", help="show all about one node")
+    parser = commands.add_parser("describe", help="show everything about one node")
     add_node_argument(parser)
     add_cloud_options(parser)
     add_json_option(parser)

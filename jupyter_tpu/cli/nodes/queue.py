@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("ID", "ZONE", "TYPE", "STATE", "NODES", "WAITS UNTIL", "NOTE")
-_NOTHING = "Nothing was asked of the cloud."
+_NOTHING = "No request was sent to the cloud."
 
 
 def add_commands(commands: Commands) -> None:

@@ -33,7 +33,7 @@ def add_commands(commands: Commands) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--on", action="store_true", help="recreate it; the new node costs as much as the old one")
     choice.add_argument("--off", action="store_true", help="do not recreate it")
-    parser.add_argument("--attempts", type=int, metavar="N", help="how often at most (default: 3)")
+    parser.add_argument("--attempts", type=int, metavar="N", help="maximum number of attempts (default: 3)")
     parser.add_argument(
         "--max-usd", type=float, metavar="USD", help="stop recreating it once it has cost this much from now on"
     )
@@ -53,9 +53,9 @@ def run_recover(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     # these would be ignored silently otherwise
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
-        raise BadInput("--attempts and --max-usd belong to --on.", exists="Nothing was changed.")
+        raise BadInput("--attempts and --max-usd need --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
-        raise BadInput("No node is named.", hint="Use jupyter tpu recover NODE --on.")
+        raise BadInput("No node was given.", hint="Use jupyter tpu recover NODE --on.")
 
 
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:

@@ -44,7 +44,7 @@ _OUTCOMES = {
     "won": "READY",
     "quota": "quota used up (`jupyter tpu quota` shows by what); not tried again",
     "stockout": "no free machines",
-    "not_allowed": "not open to the project; not tried again",
+    "not_allowed": "not available to the project; not tried again",
     "address": "no external IP address left (--internal-ips needs none); not tried again",
     "other": "failed",
 }
@@ -71,7 +71,7 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for each type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
-    parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and undo what it has begun")
+    parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and delete what it created")
     add_unknown_price_option(parser)
     add_yes_option(parser)
     add_cloud_options(parser)
@@ -103,7 +103,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
     """Return each type in each zone; without zones, in those that offer it."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
-        raise BadInput("A search needs --types.", exists="Nothing was asked of the cloud.", hint="For example v6e-8.")
+        raise BadInput("A search needs --types.", exists="No request was sent to the cloud.", hint="For example v6e-8.")
     provisioning = provisioning_at_once(options)
     wanted = tuple(
         Candidate(
@@ -128,7 +128,7 @@ def _names(text: str) -> list[str]:
 def _first_version(generation: str) -> str:
     versions = accelerators.runtime_versions(generation)
     if not versions:
-        raise BadInput(f"No runtime version is known for {generation}.", hint="Name one with --runtime-version.")
+        raise BadInput(f"No runtime version is known for {generation}.", hint="Choose one with --runtime-version.")
     return versions[0]
 
 
@@ -239,9 +239,9 @@ def _not_found(search: Search) -> TpuError:
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     """Cancel the search after Ctrl-C: it must not create a node that is not wanted any more."""
     if not begun:
-        note("\ninterrupted: nothing was asked of the cloud.")
+        note("\ninterrupted: no request was sent to the cloud.")
         return SIGINT_EXIT
-    note("\ninterrupted: cancelling the search; what it has begun is being deleted.")
+    note("\ninterrupted: cancelling the search and deleting what it created.")
     again = f"jupyter tpu search --cancel {begun[0].search_id}"
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))

@@ -74,7 +74,7 @@ def run_autostop(options: argparse.Namespace) -> int:
     """Show the auto-stop rules of one node or all, or change those of one."""
     changes = _changes(options)
     if changes and not options.node:
-        raise BadInput("No node is named.", hint="Use jupyter tpu autostop NODE --idle 1h.")
+        raise BadInput("No node was given.", hint="Use jupyter tpu autostop NODE --idle 1h.")
     if changes:
         return _say_one(
             options, asyncio.run(_of_node(options, lambda controller, node: controller.set_rules(node, changes)))

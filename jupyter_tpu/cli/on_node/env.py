@@ -49,7 +49,7 @@ def run_env(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _run_list(options)
     if not options.framework:
-        raise BadInput("No framework is named.", hint=f"Name one of {', '.join(FRAMEWORKS)}.")
+        raise BadInput("No framework was given.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
     newest(options.framework)  # refuses a framework that we do not know
     return _run_make(options) if options.action == "make" else _run_remove(options)
 

@@ -26,7 +26,7 @@ _GIB = 2**30
 _TITLES = {
     "duty_percent": "duty",
     "hbm_used_bytes": "HBM used",
-    "hbm_total_bytes": "HBM in all",
+    "hbm_total_bytes": "HBM total",
     "tensorcore_percent": "TensorCore",
     "hbm_bandwidth_percent": "bandwidth",
     "idle_s": "idle",

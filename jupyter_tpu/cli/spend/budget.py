@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "warn_only")
-_UNCHANGED = "The budgets are as they were."
+_UNCHANGED = "The budgets are unchanged."
 _UP_TO = "Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it."
 _AT_THE_CAP = {"stop": "stops READY nodes", "warn": "only warns"}
 
@@ -49,7 +49,7 @@ def add_commands(commands: Commands) -> None:
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--usd", type=float, metavar="N", help="limit in US dollars, by list price")
+    amount.add_argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price")
     amount.add_argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together")
     parser.add_argument("--per", default="", choices=PERIODS, help="period of the limit")
     parser.add_argument("--resets-on", default="", choices=WEEKDAYS, help="weekday on which the weekly budget resets")

@@ -1,4 +1,4 @@
-"""The command `cost`: what nodes have cost by list price, and how far budgets are used."""
+"""The command `cost`: what nodes have cost at list price, and how far budgets are used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("
 
 def add_commands(commands: Commands) -> None:
     """Add `cost` to the command line."""
-    parser = commands.add_parser("cost", help="show what nodes have cost by list price, and how far budgets are used")
+    parser = commands.add_parser("cost", help="show what nodes have cost at list price, and how far budgets are used")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.add_argument(
@@ -42,7 +42,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_cost(options: argparse.Namespace) -> int:
-    """Print what nodes have cost by list price, or what Google has billed."""
+    """Print what nodes have cost at list price, or what Google has billed."""
     check_history_options(options)
     return run_billed(options) if options.billed else _run_spend(options)
 
@@ -60,7 +60,7 @@ def _run_spend(options: argparse.Namespace) -> int:
     else:
         _say_spend(view, seen)
     if failure:
-        note(f"Today's prices are not known. {plain(failure)}")
+        note(f"Today's prices are unknown. {plain(failure)}")
     if is_emulated:
         note(EMULATED)
     return 0
@@ -88,7 +88,7 @@ def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
     for field, when in _TIMES:
         spent = view[field]
         say(f"{when + ':':<12}{_spent_text(spent)} for {duration_text(spent['ready_s'])} of READY nodes")
-    say(f"{'now:':<12}{dollars_text(view['usd_per_hour'])}/h by list price")
+    say(f"{'now:':<12}{dollars_text(view['usd_per_hour'])}/h at list price")
     if view["budgets"]:
         say()
         say_budgets(view["budgets"], seen.account)

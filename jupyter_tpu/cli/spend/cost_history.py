@@ -36,7 +36,7 @@ def check_history_options(options: argparse.Namespace) -> None:
     if options.last is not None and not options.by:
         raise BadInput("--last needs --by.", hint="Add --by day.")
     if options.by and options.billed:
-        raise BadInput("--by and --billed exclude each other.", hint="--billed shows days anyway.")
+        raise BadInput("--by and --billed can't be used together.", hint="--billed always shows days.")
 
 
 def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
@@ -73,6 +73,6 @@ def _spent_text(spent: dict[str, Any]) -> str:
 
 def _doubts(view: dict[str, Any]) -> Iterable[str]:
     if view["unpriced"]:
-        yield f"No list price is known for {plain(', '.join(view['unpriced']))}: their cost is in no sum."
+        yield f"No list price is known for {plain(', '.join(view['unpriced']))}: their cost is not included."
     if view["sum"]["unwatched_s"]:
         yield '"Up to" includes unmonitored time in which a node may have been READY.'

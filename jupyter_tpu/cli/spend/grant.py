@@ -1,4 +1,4 @@
-"""The command `grant`: chips or dollars that others pay for, from a mail of the TPU Research Cloud or as a credit."""
+"""The command `grant`: chips or dollars that others pay for, from a TPU Research Cloud email or as a credit."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the grant")
     _add_what(parser)
     parser.add_argument(
-        "--starts-on", default="", metavar="DATE", help="first day, such as 2026-11-01 (default: the mail's date)"
+        "--starts-on", default="", metavar="DATE", help="first day, such as 2026-11-01 (default: the email's date)"
     )
-    parser.add_argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the mail)")
+    parser.add_argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the email)")
     parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, instead of --days")
     parser.add_argument(
-        "--skip-unread", action="store_true", help="save the grant even if some lines of the mail cannot be read"
+        "--skip-unread", action="store_true", help="save the grant even if some lines of the email cannot be read"
     )
     add_cloud_options(parser)
     add_json_option(parser)
@@ -61,7 +61,7 @@ def add_commands(commands: Commands) -> None:
 def _add_what(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--from", dest="mail", default="", metavar="FILE", help="file with the TRC mail; - reads standard input"
+        "--from", dest="mail", default="", metavar="FILE", help="file with the TRC email; - reads standard input"
     )
     what.add_argument(
         "--row",
@@ -99,7 +99,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
-    # before a mail is read from standard input
+    # before an email is read from standard input
     checked_name(options.name)
     mail = _mail(options)
     if mail is not None:
@@ -146,10 +146,10 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _mail(options: argparse.Namespace) -> TrcMail | None:
-    """Parse the mail or the rows; None for a credit.
+    """Parse the email or the rows; None for a credit.
 
     Raises:
-        BadInput: no line of the mail, or one of the rows, can be read.
+        BadInput: no line of the email, or one of the rows, can be read.
     """
     if options.credit is not None:
         return None
@@ -162,7 +162,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
     mail = read_trc_mail("\n".join(options.row) or _text_of(options.mail))
     if not mail.rows or (options.row and mail.problems):
         raise BadInput(
-            f"The {'rows' if options.row else 'mail'} cannot be read. {' '.join(mail.problems)}",
+            f"The {'rows' if options.row else 'email'} cannot be read. {' '.join(mail.problems)}",
             exists=_NOTHING,
             hint="Enter it by hand, such as --row '32 spot v4 us-central2-b'.",
         )
@@ -171,7 +171,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
 
 def _text_of(path: str) -> str:
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    # rows are ASCII: a mail in another encoding is still readable
+    # rows are ASCII: an email in another encoding is still readable
     return data.decode(errors="replace")
 
 
@@ -186,28 +186,28 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Refuse a mail with unread lines unless the user accepts that: nodes that they grant would count as billed."""
+    """Refuse an email with unread lines unless the user accepts that: nodes that they grant would count as billed."""
     if mail.problems and not options.skip_unread:
         lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
         raise BadInput(
-            f"Could not read {lines} of the mail: {' '.join(mail.problems)}",
+            f"Could not read {lines} of the email: {' '.join(mail.problems)}",
             exists=_NOTHING,
             hint="Enter all of it with --row, or add --skip-unread: what was not read then counts as billed.",
         )
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """Return the JSON for `grant_from_json`; first day and term are the options', or the mail's with a note."""
+    """Return the JSON for `grant_from_json`; first day and term are the options', or the email's with a note."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = mail.days if mail and options.days is None and not options.ends_on else options.days
     if not starts_on:
         raise BadInput(
-            "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the mail's date."
+            "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the email's date."
         )
     if days is None and not options.ends_on:
         raise BadInput("The term of the grant is missing.", exists=_NOTHING, hint="Add --days N or --ends-on DATE.")
     if mail and not options.starts_on:
-        note(f"read: starts on {starts_on}, the date of the mail (--starts-on changes it)")
+        note(f"read: starts on {starts_on}, the date of the email (--starts-on changes it)")
     if days != options.days:
         note(f"read: a term of {days} days (--days changes it)")
     return {
@@ -255,10 +255,10 @@ async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
     try:
         listed = await cloud.list_nodes()
     except TpuError as error:
-        warn(f"The chips in use are not known: {error.message}")
+        warn(f"The number of chips in use is unknown: {error.message}")
         return FleetSnapshot(error=error)
     for zone in listed.unreachable:
-        warn(f"{zone} did not answer: its chips in use are not known.")
+        warn(f"{zone} did not answer: the number of chips in use there is unknown.")
     return FleetSnapshot(
         nodes=listed.nodes,
         unreachable=listed.unreachable,

@@ -29,9 +29,11 @@ _JSON = dict[str, Any]
 
 def add_commands(commands: Commands) -> None:
     """Add `quota` to the command line."""
-    parser = commands.add_parser("quota", help="show quota limits, what uses them (leftovers included) and the rest")
+    parser = commands.add_parser(
+        "quota", help="show quota limits, what uses them (leftovers included) and what is left"
+    )
     parser.add_argument(
-        "--zone", default="", help="this zone and its region only (default: what is in use, and your zones)"
+        "--zone", default="", help="only this zone and its region (default: what is in use, and your zones)"
     )
     parser.add_argument("--all", action="store_true", help="all zones, with limits of 0 and types that are not offered")
     add_cloud_options(parser)
@@ -123,7 +125,7 @@ def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
         warn(f"{zone} did not answer: what is there is not counted.")
     for name in view["uncounted"]:
-        warn(f"{name} is of a type that this version does not know: it is not counted.")
+        warn(f"{name} has a type that this version doesn't know: it is not counted.")
 
 
 def _note_leftovers(rows: Iterable[_JSON]) -> None:

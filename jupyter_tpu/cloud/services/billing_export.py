@@ -92,7 +92,7 @@ def _rows(
         if not token:
             return
         answer = client.read(results, {**where, "pageToken": str(token)})
-    raise CloudUnavailable("The answer of BigQuery has too many pages.", hint="Look at the export in the console.")
+    raise CloudUnavailable("BigQuery's response has too many pages.", hint="Look at the export in the console.")
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
@@ -135,7 +135,7 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
         )
     if isinstance(error, PermissionDenied) and "bigquery.jobs.create" not in error.raw:
         return PermissionDenied(
-            f"You may not read the table {table}.",
+            f"You don't have permission to read the table {table}.",
             hint="Ask an owner of its project for the role roles/bigquery.dataViewer on the dataset "
             f"{table.project}.{table.dataset}.",
             raw=error.raw,
@@ -143,7 +143,7 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
     if re.search("bytesBilledLimitExceeded|bytes billed", error.raw):
         return CloudRefused(
             f"The table {table} is too large: reading it would scan more than {_MOST_BYTES // 2**30} GiB.",
-            hint="Name a view or a copy with the costs of this project only.",
+            hint="Use a view or a copy that has only the costs of this project.",
             raw=error.raw,
         )
     return error
@@ -165,5 +165,5 @@ def _page(names: Sequence[str], rows: Any) -> list[Mapping[str, str | None]]:
 
 def _unreadable(error: Exception) -> TpuError:
     return CloudUnavailable(
-        f"The answer of the {_TITLE} cannot be read.", hint="Try again in a minute.", raw=repr(error)
+        f"The response from the {_TITLE} cannot be read.", hint="Try again in a minute.", raw=repr(error)
     )

@@ -87,7 +87,7 @@ def _limits(
 
 def _unreadable(title: str, error: Exception) -> TpuError:
     return CloudUnavailable(
-        f"The answer of the {title} cannot be read.", hint="Try again in a minute.", raw=repr(error)
+        f"The response from the {title} cannot be read.", hint="Try again in a minute.", raw=repr(error)
     )
 
 
@@ -133,14 +133,14 @@ def _number(value: object) -> int:
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"{value!r:.100} is no limit")
+        raise ValueError(f"{value!r:.100} is not a limit")
     number = int(value)
     if not -_LARGEST <= number < _LARGEST:
-        raise ValueError(f"{value!r:.100} is no limit")
+        raise ValueError(f"{value!r:.100} is not a limit")
     return max(number, -1)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.100} is no place")
+        raise TypeError(f"{value!r:.100} is not a location")
     return value

@@ -158,7 +158,7 @@ class RestClient:
 
     def _unreadable(self, text: str) -> TpuError:
         return CloudUnavailable(
-            f"The answer of the {self._service.title} cannot be read.",
+            f"The response from the {self._service.title} cannot be read.",
             hint="Try again in a minute.",
             raw=text[:_LONGEST_RAW],
         )
@@ -180,7 +180,7 @@ class RestClient:
             )
         if status == 403:
             return PermissionDenied(
-                f"You may not read from the {title} in project {project}.",
+                f"You don't have permission to read from the {title} in project {project}.",
                 hint=f"Ask an owner of the project for the role {self._service.role}.",
             )
         if status == 429:
@@ -210,7 +210,7 @@ def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
 def _not_signed_in(error: Exception) -> TpuError:
     return CredentialsMissing(
         "No Google Cloud credentials were found, or they cannot be used.",
-        exists="The cloud was not asked.",
+        exists="No request was sent to the cloud.",
         hint=LOGIN_HINT,
         raw=str(error)[:_LONGEST_RAW],
     )

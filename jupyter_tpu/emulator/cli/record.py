@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
         prog="jupyter tpu emulator record",
         description="Record your own session with Google's services as cases that `replay-check` and our tests can "
         "play: a proxy on loopback forwards each request and writes it to a file of its own.",
-        epilog="Your credentials pass through and are not stored; project ids and numbers, e-mail and IP addresses, "
+        epilog="Your credentials pass through and are not stored; project ids and numbers, email and IP addresses, "
         "SSH keys, values of metadata and the like are replaced by placeholders. Names of nodes, labels and "
         "descriptions stay, so check the files before you share them. REST only: gRPC clients (jupyter_tpu among them) "
         "are not recorded. The requests are real, and so are their costs.",

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 class Due(NamedTuple):
     """An act and the virtual moment at which it is due.
 
-    No two acts with one key run at once. An act must change what its agenda lists, or it would be due for ever.
+    No two acts with one key run at once. An act must change what its agenda lists, or it would be due forever.
     """
 
     moment: float
@@ -100,7 +100,7 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """Forget a task that has ended; an act that raised is not retried, since it would raise for ever."""
+        """Forget a task that has ended; an act that raised is not retried, since it would raise forever."""
         task = self._running.pop(key)
         if task.cancelled():
             return

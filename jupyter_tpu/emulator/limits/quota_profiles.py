@@ -52,7 +52,7 @@ def new_project_limit(quota: QuotaId) -> int:
 
 @recorded(
     "quota-trc-grant",
-    "The standard grant of the TPU Research Cloud, as its mail of 2026 lists it.",
+    "The standard grant of the TPU Research Cloud, as its email of 2026 lists it.",
     source="catalogue.json, trc_grants (identical text in five public repositories)",
 )
 @assumed(

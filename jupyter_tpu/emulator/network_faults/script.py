@@ -40,7 +40,7 @@ def _fault(each: Mapping[str, Any]) -> LinkFault:
 
 
 def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
-    """Yield faults for ever, on average one in `every_s` seconds; none of them lasts for ever."""
+    """Yield faults forever, on average one in `every_s` seconds; none of them lasts forever."""
     rng = random.Random(seed)
     while True:
         yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))

@@ -1,7 +1,7 @@
 """Removes from an exchange what is private or differs each time, the same way wherever it occurs.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
-numbers, e-mail addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
+numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
 tokens, ids and times likewise. Ids of nodes, labels, descriptions, zones and networks stay: check them before you share
 a recording. Knows nothing of HTTP.
 """

@@ -76,7 +76,7 @@ def _handler(cloud: Cloud, service: GoogleService) -> Callable[[web.Request], Aw
             return printed(refusal.to_json(), status=refusal.code)
         except web.HTTPException:
             raise
-        except Exception:  # noqa: BLE001 - the top of a handler: a defect of ours answers as Google's own do
+        except Exception:  # noqa: BLE001 - the top of a handler: a bug of ours answers as Google's own do
             _log.exception("%s %s failed", request.method, request.path)
             return refused(errors.status_of(code_pb2.INTERNAL, "Internal error encountered."))
 

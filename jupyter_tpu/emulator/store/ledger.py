@@ -179,7 +179,7 @@ def charge(span: Span, now: float) -> int | None:
 
 
 def totals_json(bills: list[Bill]) -> dict[str, Any]:
-    """Return what all nodes cost until now, how many are billed, and what those cost per hour by list price."""
+    """Return what all nodes cost until now, how many are billed, and what those cost per hour at list price."""
     billing = [bill for bill in bills if bill.is_billing]
     return {
         "total_usd": _total(bills) / NANOS,

@@ -288,7 +288,7 @@ def http_log() -> logging.Logger:
 
 @web.middleware
 async def google_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer whatever a handler raises with Google's envelope; a defect of ours is logged."""
+    """Answer whatever a handler raises with Google's envelope; a bug of ours is logged."""
     try:
         return await handler(request)
     except web.HTTPException as error:

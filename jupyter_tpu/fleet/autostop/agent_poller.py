@@ -152,7 +152,7 @@ class AgentPoller:
         if last is None and settings.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
-            return unknown("the agent on the node gave no valid answer" if last else NO_LINK)
+            return unknown("the agent on the node sent an invalid response" if last else NO_LINK)
         if abs((now.wall - last.at.wall) - (now.steady - last.at.steady)) > _CLOCK_SET_S:
             return unknown("this computer's clock was changed since the node's last report")
         if last.at.age_s(now) > _FRESH_S:

@@ -10,7 +10,7 @@ JSON = dict[str, Any]
 
 OLDER = "the agent on the node is too old to report this"
 NO_LINK = "there is no connection to the node now"
-_NONSENSE = "the answer of the agent on the node is invalid"
+_NONSENSE = "the agent on the node sent an invalid response"
 _VERDICTS = ("busy", "idle", "unknown")
 # the texts come from the node, which is not trusted
 _LONGEST_TEXT = 500

@@ -38,7 +38,7 @@ SHORTEST_S, LONGEST_S = 60.0, 30 * 86_400.0
 LONGEST_RUN_S = 7 * 86_400.0
 """Google's limit for flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
 
-_NOTHING = "Nothing was asked of the cloud."
+_NOTHING = "No request was sent to the cloud."
 # what gcloud accepts
 _RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
@@ -254,7 +254,7 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
         return error
     return CloudUnavailable(
         error.message,
-        exists=f"It is not known whether {name.queued_id} is queued in {name.zone}; the list does not show it.",
+        exists=f"{name.queued_id} may be queued in {name.zone}, although the list does not show it.",
         hint=f"{error.hint} Check with `jupyter tpu queue` before you try again.".strip(),
         raw=error.raw,
     )

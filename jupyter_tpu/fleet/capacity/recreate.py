@@ -282,7 +282,7 @@ async def set_recovery(
     node = await cloud.get_node(name)
     if is_on and node.provisioning == "flex-start":
         raise BadInput(
-            f"{name.node_id} is a flex-start node: the cloud deletes it when its time is over.",
+            f"{name.node_id} is a flex-start node: the cloud deletes it when its run time is over.",
             exists="It is not recreated.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
         )

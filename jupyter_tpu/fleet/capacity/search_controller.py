@@ -131,7 +131,7 @@ class SearchController:
         if is_left and now - last.deleted_at > _ASK_AGAIN_S:
             # saved first: another process that claims the search must not request it again at once
             asked = await self._save(with_last(search, deleted_at=now), now)
-            await self._delete(fleet, asked, name, "It was left by a failed try of a search.")
+            await self._delete(fleet, asked, name, "A failed attempt of a search left it behind.")
         elif not is_left and not _is_being_changed(fleet, name):
             await self._save(with_last(search, is_clean=True, intent_id=intent.intent_id if intent else ""), now)
             await _dismiss(fleet, intent)
@@ -164,7 +164,7 @@ class SearchController:
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
         for node in fleet.snapshot().nodes:
             if node.intent_id in given_up and _is_of(node, search) and not _was_deleted(fleet, node, now):
-                await self._delete(fleet, search, node.name, "It came after its try was given up.")
+                await self._delete(fleet, search, node.name, "It appeared after its attempt was given up.")
 
 
 def release_searches(cloud: CloudApi, journal: Journal) -> None:

@@ -140,7 +140,7 @@ class SearchService:
 
 def _begun_reason(search: Search) -> str:
     count = len(search.candidates)
-    return f"The user began a search with {count} candidate{'' if count == 1 else 's'}."
+    return f"The user started a search with {count} candidate{'' if count == 1 else 's'}."
 
 
 def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:

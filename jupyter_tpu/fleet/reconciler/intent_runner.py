@@ -140,7 +140,9 @@ class IntentRunner:
             try:
                 await asyncio.to_thread(self._context.journal.save, decided)
             except JournalUnwritable as error:
-                self._show(failed(self._intent, decided.updated_at, error, exists="Nothing was asked of the cloud.")[0])
+                self._show(
+                    failed(self._intent, decided.updated_at, error, exists="No request was sent to the cloud.")[0]
+                )
                 return None
             self._show(decided)
             return await executor.send(self._context.cloud, change, self._context.clock)
@@ -154,6 +156,6 @@ class IntentRunner:
 
     def _give_up(self) -> None:
         error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")
-        exists = f"It is not known whether the node {self._intent.node_name.node_id} exists."
+        exists = f"The node {self._intent.node_name.node_id} may exist."
         given_up, _ = failed(self._intent, self._context.clock(), error, exists=exists, hint="See `jupyter tpu list`.")
         self._show(given_up)

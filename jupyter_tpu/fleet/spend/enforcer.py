@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 UsedUp = list[tuple[Budget, Usage]]
 
-_NOTHING_ASKED = "Nothing was asked of the cloud."
+_NOTHING_ASKED = "No request was sent to the cloud."
 
 
 class BudgetEnforcer:
@@ -80,11 +80,11 @@ class BudgetEnforcer:
             await self._record(snapshot)
         except JournalUnwritable as error:  # budgets must hold on a full disk too
             unwritten = self._look_of(snapshot)
-            notices.append(f"What the nodes cost is not saved: {error.message} {error.hint}")
+            notices.append(f"The cost of the nodes is not saved: {error.message} {error.hint}")
         try:
             account = await asyncio.to_thread(self._account, now, unwritten)
         except JournalUnwritable as error:
-            self._show(f"What the nodes cost is not known: {error.message} {error.hint}")
+            self._show(f"The cost of the nodes is unknown: {error.message} {error.hint}")
             return
         await self._enforce(fleet, snapshot, account, notices) if account else self._show(*notices)
 
@@ -342,7 +342,7 @@ def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
 
 def _unpriced(spec: NodeSpec) -> BadInput:
     return BadInput(
-        f"The price of {spec.accelerator_type[:70]} in {spec.name.zone} is not known, and there is a budget.",
+        f"The price of {spec.accelerator_type[:70]} in {spec.name.zone} is unknown, and there is a budget.",
         exists=_NOTHING_ASKED,
         hint="To accept that, use --accept-unknown-price. The node then counts as "
         f"${dearest_usd_per_hour(spec.accelerator_type):,.2f} per hour, the highest price of this size.",

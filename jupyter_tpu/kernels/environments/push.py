@@ -181,6 +181,6 @@ class _Dialogue:
 def _cut() -> WorkerUnreachable:
     return WorkerUnreachable(
         "The transfer of files to the worker was interrupted.",
-        exists="What has arrived stays on the worker.",
+        exists="Files that have arrived stay on the worker.",
         hint="Try again to continue from there. If it fails again, check the worker's free disk space.",
     )

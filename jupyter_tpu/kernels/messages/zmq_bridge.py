@@ -245,7 +245,7 @@ def _is_starting(parts: Parts) -> bool:
     """Return whether this is the status "starting".
 
     A kernel accepts requests from then on, but sends no status before the first one. Without a request, as after a
-    restart with no page open, it would be listed as starting for ever.
+    restart with no page open, it would be listed as starting forever.
     """
     return len(parts[-1]) < _STATUS_BYTES and json_object(parts[-1]).get("execution_state") == "starting"
 

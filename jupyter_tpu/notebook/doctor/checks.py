@@ -56,7 +56,7 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
         # as a list, so that an answer that breaks half-way yields no half of its findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
-        text = "This version does not understand the agent's answer."
+        text = "This version can't read the agent's response."
         yield Finding(check=check, state=UNKNOWN, text=text, fix=_AGENT_FIX)
 
 
@@ -66,7 +66,7 @@ def _agent(answer: Answer) -> Findings:
     if version == __version__:
         yield Finding(check="agent", state=OK, text=f"{text}.")
     else:
-        fix = "It is replaced when its last kernel has ended and a newer client connects."
+        fix = "On your own machine: jupyter tpu stop NODE, then jupyter tpu start NODE. It is replaced; kernels stop."
         yield Finding(check="agent", state=WARNING, text=f"{text}; this kernel has {__version__}.", fix=fix)
 
 
@@ -144,7 +144,7 @@ def _autostop(answer: Answer) -> Findings:
 def _runtime_version(facts: Facts, answer: Answer) -> Findings:
     check = "runtime version"
     if not answer:
-        text = "The runtime version of this node is not known here."
+        text = "The runtime version of this node is unknown here."
         fix = "A Jupyter server with jupyter_tpu on your own machine sends it while it is connected."
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
@@ -177,7 +177,7 @@ def _frameworks(facts: Facts) -> Findings:
     elif len(facts.installed) > 1:
         names = " and ".join(TITLES[each] for each in facts.installed)
         fix = "Give each its own: jupyter tpu env make NODE FRAMEWORK, on your own machine."
-        text = f"{python} has {names}, and each needs a libtpu of its own."
+        text = f"{python} has {names}, and each needs its own libtpu."
         yield Finding(check="environment", state=WARNING, text=text, fix=fix)
     else:
         yield Finding(check="environment", state=OK, text=f"{python} with {TITLES[facts.installed[0]]}.")
@@ -227,7 +227,7 @@ def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
         text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
         yield _variable(WARNING, text)
     if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
-        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends the process when it finds a flag of libtpu."
+        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends the process when it finds a libtpu flag."
         fix = "Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel."
         yield Finding(check="variables", state=FAULT, text=text, fix=fix)
     if environ.get("ALLOW_MULTIPLE_LIBTPU_LOAD") == "1":
@@ -263,7 +263,7 @@ def examine_machine(facts: Facts) -> Findings:
     for folder in facts.read_only:
         # Linux remounts a file system read-only after an I/O error; a new node has a new disk.
         fix = "Save your work elsewhere. A disk with errors becomes read-only: recreate the node."
-        yield Finding(check="disk", state=FAULT, text=f"Nothing can be written in {folder}.", fix=fix)
+        yield Finding(check="disk", state=FAULT, text=f"{folder} is not writable.", fix=fix)
     for folder, (free, total) in facts.disks.items():
         yield _disk(folder, free, total)
     yield _clock(facts)
@@ -281,9 +281,9 @@ def _disk(folder: str, free: int, total: int) -> Finding:
 def _clock(facts: Facts) -> Finding:
     ahead_s = facts.clock_ahead_s
     if ahead_s is None:
-        return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server gave no time.")
+        return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server did not return the time.")
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within seconds.")
+        return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within a few seconds.")
     side = "ahead of" if ahead_s > 0 else "behind"
     text = f"It is {duration_text(abs(ahead_s))} {side} the cloud's: tokens are refused."
     return Finding(check="clock", state=WARNING, text=text, fix="sudo systemctl restart chrony")

@@ -58,7 +58,9 @@ class MagicContext:
         try:
             return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
         except (EOFError, OSError, RuntimeError) as error:  # IPython's own is a RuntimeError
-            raise BadInput("This front end cannot ask you.", exists="Nothing was done.", hint=hint) from error
+            raise BadInput(
+                "This front end can't ask for confirmation.", exists="Nothing was done.", hint=hint
+            ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ def parse_arguments(
                 raise BadInput(f"{word} needs a value.", exists="Nothing was done.")
             given[word] = left.pop(0)
         elif word.startswith("-") or len(others) == most_others:
-            raise BadInput(f"{word[:60]!r} was not understood here.", exists="Nothing was done.")
+            raise BadInput(f"{word[:60]!r} is not a valid argument here.", exists="Nothing was done.")
         else:
             others.append(word)
     return Arguments(flags=frozenset(found), values=given, others=others)

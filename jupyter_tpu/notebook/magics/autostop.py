@@ -33,7 +33,7 @@ def extend(context: MagicContext, words: Sequence[str]) -> MagicOutput:
         answer = context.call("keep", params)
     except WorkerUnreachable as error:
         # The request may have arrived although no answer came back.
-        error.exists = "It is unknown whether auto-stop waits: %tpu idle shows it."
+        error.exists = "The extension may or may not be in effect: check with %tpu idle."
         raise
     return _shown(answer, extend_lines)
 
@@ -51,7 +51,7 @@ def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
     try:
         return lines(answer)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise AgentBroken("This version does not understand the agent's auto-stop report.") from error
+        raise AgentBroken("This version can't read the agent's auto-stop report.") from error
 
 
 def stop(context: MagicContext, words: Sequence[str]) -> MagicOutput:
@@ -74,10 +74,10 @@ def _ended(context: MagicContext, action: str) -> MagicOutput:
     try:
         node = str(context.call("end_node", {"action": action}, END_TIMEOUT_S).get("node"))
     except WorkerUnreachable as error:
-        error.exists = "It is unknown whether the node ends: `jupyter tpu list` on your own machine shows it."
+        error.exists = "The node may or may not stop: check with `jupyter tpu list` on your own machine."
         raise
     what = "is stopping; its disk is kept and billed." if action == "stop" else "is being deleted with its disk."
-    return text_output(f"The cloud accepted the request: {_short(node)} {what} All kernels on it end now.")
+    return text_output(f"The cloud accepted the request: {_short(node)} {what} All its kernels stop.")
 
 
 def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> str:
@@ -88,14 +88,14 @@ def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> str:
 def _kernels_text(kernels: Answer | TpuError) -> str:
     """Return how many kernels end with the node."""
     if isinstance(kernels, TpuError) or not isinstance(kernels.get("kernels"), list):
-        return "All kernels on it end."
+        return "All its kernels stop."
     alive = [each for each in kernels["kernels"] if isinstance(each, dict) and each.get("alive")]
     # This kernel is one of the listed ones, and busy with this very cell.
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:
-        return "This kernel ends with it."
-    return f"This kernel ends with it, and {others} other{'' if others == 1 else 's'} ({busy} busy)."
+        return "This kernel stops with it."
+    return f"This kernel stops with it, and {others} other{'' if others == 1 else 's'} ({busy} busy)."
 
 
 def _short(node: str) -> str:
@@ -111,13 +111,13 @@ SUBCOMMANDS = (
     ),
     Subcommand(
         name="extend",
-        summary="Keep this node running: auto-stop waits. A budget's deadline does not.",
+        summary="Keep this node running past its auto-stop. A budget's deadline still applies.",
         usage={
             "%tpu extend": "for 1 h",
             "%tpu extend 3h": "for a time (s, m, h or d)",
             "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
             "%tpu extend while-busy": "until the current cell ends",
-            "%tpu extend off": "cancel: auto-stop no longer waits",
+            "%tpu extend off": "cancel an earlier extension",
         },
         options=("1h", "3h", "until", "while-busy", "off"),
         act=extend,

@@ -29,7 +29,7 @@ _FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
 )
 _TITLES = {
     "duty_percent": "load",
-    "hbm_total_bytes": "HBM in all",
+    "hbm_total_bytes": "HBM total",
     **{name: title for name, title, _ in _FIELDS},
 }
 # Characters of a command that fit into a table beside its other columns.
@@ -51,8 +51,9 @@ def sample_of(answer: Answer) -> Sample:
 
 def _unreadable(what: str, error: Exception) -> AgentBroken:
     return AgentBroken(
-        f"This version does not understand the agent's report of {what}.",
-        hint="The agent may be of another version: restart it with `jupyter tpu` on your own machine.",
+        f"This version can't read the agent's report of {what}.",
+        hint="The agent may be a different version. To replace it, run `jupyter tpu stop NODE`, then "
+        "`jupyter tpu start NODE` on your own machine; this stops the node's kernels.",
         raw=f"{type(error).__name__}: {error}",
     )
 
@@ -240,7 +241,7 @@ def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
     force = any(not each.is_own_user for each in agreed)
     # Pid and start time together: the pid alone may belong to another process by now.
     processes = [{"pid": each.pid, "since": each.since} for each in agreed]
-    by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel of this node'}"
+    by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel on this node'}"
     answer = context.call("free", {"processes": processes, "force": force, "by": by}, RELEASE_TIMEOUT_S)
     return text_output(*_free_lines(answer))
 

@@ -44,7 +44,7 @@ SUBCOMMANDS = (
         name="doctor",
         summary="Find what could keep this kernel from its chips, and how to fix it.",
         usage={
-            "%tpu doctor": "check Python, versions, TPU processes, lock file, fall-back, disk, clock, guard, auto-stop",
+            "%tpu doctor": "check Python, versions, TPU processes, lock file, fallback, disk, clock, guard, auto-stop",
             "%tpu doctor --json": "the findings as JSON",
         },
         options=("--json",),

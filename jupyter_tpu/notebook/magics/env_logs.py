@@ -59,7 +59,7 @@ def env(context: MagicContext, words: Sequence[str]) -> MagicOutput:
             ),
             Section(
                 title="Variables",
-                lines=[] if variables else ["None that a framework reads is set."],
+                lines=[] if variables else ["No variable that a framework reads is set."],
                 header=("variable", "value"),
                 rows=variables,
             ),
@@ -95,7 +95,7 @@ def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     try:
         lines = last_lines(path, count)
     except FileNotFoundError as error:
-        raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel of a TPU node.") from error
+        raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel on a TPU node.") from error
     except OSError as error:
         raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
     if not lines:

@@ -56,7 +56,7 @@ def extend_lines(report: Mapping[str, Any]) -> list[str]:
     """Return the report after a ``keep``, which may have been for no time at all."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
-    return [*report_lines(report), *([] if is_kept else ["Auto-stop no longer waits."])]
+    return [*report_lines(report), *([] if is_kept else ["Extension cancelled."])]
 
 
 def source_lines(report: Mapping[str, Any]) -> list[str]:

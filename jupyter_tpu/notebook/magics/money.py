@@ -51,8 +51,8 @@ def snapshot_of(answer: JSON | TpuError) -> LaptopSnapshot | None:
 def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
     """Return the error for a snapshot that this version cannot read."""
     return AgentBroken(
-        "This version does not understand the data that the node received.",
-        hint="The Jupyter server on your own machine may be of another version.",
+        "This version can't read the data that the node received.",
+        hint="The Jupyter server on your own machine may be a different version.",
         raw="" if error is None else f"{type(error).__name__}: {error}",
     )
 

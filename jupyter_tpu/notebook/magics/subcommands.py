@@ -64,7 +64,7 @@ def _word(name: str) -> Subcommand:
     # The length is cut because difflib takes quadratic time.
     near = get_close_matches(name[:40], SUBCOMMANDS, n=1)
     meant = f"Did you mean %tpu {near[0]}? " if near else ""
-    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(SUBCOMMANDS)}.")
+    raise BadInput(f"%tpu has no command {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(SUBCOMMANDS)}.")
 
 
 def help_of(word: Subcommand) -> MagicOutput:

@@ -83,7 +83,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
 
 def _source(line: str, cell: str | None) -> str:
     if cell is not None and line.strip():
-        raise BadInput(f"%%tpu_time does not know {line.strip()[:60]!r}.", hint="Write it alone above the cell.")
+        raise BadInput(f"%%tpu_time has no argument {line.strip()[:60]!r}.", hint="Write it alone above the cell.")
     source = line if cell is None else cell
     if not source.strip():
         raise BadInput("There is nothing to time.", hint="Write %%tpu_time above a cell, or %tpu_time and a call.")

@@ -69,7 +69,7 @@ def call_all(
     if not path:
         raise WorkerUnreachable(
             "This kernel was not started by an agent of jupyter_tpu.",
-            hint="Choose a kernel of a TPU node, or use `jupyter tpu` in a terminal on your own machine.",
+            hint="Choose a kernel on a TPU node, or use `jupyter tpu` in a terminal on your own machine.",
         )
     answers: dict[str, dict[str, Any] | TpuError] = {}
     try:

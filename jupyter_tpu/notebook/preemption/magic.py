@@ -13,7 +13,7 @@ from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.node.agent_call import call_agent
 from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener
 
-_HOW = "Begin a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
+_HOW = "Start a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
 _NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
 _SAVED = "Hook saved. It runs once when this node is about to end: on pre-emption, by auto-stop or by a budget."
 _NONE = "This kernel has no hook."
@@ -40,7 +40,7 @@ class CheckpointHook:
         acts = {"": self._show, "--show": self._show, "--clear": self._clear, "--test": self._test}
         act = acts.get(line.strip())
         if act is None:
-            raise BadInput(f"%tpu_on_preempt does not know {line.strip()[:60]!r}.", hint=_HOW)
+            raise BadInput(f"%tpu_on_preempt has no argument {line.strip()[:60]!r}.", hint=_HOW)
         return act()
 
     def _store(self, line: str, cell: str) -> str:

@@ -194,7 +194,7 @@ def too_late(framework: str, why: str) -> TpuError:
     """Return the error for a framework that has started already and accepts no more settings."""
     return AcceleratorFailed(
         f"It is too late for %tpu_init: {why}",
-        exists=f"{TITLES[framework]} keeps what it was started with for the life of the process.",
+        exists=f"{TITLES[framework]} keeps its startup settings until the process exits.",
         hint=RESTART,
     )
 
@@ -203,7 +203,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
     """Return the error for a second framework in one kernel."""
     return AcceleratorFailed(
         f"{TITLES[running]} uses the TPU in this kernel already, so {TITLES[wanted]} cannot.",
-        exists="libtpu is loaded once, for one framework, and stays for the life of the process.",
+        exists="libtpu is loaded once, for one framework, and stays until the process exits.",
         hint=f"Use {TITLES[running]} here, or restart the kernel and run %tpu_init {wanted} first.",
     )
 

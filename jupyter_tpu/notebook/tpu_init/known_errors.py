@@ -60,7 +60,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="held-by-somebody",
         text=r"already in use by another process",
-        means="The TPU is in use by another process, probably of another user of this machine.",
+        means="The TPU is in use by another process, probably one of another user on this machine.",
         fix="Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
         " chips before %tpu_init can use them.",
         is_busy=True,
@@ -69,20 +69,20 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
-        means="Two packages bring a libtpu into this Python, and the older one, of tensorflow-tpu, hides JAX's.",
+        means="Two packages installed a libtpu in this Python, and the older one, from tensorflow-tpu, hides JAX's.",
         fix="Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
         " {install}, then restart the kernel.",
     ),
     KnownError(
         name="libtpu-newer",
         text=r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin",
-        means="The versions of {framework} and libtpu do not fit together: one is much newer than the other.",
+        means="The versions of {framework} and libtpu are incompatible: one is much newer than the other.",
         fix=REINSTALL,
     ),
     KnownError(
         name="parts-differ",
         text=r"incompatible with jax|jaxlib version .* newer than",
-        means="The versions of jax and jaxlib do not fit together.",
+        means="The versions of jax and jaxlib are incompatible.",
         fix=REINSTALL,
     ),
     KnownError(
@@ -109,8 +109,8 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="cpu-by-default",
         text=r"Defaulting to PJRT_DEVICE=CPU",
-        means="PyTorch/XLA saw no TPU chip when it started, and took the CPU.",
-        fix=RESTART + " It sets PJRT_DEVICE=TPU, with which PyTorch/XLA fails rather than fall back.",
+        means="PyTorch/XLA found no TPU chip when it started, and fell back to the CPU.",
+        fix=RESTART + " It sets PJRT_DEVICE=TPU, which makes PyTorch/XLA fail instead of falling back.",
         is_elsewhere=True,
     ),
     KnownError(

@@ -68,7 +68,7 @@ class Report:
         """The lines below the table: the proof, the versions, and what there is of the rest."""
         libraries = ", ".join(f"{name} {version or 'not installed'}" for name, version in self.versions.items())
         return (
-            f"Proved in {self.seconds:.1f} s: {self.proof}.",
+            f"Verified in {self.seconds:.1f} s: {self.proof}.",
             f"Versions: {libraries}.",
             *([f"Chosen: {self.why}."] if self.why else []),
             *([f"Note: {self.remark}."] if self.remark else []),

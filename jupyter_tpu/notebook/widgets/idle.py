@@ -47,8 +47,8 @@ def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
         return "Kept running until the current cell ends."
     if wish.get("off") is True:
         ask("keep", {})
-        return "Auto-stop no longer waits."
-    raise BadInput("The page sent a request that this kernel does not know.", exists="Nothing was done.")
+        return "Extension cancelled."
+    raise BadInput("The page sent an unknown request.", exists="Nothing was done.")
 
 
 def _number(value: Any, default: float) -> float:

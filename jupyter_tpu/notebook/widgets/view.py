@@ -16,7 +16,7 @@ CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 Data = Mapping[str, Any]
 
-_UNREADABLE = "This widget does not understand the agent's answer: {}."
+_UNREADABLE = "This widget can't read the agent's response: {}."
 
 
 def _no_act(_ask: CallAgent, _act: Mapping[str, Any], _now: float) -> str:

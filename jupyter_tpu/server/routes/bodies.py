@@ -72,7 +72,7 @@ def provisioning_parameters(provisioning: str, spot: str) -> Provisioning:
         BadInput: one is unknown, or they contradict each other.
     """
     if spot not in _FLAGS:
-        raise BadInput("The parameter 'spot' is not true or false.", hint="Send true or false.")
+        raise BadInput("The parameter 'spot' must be true or false.", hint="Send true or false.")
     return parse_provisioning(provisioning or None, spot=_FLAGS[spot])
 
 
@@ -139,7 +139,7 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
     """
     value = data.get(name, False)
     if not isinstance(value, bool):
-        raise BadInput(f"The field {name!r} is not true or false.", hint=f"Send {name!r} as true or false.")
+        raise BadInput(f"The field {name!r} must be true or false.", hint=f"Send {name!r} as true or false.")
     return value
 
 

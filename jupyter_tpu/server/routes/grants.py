@@ -47,15 +47,15 @@ class GrantsHandler(GrantRoute):
 
 
 class GrantMailHandler(GrantRoute):
-    """``grants/parse``: parse a pasted mail without saving anything."""
+    """``grants/parse``: parse a pasted email without saving anything."""
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Return what the mail in the body grants."""
+        """Return what the email in the body grants."""
         text = json_object(self.request.body, "text").get("text")
         if not isinstance(text, str):
-            raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the mail.")
+            raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the email.")
         self.write_json((await asyncio.to_thread(read_trc_mail, text)).to_json())
 
 

@@ -121,7 +121,7 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     if pid is not None and (type(pid) is not int or pid < 1):
         raise BadInput("The field 'pid' is not a process id.", hint="Omit it for all of your own processes.")
     if type(force) is not bool:
-        raise BadInput("The field 'force' is not true or false.")
+        raise BadInput("The field 'force' must be true or false.")
     params = {"force": force, "by": "the TPU panel"}
     return worker_id, params if pid is None else {**params, "pid": pid}
 

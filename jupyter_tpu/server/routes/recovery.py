@@ -58,7 +58,7 @@ def choice_from_body(body: bytes) -> dict[str, Any]:
     if unknown:
         raise BadInput(f"The request body has unknown fields: {unknown[0][:40]!r}.", hint=f"Send {', '.join(_FIELDS)}.")
     if not isinstance(data.get("is_on"), bool):
-        raise BadInput("The field 'is_on' is not true or false.", hint="Send 'is_on' as true or false.")
+        raise BadInput("The field 'is_on' must be true or false.", hint="Send 'is_on' as true or false.")
     attempts, usd = data.get("max_attempts", DEFAULT_ATTEMPTS), data.get("max_usd")
     if type(attempts) is not int:
         raise BadInput("The field 'max_attempts' is not a whole number.", hint="Send 1 or more.")

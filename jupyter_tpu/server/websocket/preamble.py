@@ -80,7 +80,7 @@ def shown_state(state: str) -> str:
     """Return the execution state that a page is sent for a state that the agent reports.
 
     A "starting" kernel accepts requests, so a page is sent "idle": JupyterLab ignores the states around its own first
-    requests, and would show an unused kernel as starting for ever. For "dead" a page is sent "autorestarting", because
+    requests, and would show an unused kernel as starting forever. For "dead" a page is sent "autorestarting", because
     JupyterLab gives up a dead kernel for good although Jupyter Server is about to restart it; if it is not, the page
     gets "dead" before it opens.
     """

@@ -121,7 +121,7 @@ describe('the last hour of a node', () => {
     );
     screen.getByText('in use: a cell of train.ipynb runs');
     screen.getByText('unknown (treated as busy): Chip use');
-    screen.getByText('idle time, in percent of the idle timeout');
+    screen.getByText('idle time, as a percentage of the idle timeout');
   });
 
   it('says why nothing is known', async () => {

@@ -317,7 +317,7 @@ describe('the model of the load', () => {
       const done = release();
       expect(await click('Continue…')).toContain('It belongs to alice, not to you.');
       expect(sent()).toEqual([]);
-      expect(await click('End the process')).toContain('alice is not asked.');
+      expect(await click('End the process')).toContain("alice won't be asked.");
       await done;
       expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: true }]);
     });

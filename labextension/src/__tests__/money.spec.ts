@@ -246,7 +246,9 @@ describe('words about money', () => {
 
   it('say when and how a node ends', () => {
     expect(autostopSummary(autostop(), 1000, trans)).toBe('Auto-delete in 42 min · idle');
-    expect(autostopSummary(autostop({ ends_at: null }), 1000, trans)).toBe('No auto-stop set');
+    expect(autostopSummary(autostop({ ends_at: null }), 1000, trans)).toBe(
+      'Auto-stop not scheduled'
+    );
     const soon = autostop({ node_id: 'soon', ends_at: 1001 });
     expect(nextToStop([autostop({ ends_at: null }), autostop(), soon])?.node_id).toBe('soon');
   });

@@ -177,7 +177,7 @@ describe('budgets that cannot be read', () => {
   it('are confirmed where budgets may be lost', async () => {
     const lost = budget({ name: 'lost-budgets', error: 'The journal was damaged.' });
     const doing = show({ spend: answered(spend({ budgets: [lost] })) }, 'spend');
-    await click('These budgets are correct');
+    await click('Confirm budgets');
     expect(doing.onRemoveBudget).toHaveBeenCalledWith('lost-budgets');
   });
 });
@@ -318,7 +318,7 @@ describe('the time left of a node', () => {
 
   it('is changed', async () => {
     const doing = showRow({ autostops: answered({ as_of: null, nodes: [autostop()] }) });
-    await click('Change auto-stop of my-node');
+    await click('Change auto-stop for my-node');
     fill('Idle timeout (minutes)', '30');
     fill('Treat a running cell as idle after (hours)', '3');
     fill('Maximum session length (hours)', '12');
@@ -345,7 +345,7 @@ describe('the section of grants', () => {
     screen.getByText('use unknown');
   });
 
-  it('reads a mail, asks for start and days, and saves', async () => {
+  it('reads an email, asks for start and days, and saves', async () => {
     const doing = show({ grants: answered({ grants: [] }) }, 'grants');
     const rows = [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a' }];
     doing.onParseGrant.mockResolvedValue({
@@ -379,7 +379,7 @@ describe('the form of a grant', () => {
     screen.getByText('Replaces the grant with this name.');
   });
 
-  it('keeps what is typed while a mail is read', async () => {
+  it('keeps what is typed while an email is read', async () => {
     const doing = show({ grants: answered({ grants: [] }) }, 'grants');
     let answer: (parsed: IGrantMail) => void = () => undefined;
     doing.onParseGrant.mockReturnValue(new Promise(resolve => (answer = resolve)));

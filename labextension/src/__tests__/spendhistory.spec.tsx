@@ -198,7 +198,7 @@ describe('money over time', () => {
     expect(bars[0].known.slice(-3)).toEqual([9.6, 0, 0]);
     expect(bars[0].upTo.slice(-3)).toEqual([null, 4.8, null]);
     expect(bars[0].isUnpriced.slice(-3)).toEqual([false, false, true]);
-    screen.getByText('estimated maximum, in unmonitored time');
+    screen.getByText('estimated maximum for unmonitored time');
     screen.getByText('plus unknown prices: v9-8');
     screen.getByText('Total at least $9.60 · 1 h');
     screen.getByText('$0.00, up to $4.80');

@@ -14,7 +14,7 @@ import { formatDuration } from './units';
 // In the row of a node
 
 export function rowLabel(name: string, trans: TranslationBundle): string {
-  return trans.__('Auto-stop of %1', name);
+  return trans.__('Auto-stop for %1', name);
 }
 
 export function endsSoon(name: string, trans: TranslationBundle): string {
@@ -34,7 +34,7 @@ export function guard(trans: TranslationBundle): string {
 }
 
 export function changeOf(name: string, trans: TranslationBundle): string {
-  return trans.__('Change auto-stop of %1', name);
+  return trans.__('Change auto-stop for %1', name);
 }
 
 export function change(trans: TranslationBundle): string {
@@ -116,7 +116,7 @@ export function keepRunning(trans: TranslationBundle): string {
 // Settings
 
 export function settingsOf(name: string, trans: TranslationBundle): string {
-  return trans.__('Auto-stop settings of %1', name);
+  return trans.__('Auto-stop settings for %1', name);
 }
 
 export function idleTimeout(trans: TranslationBundle): string {
@@ -132,9 +132,7 @@ export function runningCellIdleAfter(trans: TranslationBundle): string {
 }
 
 export function runningCellNeverIdle(trans: TranslationBundle): string {
-  return trans.__(
-    'If it has no output, no chip use and no connected client. Leave empty for never.'
-  );
+  return trans.__('Only if it has no output, chip use or connected client. Leave empty for never.');
 }
 
 export function maximumSession(trans: TranslationBundle): string {
@@ -188,7 +186,7 @@ export function noData(trans: TranslationBundle): string {
 }
 
 export function shareOfIdleTimeout(trans: TranslationBundle): string {
-  return trans.__('idle time, in percent of the idle timeout');
+  return trans.__('idle time, as a percentage of the idle timeout');
 }
 
 // When and why it ends
@@ -211,7 +209,7 @@ export function autostopSummary(
   trans: TranslationBundle
 ): string {
   if (autostop.ends_at === null) {
-    return trans.__('No auto-stop set');
+    return trans.__('Auto-stop not scheduled');
   }
   return withReason(
     autostopIn(autostop, formatDuration(autostop.ends_at - now_s, trans), trans),

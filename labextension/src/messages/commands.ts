@@ -55,7 +55,7 @@ export function keepRunning(trans: TranslationBundle): string {
 }
 
 export function setAutostop(trans: TranslationBundle): string {
-  return trans.__('Change Auto-Stop of a TPU Node');
+  return trans.__('Change Auto-Stop for a TPU Node');
 }
 
 export function setRecreation(trans: TranslationBundle): string {

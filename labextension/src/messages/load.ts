@@ -241,13 +241,13 @@ export function endProcesses(count: number, trans: TranslationBundle): string {
 
 export function endForeignConsequences(users: string, trans: TranslationBundle): string {
   return trans.__(
-    "%1 is not asked. Unsaved work of these processes is lost, and you can't undo this.",
+    "%1 won't be asked. Unsaved work of these processes is lost, and you can't undo this.",
     users
   );
 }
 
 export function processesEnd(count: number, trans: TranslationBundle): string {
-  return trans._n('This process ends:', 'These %1 processes end:', count);
+  return trans._n('This process will end:', 'These %1 processes will end:', count);
 }
 
 export function foreignProcess(users: string, trans: TranslationBundle): string {

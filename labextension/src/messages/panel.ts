@@ -163,7 +163,7 @@ export function stopQuestion(name: string, trans: TranslationBundle): string {
 }
 
 export function noNodeFor(trans: TranslationBundle): string {
-  return trans.__('No node allows this now.');
+  return trans.__('No node allows this in its current state.');
 }
 
 export function subject(

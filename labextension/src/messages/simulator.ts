@@ -271,7 +271,7 @@ export function faultInternal(trans: TranslationBundle): string {
 }
 
 export function faultHtml(trans: TranslationBundle): string {
-  return trans.__('Error page of a load balancer (502)');
+  return trans.__('Load balancer error page (502)');
 }
 
 export function faultTruncated(trans: TranslationBundle): string {

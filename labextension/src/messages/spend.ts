@@ -65,7 +65,7 @@ export function setBudgetEllipsis(trans: TranslationBundle): string {
 }
 
 export function budgetsAreCorrect(trans: TranslationBundle): string {
-  return trans.__('These budgets are correct');
+  return trans.__('Confirm budgets');
 }
 
 export function removeBudget(name: string, trans: TranslationBundle): string {
@@ -193,7 +193,7 @@ export function totalOf(amount: string, trans: TranslationBundle): string {
 }
 
 export function unmonitored(trans: TranslationBundle): string {
-  return trans.__('estimated maximum, in unmonitored time');
+  return trans.__('estimated maximum for unmonitored time');
 }
 
 export function plusUnpriced(types: string, trans: TranslationBundle): string {
@@ -370,7 +370,7 @@ export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
   const amount = formatAmount(budget.amount, budget.unit, trans);
   const period = periodName(budget.period, trans);
   if (budget.used === null) {
-    return trans.__('Unknown use of %1 %2', amount, period);
+    return trans.__('%1 %2: use unknown', amount, period);
   }
   const used = formatAmount(budget.used, budget.unit, trans);
   return budget.unwatched

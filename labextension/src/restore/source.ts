@@ -36,7 +36,7 @@ export class RecordSource implements IRecordSource {
   }
 }
 
-/** Wait until this page is connected, so that it is counted; not for ever, because outputs do not depend on it. */
+/** Wait until this page is connected, so that it is counted; not forever, because outputs do not depend on it. */
 function connected(kernel: Kernel.IKernelConnection): Promise<void> {
   return new Promise(resolve => {
     const check = (): void => {

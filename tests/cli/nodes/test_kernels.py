@@ -71,7 +71,7 @@ def test_a_kernel_is_listed_until_it_is_ended(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("end",), "No kernel is named"),
+        (("end",), "No kernel was given"),
         (("end", "nothing", "--yes"), "No kernels have an id"),
         (("list", "something"), "takes no kernel"),
     ],

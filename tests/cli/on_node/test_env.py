@@ -67,8 +67,8 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("make", "my-node"), "No framework is named."),
-        (("make", "my-node", "mxnet"), "'mxnet' is no framework for TPUs"),
+        (("make", "my-node"), "No framework was given."),
+        (("make", "my-node", "mxnet"), "'mxnet' is not a framework for TPUs"),
         (("make", "my-node", "tf", "--version", "2.18"), "is in no package index"),
         (("make", "my-node", "jax", "--folder", "nowhere"), "There is no requirements.txt or pyproject.toml"),
     ],

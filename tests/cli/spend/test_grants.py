@@ -67,7 +67,7 @@ def test_a_pasted_mail_becomes_a_grant(tpu: Ask, tmp_path: Path) -> None:
     from_mail = ("--from", str(tmp_path / "mail.txt"))
     code, _, said = tpu("grant", "add", "trc", *from_mail, *TERM)
     assert code == 1
-    assert "Could not read 1 line of the mail: “some spot Cloud TPU v6e chips in zone us-east1-d”" in said
+    assert "Could not read 1 line of the email: “some spot Cloud TPU v6e chips in zone us-east1-d”" in said
     assert "--skip-unread" in said
     code, _, said = tpu("grant", "add", "trc", *from_mail, "--skip-unread")
     assert code == 1
@@ -184,7 +184,7 @@ def test_grants_are_listed_while_the_cloud_is_away(tpu: Ask, emulator: Any) -> N
     emulator.control.add_fault("ListNodes", "permission_denied")
     code, said, told = tpu("grant")
     assert (code, said.count("unknown")) == (0, 2)
-    assert "The chips in use are not known" in told
+    assert "The number of chips in use is unknown" in told
 
 
 def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:

@@ -226,7 +226,7 @@ def test_a_node_in_a_state_that_nobody_knows_is_counted_as_billed(terminal: Term
     try:
         listed = terminal.tpu("list")
         assert "UNKNOWN(99)" in listed.stdout
-        assert "1 in an unknown state, which may be billed: $9.60/h by list price." in listed.stderr
+        assert "1 in an unknown state, which may be billed: $9.60/h at list price." in listed.stderr
         before = terminal.tpu_json("cost")["total"]["ready_s"]
         assert terminal.tpu_json("cost")["total"]["ready_s"] > before
     finally:

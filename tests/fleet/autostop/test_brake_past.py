@@ -48,4 +48,4 @@ def test_why_nothing_is_known_is_said() -> None:
 )
 def test_nonsense_is_called_so_and_hurts_nothing(past: Any) -> None:
     view = activity_history_view({"past": past}, idle_after_s=None, now=0.0)
-    assert (view["why_unknown"], view["stretches"]) == ("the answer of the agent on the node is invalid", [])
+    assert (view["why_unknown"], view["stretches"]) == ("the agent on the node sent an invalid response", [])

@@ -256,9 +256,9 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
 @pytest.mark.parametrize(
     ("agents", "detail"),
     [
-        (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node gave no valid answer"),
+        (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node sent an invalid response"),
         (Failing(LinkDown("cut")), "no client has connected to the node yet"),
-        (Saying(sources=7), "the agent on the node gave no valid answer"),
+        (Saying(sources=7), "the agent on the node sent an invalid response"),
         (Saying(revision="new"), ""),
     ],
     ids=["older agent", "no answer", "nonsense", "nonsense in numbers"],

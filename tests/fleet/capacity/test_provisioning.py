@@ -171,7 +171,7 @@ async def test_a_budget_asks_about_terms_without_a_list_price(bench: Any, terms:
         "mine", {"amount": 5, "unit": "usd", "period": "day"}, now=1.0
     )
     guard = BudgetEnforcer(bench.cloud, journal)
-    with pytest.raises(BadInput, match="price of v5litepod-8 in us-central1-a is not known"):
+    with pytest.raises(BadInput, match="price of v5litepod-8 in us-central1-a is unknown"):
         await guard.check_create(bench.spec(**terms), accept_unknown_price=False)
     await guard.check_create(bench.spec(**terms), accept_unknown_price=True)
     await guard.check_create(bench.spec(preemptible=True), accept_unknown_price=False)

@@ -103,6 +103,6 @@ async def test_nothing_is_asked_when_the_journal_cannot_be_written(bench: Any) -
     fleet = await bench.fleet()
     with pytest.raises(JournalUnwritable) as refused:
         await fleet.create(bench.spec())
-    assert refused.value.exists == "Nothing was asked of the cloud."
+    assert refused.value.exists == "No request was sent to the cloud."
     assert (await fleet.refresh()).nodes == ()
     assert fleet.snapshot().notices

@@ -15,8 +15,8 @@ FAULTS = [
     ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes what you do not need"),
     ("permission_denied", "permission_denied", "you lack the permission", "roles/tpu.admin"),
     ("api_disabled", "api_disabled", "not enabled in project demo-project", "gcloud services enable tpu"),
-    ("not_allowlisted", "not_allowlisted", "may not use v5litepod-8 in us-central1-a", "Waiting does not help"),
-    ("location_denied", "permission_denied", "not open to project demo-project", "us-south1-a"),
+    ("not_allowlisted", "not_allowlisted", "is not allowed to use v5litepod-8 in us-central1-a", "Waiting won't help"),
+    ("location_denied", "permission_denied", "not available to project demo-project", "us-south1-a"),
 ]
 
 

@@ -176,7 +176,7 @@ async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk
     for ask in (desk.fleet.create(desk.bench.spec("another")), desk.fleet.start_node(desk.bench.name())):
         with pytest.raises(BudgetExceeded, match="The budget mine is used up") as refused:
             await ask
-        assert refused.value.exists == "Nothing was asked of the cloud."
+        assert refused.value.exists == "No request was sent to the cloud."
         assert "Wait until 20" in refused.value.hint
     assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
     assert any("is used up: READY nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
@@ -209,7 +209,7 @@ async def test_an_unknown_price_asks_first_where_there_is_a_budget(desk: Desk) -
         spot=True,
     )
     desk.budget(1000.0)
-    with pytest.raises(BadInput, match="The price of v6e-1 in southamerica-west1-a is not known") as refused:
+    with pytest.raises(BadInput, match="The price of v6e-1 in southamerica-west1-a is unknown") as refused:
         await desk.fleet.create(unpriced)
     assert "--accept-unknown-price" in refused.value.hint
     intent = await desk.fleet.wait((await desk.fleet.create(unpriced, accept_unknown_price=True)).intent_id)

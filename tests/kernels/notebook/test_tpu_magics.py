@@ -126,13 +126,13 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
         ("%tpu exten", "Did you mean %tpu extend?"),
         ("%tpu extend forever", "does not say for how long"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
-        ("%tpu top --fast", "'--fast' was not understood here"),
+        ("%tpu top --fast", "'--fast' is not a valid argument here"),
         ("%tpu release --pid", "--pid needs a value"),
         ("%tpu release --pid -1", "is not a whole number"),
-        ("%tpu " + "a" * 10_000, "%tpu does not know"),
-        ("%tpu \x1b[2J", "%tpu does not know"),
-        ("%tpu stop", "This front end cannot ask you"),
-        ("%%tpu_time fast\n1", "%%tpu_time does not know 'fast'"),
+        ("%tpu " + "a" * 10_000, "%tpu has no command"),
+        ("%tpu \x1b[2J", "%tpu has no command"),
+        ("%tpu stop", "This front end can't ask for confirmation"),
+        ("%%tpu_time fast\n1", "%%tpu_time has no argument 'fast'"),
         ("%tpu_time", "There is nothing to time"),
         ("%%tpu_time\nawait sleep(1)", "cannot time a cell that uses await"),
     ],
@@ -188,7 +188,7 @@ def test_a_timed_cell_that_fails_is_timed_and_its_error_names_its_line(notebook:
 
 def test_a_question_is_asked_before_the_node_ends(notebook: Notebook) -> None:
     refused = notebook.run("%tpu stop", answer="n")
-    assert refused.asked == ["Stop my-node? This kernel ends with it. [y/N] "]
+    assert refused.asked == ["Stop my-node? This kernel stops with it. [y/N] "]
     assert "the node keeps running and is billed" in refused.text
     deletion = notebook.run("%tpu stop --delete", answer="")
     assert "Delete my-node and everything on its disk?" in deletion.asked[0]

@@ -51,7 +51,7 @@ def test_an_empty_export_is_an_error_and_a_bill_is_kept_for_an_hour(
     server = start_lasting_server(**cloud.variables, **there)
     empty = server.tpu("GET", "billed")
     assert (empty.status, empty.json["error"]["code"]) == (400, "cloud_refused")
-    assert "has no costs of project" in empty.json["error"]["message"]
+    assert "has no costs for project" in empty.json["error"]["message"]
 
     live_an_hour(cloud)
     billed = server.tpu("GET", "billed").json

@@ -64,7 +64,7 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
     expect(idle.get_by_role("button", name="Cancel")).to_be_visible(timeout=WITHIN_MS)
     notebook.pass_gate("a")
     idle.get_by_role("button", name="Cancel").click()
-    expect(idle.get_by_role("status")).to_contain_text(["Auto-stop no longer waits."], timeout=WITHIN_MS)
+    expect(idle.get_by_role("status")).to_contain_text(["Extension cancelled."], timeout=WITHIN_MS)
     expect(idle.get_by_role("button", name="Cancel")).to_be_hidden(timeout=WITHIN_MS)
 
 

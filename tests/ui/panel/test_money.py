@@ -86,7 +86,7 @@ def set_budget(spend: Locator) -> None:
 
 
 def keep(panel: Locator) -> None:
-    left = panel.get_by_role("group", name="Auto-stop of my-node")
+    left = panel.get_by_role("group", name="Auto-stop for my-node")
     left.get_by_role("button", name="Keep my-node running 1 h").click()
     expect(left).to_contain_text("Kept running until")
     left.get_by_text("Activity and settings").click()

@@ -95,7 +95,7 @@ def test_what_was_spent_is_seen_hour_by_hour_and_day_by_day(spend: Locator, past
     page = spend.page
     hours = spend.get_by_role("figure", name="Spending per hour, last 24 hours")
     expect(hours.get_by_role("img")).to_have_attribute("aria-label", _contains("Total at least $"))
-    expect(hours).to_contain_text("estimated maximum, in unmonitored time")
+    expect(hours).to_contain_text("estimated maximum for unmonitored time")
     expect(hours).to_contain_text("plus unknown prices: v2-8")
     hours.get_by_text("Show as table").click()
     table = hours.get_by_role("table", name="Spending per hour, last 24 hours")

@@ -190,7 +190,7 @@ def _regex(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise _broken(f"{text[:40]!r} is no regular expression") from error
+        raise _broken(f"{text[:40]!r} is not a regular expression") from error
 
 
 def _broken(why: str) -> Exception:
