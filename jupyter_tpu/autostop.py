@@ -1,7 +1,7 @@
 """Auto-stop rules: when a node is idle and when it must end, shared by server and agent. Pure; runs on Python 3.10.
 
-Start with `judge`: rules and activity in, a `Verdict` out. Activity is chip use, output, or a human act. A running cell
-alone is a sign of activity, not a proof: with idle chips, no output and no client connected it counts as idle after
+Start with `judge`: rules and activity in, a `Verdict` out. Activity is chip use, output or a user action. A running
+cell alone is a sign of activity, not a proof: with idle chips, no output and no client connected it counts as idle after
 `Rules.unattended_after_s`. Where chip use can't be measured, output and the CPU time of the kernels stand in for it.
 Where nothing can be read, the node counts as busy for the idle timeout, but session limit and deadline still apply.
 All times are Unix seconds of one clock; the caller makes sure that it never goes backwards.
@@ -29,7 +29,7 @@ Compiling or loading data keeps chips idle and cells silent for a while; two hou
 """
 
 REMIND_EVERY_S = 86400.0
-"""Interval of the reminders about a node that is billed without any human act: once a day."""
+"""Interval of the reminders about a node that is billed without any user action: once a day."""
 
 ACTIONS = ("stop", "delete")
 DURATION_FIELDS = ("idle_after_s", "unattended_after_s", "session_s")
@@ -191,7 +191,7 @@ SOURCES = (*OLDEST_SOURCES, "output", "connection", "cpu")
 
 
 def unknown(why: str) -> Activity:
-    """Return the activity of a node of which nothing can be read, with the reason."""
+    """Return the activity of a node that cannot be observed, with the reason."""
     return Activity(
         execution=Source(detail=why), accelerator=Source(detail=why), human=Source(state="quiet", detail=why)
     )
@@ -305,7 +305,7 @@ def _proofs(activity: Activity) -> tuple[str, ...]:
 def _can_lapse(rules: Rules, activity: Activity, keep: KeepRunning) -> bool:
     """Whether a running cell without any proof of activity may count as idle after a while.
 
-    Every source that could disprove it must be readable: an unread one is no evidence that the node is unattended.
+    Every source that could disprove it must be readable: an unread one does not show that the node is unattended.
     """
     return (
         rules.idle_after_s is not None
@@ -373,10 +373,10 @@ def _warning_s(limit_s: float | None) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """A reminder that a node has been billed for a day or more without a human act.
+    """A reminder that a node has been billed for a day or more without a user action.
 
     Attributes:
-        since: the last known human act, or when the node became READY (Unix seconds).
+        since: the last known user action, or when the node became READY (Unix seconds).
         for_s: seconds since then.
         days: whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
         usd: what the node has cost; None where unknown.
@@ -402,7 +402,7 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
 
     Args:
         ready_since: since when the node is READY; None while it is not.
-        acts: the known times of human acts; None among them counts for nothing.
+        acts: the known times of user actions; None among them counts for nothing.
     """
     if ready_since is None:
         return None

@@ -47,7 +47,7 @@ class Scheduled(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Its labels, of which `PROVISIONING_LABEL` marks flex-start."""
+        """Its labels; `PROVISIONING_LABEL` marks flex-start."""
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:

@@ -28,7 +28,7 @@ def write_answer(text: str) -> int:
     except OSError as error:
         # Otherwise Python would flush, and fail, once more when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):  # `… | head` closes the pipe, and that is no error
+        if not isinstance(error, BrokenPipeError):  # `… | head` closes the pipe, and that is not an error
             sys.stderr.write(f"error: The answer could not be written: {error.strerror or error}.\n")
             sys.stderr.write("   do: Free disk space, or send standard output elsewhere, and try again.\n")
         return 1

@@ -17,7 +17,7 @@ def seconds(text: str, option: str) -> float:
         option: the option that it was typed for, which an error names.
 
     Raises:
-        BadInput: the text is no duration, or is 0.
+        BadInput: the text is not a duration, or is 0.
     """
     # at most nine digits, so that no number gets too large for a float or a date
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*(s|m|min|h|d)", text.strip())

@@ -28,7 +28,7 @@ def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> 
 
 
 def costs_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Return ``costs $9.60/h``, or that the reservation is billed: the predicate of a sentence about a node."""
+    """Return the predicate of a sentence about a node: ``costs $9.60/h``, or how its reservation is billed."""
     price = terms_text(accelerator_type, zone, provisioning)
     return f"is {price}" if provisioning == "reserved" else f"costs {price}"
 

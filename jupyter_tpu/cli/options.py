@@ -58,7 +58,7 @@ def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
     Raises:
         BadInput: there is no such model, or the two options contradict each other.
     """
-    # None means not given, so that --spot beside another --provisioning is refused as a contradiction
+    # None means not given, so that --spot with another --provisioning is refused as a contradiction
     return parse_provisioning(options.provisioning or None, spot=options.spot or None)
 
 

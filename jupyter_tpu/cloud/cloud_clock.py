@@ -122,7 +122,7 @@ def wrong_clock_text(ahead_s: float) -> str:
     """Return ``This computer's clock is wrong by 1 h (ahead). …``, or an empty text if it is right."""
     if not ahead_s:
         return ""
-    # Rounded, so that the text stays the same while the clock is wrong and is not shown again and again.
+    # Rounded, so that the text stays the same while the clock is wrong, and is shown only once.
     unit = 60 if abs(ahead_s) >= 120 else 10
     wrong, way = duration_text(round(abs(ahead_s) / unit) * unit), "ahead" if ahead_s > 0 else "behind"
     return f"This computer's clock is wrong by {wrong} ({way}). Set it; costs are counted by the cloud's clock."

@@ -171,7 +171,7 @@ def _valid_until(message: Any) -> float | None:
 
 def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     status = message.state.failed_data.error
-    # The request's own time limit has passed, which is no failure of the API.
+    # The request's own time limit has passed, which is not a failure of the API.
     if status.code == _DEADLINE_EXCEEDED:
         return OutOfCapacity(f"There was no capacity for {name.queued_id} in {name.zone} in time.", raw=status.message)
     return error_of_status(_about("provide", name), status) if status.code else None

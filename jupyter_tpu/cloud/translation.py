@@ -39,7 +39,7 @@ def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
 
 
 def _refusal_of(exception: BaseException) -> Refusal:
-    # Retries ended in vain: the last failure says more than “timeout exceeded”.
+    # Retries did not help: the last failure says more than “timeout exceeded”.
     if isinstance(exception, google_exceptions.RetryError) and exception.cause is not None:
         return _refusal_of(exception.cause)
     if isinstance(exception, google_exceptions.GoogleAPICallError):

@@ -1,6 +1,6 @@
 """The emulated cloud: Google Cloud TPU on this machine's loopback, in a process of its own.
 
-Start with `core`: it performs every call. gRPC and REST stand before it (`transport`), beside them a control API
+Start with `core`: it performs every call. gRPC and REST stand before it (`transport`), next to them a control API
 (`control`) by which tests script faults and read the money ledger. Workers are ordinary processes behind an SSH server
 on loopback (`workers`, `ssh`). `resources.behaviours` lists what is known of the real service and what is only assumed.
 

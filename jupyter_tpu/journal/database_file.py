@@ -52,7 +52,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         if _is_damage(path, error):
             raise Damaged(str(error)) from error
         raise unwritable(path, error) from error
-    # SQLite's message about damage may quote bytes that are no text
+    # SQLite's message about damage may quote bytes that are not text
     except UnicodeDecodeError as error:
         raise Damaged(str(error)) from error
     except OSError as error:
@@ -138,7 +138,7 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _close_to_others(path: Path) -> None:
-    """Make the files private before they are opened: SQLite gives the files beside a database its permissions.
+    """Make the files private before they are opened: SQLite gives the files next to a database its permissions.
 
     A failure is ignored here: opening the file reports what is wrong with it.
     """
@@ -149,7 +149,7 @@ def _close_to_others(path: Path) -> None:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Return which file has this name now; None where there is none, or it cannot be read."""
+    """Return the device and inode of the file at this path; None if there is none, or it cannot be read."""
     try:
         found = path.stat()
     except OSError:

@@ -53,7 +53,7 @@ class Grants:
             broken[document.name] = problem
 
     def put(self, grant: Grant, *, now: float) -> None:
-        """Write a grant, in place of the one with this name.
+        """Write a grant, replacing any with this name.
 
         Raises:
             BadInput: the project's id is invalid.

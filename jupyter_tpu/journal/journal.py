@@ -97,7 +97,7 @@ class Journal:
             return chosen
 
     def save(self, intent: Intent) -> None:
-        """Write the progress of an intent of ours.
+        """Write the progress of one of our intents.
 
         Raises:
             ClaimLost: it is no longer ours; this process must not perform it any more.
@@ -120,7 +120,7 @@ class Journal:
         return taken if taken and taken.owner == self.owner and not taken.settled else None
 
     def release(self, intent_id: str) -> None:
-        """Give up an open intent of ours, so that another process can claim it at once."""
+        """Give up one of our open intents, so that another process can claim it at once."""
         with self.writing() as database:
             _change_owner(database, intent_id, self.owner, "")
 
@@ -142,10 +142,10 @@ class Journal:
             return _find(database, intent_id)
 
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Return a project's open intents, and the failed ones since then that were not dismissed, oldest first.
+        """Return a project's open intents and its recent failed ones that were not dismissed, oldest first.
 
-        `failed_since` is in Unix seconds. Another cloud (`endpoint`) may have another node with the same name, so its
-        intents are left out.
+        Failed ones count as recent from `failed_since` on (Unix seconds). Another cloud (`endpoint`) may have another
+        node with the same name, so its intents are left out.
         """
         with self.reading() as database:
             rows = database.execute(

@@ -1,6 +1,6 @@
 """Repair a damaged journal: copy what can still be read to a new file that replaces it, and keep the damaged file.
 
-The new file is completed beside the damaged one, with the suffix ``.mended``, and then replaces it step by step. A
+The new file is completed next to the damaged one, with the suffix ``.mended``, and then replaces it step by step. A
 process may die at any step: while a ``.mended`` file exists, the next process finishes the replacement before it opens
 anything.
 """
@@ -33,7 +33,7 @@ DAMAGE = "journal_damaged"
 DAMAGE_REASON = "The journal was damaged. A new one replaced it, with everything that could still be read."
 
 COMPANIONS = ("-wal", "-shm")
-"""Suffixes of the files that SQLite has beside a database; they contain what is not in it yet."""
+"""Suffixes of the files that SQLite has next to a database; they contain what is not in it yet."""
 
 _WAITING = ".mended"
 _SCRATCH = ".journal-"
@@ -50,7 +50,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """Give a temporary folder beside the journal, on the same file system; remove those of processes that died."""
+    """Yield a temporary folder next to the journal, on the same file system; remove those of processes that died."""
     if sys.platform != "win32":  # without the lock another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -87,7 +87,7 @@ def repair_journal(path: Path) -> tuple[Path, bool]:
     Raises:
         OSError, sqlite3.Error: a write failed; the damaged file is unchanged, or the next call continues.
     """
-    # after an interrupted repair nobody knows whether everything was copied
+    # after an interrupted repair it is unknown whether everything was copied
     waiting, is_whole = _waiting(path), False
     if waiting is None:
         waiting, is_whole = _mended(path)
@@ -142,7 +142,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name; it keeps its own too, else another process would create an empty journal."""
+    """Give the damaged file a second name; it keeps its own too, or another process would create an empty journal."""
     try:
         os.link(path, aside)
     except OSError:  # a file system without links

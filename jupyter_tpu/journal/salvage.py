@@ -29,7 +29,7 @@ class Salvage:
     """What was read: rows by table, with the columns of `schema.columns`.
 
     Attributes:
-        lost: the tables of which rows are missing, or may be.
+        lost: the tables with rows that are missing, or may be.
     """
 
     rows: Mapping[str, tuple[Row, ...]]

@@ -48,7 +48,7 @@ class Searches:
             return chosen
 
     def save(self, search: Search) -> Search:
-        """Write the progress of a search of ours and return it; the user may have cancelled it meanwhile.
+        """Write the progress of one of our searches and return it; the user may have cancelled it in the meantime.
 
         Raises:
             ClaimLost: another process drives it now.
@@ -97,7 +97,7 @@ class Searches:
             return cancelled
 
     def release(self) -> None:
-        """Give up the searches of ours, so that another process can claim them at once."""
+        """Give up our searches, so that another process can claim them at once."""
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.owner == self._journal.owner:

@@ -37,7 +37,7 @@ class Documents:
         self._place = (endpoint, project)
 
     def put(self, kind: str, name: str, body: Mapping[str, Any], *, now: float) -> None:
-        """Write a document, in place of the one with this name.
+        """Write a document, replacing any with this name.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -62,7 +62,7 @@ class Documents:
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
-        """Return all documents of a kind; in place of an unreadable one, its name and the reason.
+        """Return all documents of a kind; an unreadable one is replaced by its name and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

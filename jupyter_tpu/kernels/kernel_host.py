@@ -110,7 +110,7 @@ class KernelHost:
 
     @property
     def kernel(self) -> RemoteKernel:
-        """The kernel; only after `start` or `attach` has got as far as the link."""
+        """The kernel; only after `start` or `attach` has reached the link."""
         assert self._kernel, "not started"
         return self._kernel
 
@@ -200,7 +200,7 @@ class KernelHost:
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Remove everything, here and on the worker, however far a start has got; waits for one in progress."""
+        """Remove everything, here and on the worker, at any stage of a start; waits for one in progress."""
         async with self._changing:
             await self._release(and_forget=True)
 

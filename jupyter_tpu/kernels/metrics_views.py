@@ -126,7 +126,7 @@ def holders_of(processes: Iterable[Any]) -> list[Holder]:
     """Return the TPU processes of an answer.
 
     Raises:
-        TypeError, KeyError, ValueError, AttributeError: the value is no list of processes.
+        TypeError, KeyError, ValueError, AttributeError: the value is not a list of processes.
     """
     return [Holder.from_json(each) for each in processes]
 

@@ -18,12 +18,12 @@ _SEEN_S = 300.0
 
 
 def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgress:
-    """Return how far the recovery of the kernel's node has got. Blocks on the disk."""
+    """Return the progress of the recovery of the kernel's node. Blocks on the disk."""
     return progress_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, now)
 
 
 def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> RecoveryProgress:
-    """Return how far the recovery has got, by the setting in the journal; None if there is none."""
+    """Return the progress of the recovery, by the setting in the journal; None if there is none."""
     if choice is None or not choice.is_on:
         return "no"
     if choice.is_being_recreated:

@@ -263,7 +263,7 @@ class TPUProvisioner(KernelProvisionerBase):
             host, self._host = self._host, None
             self.started.pop(self.kernel_id, None)
             has_ended = await _leave_after(host.close())
-            # Without an answer of the worker the note stays, marked as ended, and the next server ends the kernel.
+            # Without a response from the worker the note stays, marked as ended, and the next server ends the kernel.
             await self._forget_runs()
             if has_ended:
                 await self._registry.remove()
@@ -400,7 +400,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
-        # The restarter must not start an empty kernel in the place of one that is gone: its user decides that.
+        # The restarter must not replace a lost kernel by an empty one: its user decides that.
         if host.kernel.is_gone and after_death and self._recovery == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")

@@ -1,7 +1,7 @@
 """One kernel on a worker, from this side: start, restart, end, and the report of its death.
 
-A kernel is reported dead only if the agent or the cloud says so; a disconnected link is no death. Lives in the loop of
-its link. Any thread may read `exit_code`, a field, so it costs no network to learn whether the kernel lives.
+A kernel is reported dead only if the agent or the cloud says so; a disconnected link is not a death. Lives in the loop
+of its link. Any thread may read `exit_code`, a field, so it costs no network to learn whether the kernel lives.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class RemoteKernel:
             self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
             return {}
         self.generation = max(self.generation, int(info["generation"]))
-        # It has ended while no server was there; an end that somebody asked for leaves nothing to come back to.
+        # It has ended while no server ran; after a requested end there is nothing to come back to.
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
@@ -241,7 +241,7 @@ class RemoteKernel:
             self._die(LOST, reason, with_node=with_node)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; over a disconnect the call waits.
+        """Call a method of the agent for this kernel; while the link is disconnected, the call waits.
 
         Raises:
             TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
@@ -450,7 +450,7 @@ class RemoteKernel:
         if channel == "event":
             self._learn(json_object(parts[0]))
             return
-        # During a restart messages of the old process still arrive; they are no sign of the new one.
+        # During a restart messages of the old process still arrive; they do not come from the new one.
         is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
         if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
             self._first_sign.set()

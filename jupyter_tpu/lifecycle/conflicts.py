@@ -22,7 +22,7 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
         WrongState: another intent is changing the node.
     """
     siblings = [each for each in open_intents if _same_node(each, wanted) and not each.settled]
-    # a repetition first: it is no conflict, whatever else is open
+    # a repetition first: it is not a conflict, whatever else is open
     for sibling in siblings:
         if _means_the_same(sibling, wanted):
             return sibling
@@ -35,7 +35,7 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
 def overrules(newer: Intent, older: Intent) -> bool:
     """Whether a newer intent cancels an older one about the same node.
 
-    A deletion cancels everything else. A stop cancels a creation or a start whose node is READY, thus billed, and still
+    A deletion cancels everything else. A stop cancels a creation or a start whose node is READY, so billed, and still
     booting: auto-stop and budgets must not wait until it has booted.
     """
     if newer.verb == "delete":

@@ -44,7 +44,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation that the cloud has begun."""
+    """Follow the operation that the cloud has started."""
     # the answer has the operation's first state, which may be a failure already
     begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
     return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)

@@ -60,7 +60,7 @@ class NodeSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """The cloud has no such node, as far as it knows: its answer may lag behind."""
+    """The cloud lists no such node; its list may lag behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,6 @@ def queries(intent: Intent) -> tuple[Query, ...]:
     if intent.phase == to_ready.BOOTING:
         return GetNode(intent.node_name), GetWorkerIdentities(intent.node_name)
     if intent.operation:
-        # the operation first: when it has failed, the missing node is no surprise
+        # the operation first: when it has failed, the node is expected to be missing
         return GetOperation(intent.operation), GetNode(intent.node_name)
     return (GetNode(intent.node_name),)

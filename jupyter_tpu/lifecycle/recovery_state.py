@@ -34,14 +34,14 @@ class Recovery:
     Attributes:
         choice_id: tells the attempts under this setting from those under earlier ones.
         spec: the node to recreate.
-        max_attempts: how often in all, failed attempts included.
+        max_attempts: the maximum number of attempts, failed ones included.
         max_usd: give up once the node has cost this much since the setting was made; None = no such cap.
         message: one sentence for people about the phase.
         uid: the node that is watched, or the leftover that is deleted.
         was_ready: whether that node was READY; only such a node is recreated.
         is_queued: a queued resource created that node, and must be deleted with it.
-        attempts: how many were begun.
-        retry_at: when the next one begins, at the earliest (Unix seconds).
+        attempts: how many were started.
+        retry_at: the earliest time at which the next one starts (Unix seconds).
         asked_at: when the leftover's deletion was requested last (Unix seconds); 0 = never.
         chosen_at, since: when the setting was made, when the phase began (Unix seconds, this computer's clock).
         chosen_at_of_cloud: when the setting was made by the cloud's clock, as costs are dated; None = not known.
@@ -73,7 +73,7 @@ class Recovery:
 
     @property
     def attempt(self) -> str:
-        """Return the value of `ATTEMPT_LABEL` for the attempt that was begun last."""
+        """Return the value of `ATTEMPT_LABEL` for the latest attempt."""
         return f"{self.choice_id}-{self.attempts}"
 
     @property
@@ -131,7 +131,7 @@ class Observation:
         queued: the queued resource that created it; None when the cloud has none.
         deletion: an intent to delete the node since the setting was made.
         stop: an intent to stop it since then.
-        making: the intent of the attempt that was begun last.
+        making: the intent of the latest attempt.
         spent_usd: what the node has cost since then; None when that is not known.
     """
 

@@ -79,12 +79,12 @@ class Search:
         candidates: in the order in which they are tried.
         until: no try begins after that (Unix seconds); None: each candidate is tried once.
         tries: the newest `MOST_TRIES`, oldest first.
-        tried: how many there were in all.
+        tried: the total number of tries.
         round: how many rounds over all candidates are complete.
         position: index of the next candidate in this round.
         next_at: no try before that (Unix seconds).
         hopeless: candidates that are not tried again, by index: waiting does not help them.
-        stop: why no try begins any more, though there is time; empty = tries go on.
+        stop: why no further try starts, although there is time; empty while tries continue.
         accept_unknown_price: the user accepts candidates without a list price.
         is_cancelled: the user cancelled it; the phase says so once nothing is left in the cloud.
         node_name: full name of the node that was found; empty = none.
@@ -120,7 +120,7 @@ class Search:
 
     @property
     def last(self) -> Try | None:
-        """Return the try that was begun last; None before the first."""
+        """Return the latest try; None before the first."""
         return self.tries[-1] if self.tries else None
 
     def name(self, index: int) -> NodeName:

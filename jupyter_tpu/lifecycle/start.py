@@ -36,7 +36,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation that the cloud has begun."""
+    """Follow the operation that the cloud has started."""
     begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
     return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 

@@ -63,7 +63,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Handle STOPPED: someone else stopped it, or our start has not begun yet or has failed."""
+    """Handle STOPPED: someone else stopped it, or our start has not taken effect yet or has failed."""
     # a start whose operation runs has the time of a creation; without one it gets the lag of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):

@@ -120,7 +120,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
-    # without an operation or the state under way nothing shows that the cloud has begun
+    # without an operation or the state under way nothing shows that the cloud has started
     promised = intent.operation or event.node.state == BY_VERB[intent.verb].under_way
     if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
         return unchanged(intent)

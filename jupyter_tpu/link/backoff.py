@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
 
-# A link has to be back within 3 s of the network: 2 s of pause leave 1 s for the connection itself.
+# A link must be back within 3 s of the network: a pause of 2 s leaves 1 s for the connection itself.
 _EAGER_DELAY_S = 2.0
-_EAGER_TRIES = 1800  # an hour of them
+_EAGER_TRIES = 1800  # for an hour
 # After an hour a reconnect within seconds matters less than the battery and the log.
 _PATIENT_DELAY_S = 15.0
 
@@ -52,7 +52,7 @@ class Attempts:
     def hurry(self) -> None:
         """Try at once: the network may be back.
 
-        A connection in progress may have begun on a network that is gone, so it gets only `hurried_s` more.
+        A connection in progress may have started on a network that is gone, so it gets only `hurried_s` more.
         """
         self._hurried.set()
         if self._limit is not None:

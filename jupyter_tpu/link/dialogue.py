@@ -37,7 +37,7 @@ class Dialogue:
         """Wait for the agent's hello and return its description of itself.
 
         Raises:
-            ProtocolError: the peer is no agent, or speaks no protocol version of ours.
+            ProtocolError: the peer is not an agent, or speaks none of our protocol versions.
             WorkerUnreachable: there was no answer within `silence_s`, or the connection broke.
             EOFError: the agent closed the channel.
             OSError: the connection broke.

@@ -29,7 +29,7 @@ _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
 """Seconds without a received byte after which a connection counts as dead.
 
-A dead link has to be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
+A dead link must be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
 """
 
 

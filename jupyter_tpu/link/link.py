@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 # Errors that no later attempt can cure without the user: the link is lost with them.
 _FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
-# Long enough for a task to end after one cancellation, short beside a user's wait for `close`.
+# Long enough for a task to end after one cancellation, short compared with a user's wait for `close`.
 _CANCEL_AGAIN_S = 0.5
 
 
@@ -151,7 +151,7 @@ class Link:
         self._set_state("connecting", None)
         try:
             dialogue = await self._establish()
-        except TpuError as error:  # unlike `begin`, the first attempt decides: its caller waits
+        except TpuError as error:  # unlike in `begin`, a failed first attempt is final: the caller is waiting
             self._lose(error)
             raise
         except OSError as error:

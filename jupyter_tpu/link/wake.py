@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 _TICK_S = 1.0
-# A tick that comes later than this was no busy loop: the process was stopped, or the whole virtual machine.
+# A tick that comes later than this does not mean a busy loop: the process was stopped, or the whole virtual machine.
 _STILL_S = 3.0
 # The two clocks never differ while the machine is awake; 1 s is far above their resolution.
 _SLEPT_S = 1.0

@@ -16,7 +16,7 @@ class AttachedNodes:
     """The kernels on nodes, by the names of their kernelspecs; they end with this process.
 
     Attributes:
-        current: the kernelspec for cells that name no node: the one attached last, else the first that was used;
+        current: the kernelspec for cells that name no node: the one attached last, or else the first that was used;
             empty: the only one that is installed.
     """
 

@@ -42,7 +42,7 @@ class OutputDisplay:
         }
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message; messages that are no output, such as the kernel's state, are ignored."""
+        """Show one message; messages that are not output, such as the kernel's state, are ignored."""
         show = self._show.get(message["msg_type"])
         if show is not None:
             show(message["content"])

@@ -79,7 +79,7 @@ class _CommandSession:
                 try:
                     self._read(waiting)
                 except KeyboardInterrupt:
-                    # It does not reach the command's own process group by itself. The loop goes on for its last output.
+                    # It is not sent to the command's own process group. The loop continues for its last output.
                     with suppress(ProcessLookupError):
                         os.killpg(self._process.pid, signal.SIGINT)
         return self._process.wait()

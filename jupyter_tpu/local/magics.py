@@ -153,7 +153,7 @@ def _zone_in(options: list[str]) -> str:
 
 
 def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
-    """Return node and environment, each empty if not named, and the variables to copy back.
+    """Return the node and the environment, each empty if not given, and the variables to copy back.
 
     Raises:
         BadInput: the arguments are not of this form.

@@ -100,7 +100,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], ob
         elif at <= span.ended_at:
             continue  # an older observation than the ledger has
         if node is None and name.zone in observation.unreachable and name not in observation.read_at:
-            # silence of a zone is no proof that the node is gone, and it is billed if it is not
+            # a silent zone does not prove that the node is gone, and it is billed if it is not
             extended.append(replace(span, ended_at=at))
         elif node is None or node.uid != span.uid:
             closed.append(_closed(span, _ended_at_latest(span, node, observation)))

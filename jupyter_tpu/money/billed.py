@@ -101,7 +101,7 @@ class Periods:
 
 
 def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str, periods: Periods) -> JSON:
-    """Return costs by day, service and SKU, the credits applied to them, and the totals of both.
+    """Return the costs by day, service and SKU, the credits applied to them, and the totals of both.
 
     Args:
         costs: the result of `COSTS`.

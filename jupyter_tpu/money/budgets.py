@@ -200,7 +200,7 @@ def usage_of(
         worst: the spans at their longest, see `spans.at_worst`; None computes them here.
     """
     window = window_of(budget, now, offset_at)
-    # the cap must hold even if nodes were READY in all unmonitored time; what was observed is only shown beside it
+    # the cap must hold even if nodes were READY in all unmonitored time; what was observed is only shown next to it
     longest = [at_worst(span) for span in spans] if worst is None else worst
     used = _counted(budget.unit, cost(longest, window, now))
     fraction = used / budget.amount

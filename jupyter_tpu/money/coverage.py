@@ -50,7 +50,7 @@ class Coverage:
 
     Attributes:
         grant: the name of the grant that covers the node; None if the user pays.
-        price: the list price, whoever pays; None if no source gives one (unknown is not free).
+        price: the list price, even if a grant pays; None if no source gives one (unknown is not free).
         text: one line for the user, shown before the node is created.
     """
 

@@ -74,7 +74,7 @@ def _rows_of(sku: object, as_of: str) -> list[Row]:
 
 
 def _kind_of(description: str) -> tuple[Row, int] | None:
-    """Return generation and mode, with variant if VM and slice differ, and how many chips the price is for.
+    """Return the generation and mode, with a variant if VM and slice differ, and how many chips the price is for.
 
     None if the description is not that of a TPU node.
     """

@@ -47,7 +47,7 @@ def _output_message(request: Request, part: Part) -> dict[str, Any]:
 
 
 def _message(request: Request, source: Message | None, kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    # a message of ours borrows a header of the request: front ends drop their queue when the session changes
+    # our own message borrows a header of the request: front ends drop their queue when the session changes
     origin = source or request.busy
     header = origin.header if origin else {"msg_id": f"{request.msg_id}_{kind}", **_UNSENT}
     return {

@@ -9,7 +9,7 @@ from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.text import StreamText
 
 HIDDEN = "········"
-"""What a cell shows in place of a password, the same characters as in JupyterLab."""
+"""What a cell shows instead of a password: the same characters as in JupyterLab."""
 
 State: TypeAlias = Literal["queued", "running", "done", "aborted", "lost"]
 
@@ -52,7 +52,7 @@ class Request:
 
     @property
     def state(self) -> State:
-        """The progress of the request; one that ended without having begun was aborted, even if it has no reply."""
+        """The progress of the request; one that ended without having started was aborted, even if it has no reply."""
         if self._is_lost and self.busy and self._reply_status == "aborted":
             return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
@@ -65,7 +65,7 @@ class Request:
 
     @property
     def status(self) -> str | None:
-        """How the request ended, by its reply, or by its outputs if there is no reply; None if unknown."""
+        """How the request ended, judged by its reply or, without one, by its outputs; None if unknown."""
         state = self.state
         if state in ("aborted", "lost"):
             return state
@@ -172,7 +172,7 @@ class Request:
             self.outputs.clear()
 
     def add_notice(self, text: str) -> None:
-        """Add a notice of ours to the cell, on its standard error."""
+        """Add one of our notices to the cell, on its standard error."""
         self._stream("stderr").text.write(text)
 
     def omit(self, size: int) -> None:

@@ -56,7 +56,7 @@ Item: TypeAlias = Stream | Display | Failure
 
 
 def stream_text(message: Message) -> tuple[str, str]:
-    """Return name and text of a stream message.
+    """Return the name and the text of a stream message.
 
     Raises:
         Malformed: one of them is missing or is not text.

@@ -266,7 +266,7 @@ class TPUApp(ExtensionApp):
             self.log.error("A background task of jupyter_tpu failed.", exc_info=task.exception())
 
     async def stop_extension(self) -> None:
-        """Close everything when the server stops. Never raises: other extensions still have to be stopped."""
+        """Close everything when the server stops. Never raises: other extensions must still be stopped."""
         try:
             # in reverse order, and all of them even if one fails: kernels are left before the fleet closes
             async with AsyncExitStack() as each:

@@ -45,7 +45,7 @@ class _Changes:
         return self._locks.setdefault(kernel_id, asyncio.Lock())
 
     async def restart(self, kernel_id: str, kernels: Any) -> None:
-        """Restart the kernel, or wait for a restart that has begun; a closed page does not cancel it.
+        """Restart the kernel, or wait for a restart in progress; a closed page does not cancel it.
 
         Raises:
             web.HTTPError: the kernel no longer exists, or cannot be restarted.
@@ -127,7 +127,7 @@ class RestartHandler(KernelActionHandler):
 
 
 class ShutdownHandler(KernelHandler):
-    """``DELETE api/kernels/{id}``, after a restart that has begun."""
+    """``DELETE api/kernels/{id}``, after a restart that has started."""
 
     @web.authenticated
     @authorized
@@ -140,7 +140,7 @@ class ShutdownHandler(KernelHandler):
 
 
 class SessionChangeHandler(SessionHandler):
-    """Shutdown of a session's kernel, also when the session gets another kernel; after a restart that has begun."""
+    """Shutdown of a session's kernel, also when the session gets another kernel; after a restart that has started."""
 
     @web.authenticated
     @authorized

@@ -52,7 +52,7 @@ class KernelspecSync:
         if self._enabled and snapshot.as_of:
             nodes = usable_nodes(snapshot)
             self._renew(nodes, settings)
-            # a zone that does not answer is no reason to remove the kernelspecs of its nodes
+            # a zone that does not answer does not mean that the kernelspecs of its nodes can go
             is_complete = snapshot.error is None and not snapshot.unreachable
             sync_kernelspecs(
                 nodes,

@@ -50,6 +50,6 @@ def __getattr__(name: str) -> Any:
 
 
 def import_ahead() -> None:
-    """Import asyncssh in a background thread, unless that has begun already."""
+    """Import asyncssh in a background thread, unless the import has already started."""
     if _CONNECTION not in sys.modules:
         threading.Thread(target=import_module, args=(_CONNECTION,), name="import asyncssh", daemon=True).start()

@@ -19,7 +19,7 @@ class WorkerAddress:
 
     Attributes:
         host: IP address or host name.
-        host_keys: OpenSSH public keys, one of which the worker must show.
+        host_keys: OpenSSH public keys; the worker must present one of them.
         alias: the name users see, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
         host_key_alias: the name under which `host_keys` are pinned; contains the node's uid, so that a recreated node
             with the same name or address counts as another one.

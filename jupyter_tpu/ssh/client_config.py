@@ -60,7 +60,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
         BadInput: the configuration or the proxy command is invalid.
     """
     try:
-        # Read twice: if the user names no HostName, a file of ours supplies it for %h in the second reading.
+        # Read twice: if the user sets no HostName, our own file supplies it for %h in the second reading.
         named = _read(address.alias, files)
         host = cast(str, named.get("Hostname", address.host))
         port = cast(int, named.get("Port", address.port))

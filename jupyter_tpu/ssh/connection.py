@@ -24,10 +24,10 @@ from jupyter_tpu.ssh.stream import ByteStream, connection_lost
 
 # asyncssh's connect needs seven round trips, 7 s at a round trip of 1 s; a lost SYN is repeated after 1, 3, 7 and 15 s.
 CONNECT_TIMEOUT_S = 20
-# A link has to be back within 3 s of the network, and the second attempt needs time of its own. It counts from the last
+# A link must be back within 3 s of the network, and the second attempt needs its own time. It counts from the last
 # byte received, so a slow but living path gets no second connection.
 AGAIN_S = 2
-# asyncssh gives up after (count + 1) intervals: 12 s. A dead link has to be noticed within 15 s, which 5 s × 2 missed.
+# asyncssh gives up after (count + 1) intervals: 12 s. A dead link must be noticed within 15 s, which 5 s × 2 missed.
 KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
 # Measured at a round trip of 50 ms: 92 to 98 MiB/s, with asyncssh's 2 MiB 18 MiB/s.
@@ -64,7 +64,7 @@ async def connect(
     Raises:
         HostKeyChanged: the worker's host key is none of those in `address`.
         LoginRefused: the worker does not accept our key.
-        WorkerUnreachable: the worker does not answer, or what answers is no SSH server.
+        WorkerUnreachable: the worker does not answer, or what answers is not an SSH server.
         BadInput: the ssh configuration or the proxy command is invalid.
     """
     files = default_config_files() if config_files is None else config_files
@@ -74,7 +74,7 @@ async def connect(
             if proxy:
                 return SshConnection(await _open(address, key, route, proxy), proxy)
             # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a banner that was lost in a cut never comes. A path
-            # that is merely long answers: seven slow round trips are no reason for a second connection.
+            # that is only slow: seven slow round trips do not justify a second connection.
             return SshConnection(
                 await first_outcome(
                     lambda on_activity: _open(address, key, route, None, on_activity),
@@ -237,7 +237,7 @@ class _Client(asyncssh.SSHClient):
 def _preferred_algorithms(host_keys: tuple[str, ...]) -> list[str]:
     """Return all host key algorithms, those of the pinned keys first.
 
-    The others are offered too: a server with another kind of key has to be refused with `HostKeyChanged`, not with a
+    The others are offered too: a server with another kind of key must be refused with `HostKeyChanged`, not with a
     failed negotiation.
     """
     pinned = {_algorithm_family(line.split()[0]) for line in host_keys}

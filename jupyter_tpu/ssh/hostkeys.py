@@ -62,7 +62,7 @@ class HostKeyStore:
 
     def _refuse_change(self, alias: str, pinned: tuple[str, ...], keys: tuple[str, ...]) -> None:
         known = {_type(key): key for key in pinned}
-        # A key of a type that is not pinned is no change, but it is not accepted either: the pins decide.
+        # A key of a type that is not pinned is not a change, but it is not accepted either: the pins decide.
         for key in keys:
             if known.get(_type(key), key) != key:
                 raise host_key_changed(alias, (known[_type(key)],), key, self.path)

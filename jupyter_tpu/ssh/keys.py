@@ -24,7 +24,7 @@ class UserKey:
     """An SSH key pair on disk.
 
     Attributes:
-        private_path: the private key's file, mode 0600; the public key is beside it.
+        private_path: the private key's file, mode 0600; the public key is next to it.
         public_line: the public key as one line of ``authorized_keys``.
     """
 
@@ -36,7 +36,7 @@ class UserKey:
         """Return the key in `directory`, created if there is none; safe in several processes at once.
 
         Raises:
-            BadInput: the key's file exists but is no usable key.
+            BadInput: the key's file exists but is not a usable key.
             TpuError: the key cannot be written.
         """
         try:
@@ -63,7 +63,7 @@ def login_name(wanted: str = "") -> str:
     """Return the login name for nodes: `wanted`, or the local user's name in the characters that Linux allows.
 
     Raises:
-        BadInput: `wanted` is no valid login name.
+        BadInput: `wanted` is not a valid login name.
     """
     if wanted:
         require_login_name(wanted)

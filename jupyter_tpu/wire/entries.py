@@ -28,7 +28,7 @@ LARGEST_BYTES = 64 * 1024 * 1024
 Bounds the laptop's memory against a hostile or damaged worker.
 """
 SHARED_BYTES = 256 * 1024 * 1024
-"""Memory for incomplete entries of all streams of a link together, besides `_SMALL_BYTES` for each stream.
+"""Memory for incomplete entries of all streams of a link together, in addition to `_SMALL_BYTES` for each stream.
 
 Room for four of the largest entries at a time.
 """

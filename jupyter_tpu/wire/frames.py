@@ -44,7 +44,7 @@ class Kind(IntEnum):
     POSITION = 5  # agent: JSON {seq} [offset]: the record's entry `seq` starts at this offset of the stream
     DATA = 6  # agent: a slice of the record [its offset]
     ACK = 7  # client: [offset up to which data was received]
-    HOLD = 8  # client: [1 pause the stream, 0 go on]
+    HOLD = 8  # client: [1 pause the stream, 0 continue]
     DETACH = 9  # client: end of the stream
     REFUSED = 10  # agent: JSON {error}; the stream does not exist, or no longer
     REQUEST = 11  # client: a message for the kernel [the request's number]

@@ -1,6 +1,6 @@
 """The hello frames: both sides name the protocol versions that they speak before anything else.
 
-The highest version that both speak is used, so an older agent still works: restarting it is no option, as it runs a
+The highest version that both speak is used, so an older agent still works: restarting it is not an option, as it runs a
 user's kernels.
 """
 

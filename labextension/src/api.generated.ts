@@ -305,7 +305,7 @@ export interface ICoverage {
   readonly covered: boolean;
   /** The grant that covers it */
   readonly grant: string | null;
-  /** The list price, whoever pays; null if unknown */
+  /** The list price, even if a grant pays; null if unknown */
   readonly usd_per_hour: number | null;
   /** One line for the user; plain text */
   readonly text: string;

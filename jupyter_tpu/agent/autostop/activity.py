@@ -1,4 +1,4 @@
-"""Observe the activity on this worker: executions, chip use, output and human acts, each with its last time.
+"""Observe the activity on this worker: executions, chip use, output and user actions, each with its last time.
 
 Times are counted by the boot clock, which can't be set, and outlive the agent, see `ActivityWatch.to_json`.
 """
@@ -55,7 +55,7 @@ class ActivityWatch:
         self._speakers = ""
 
     def note_human_act(self) -> None:
-        """Note a human act other than running a cell, such as starting or interrupting a kernel, or extending."""
+        """Record a user action other than running a cell, such as starting or interrupting a kernel, or extending."""
         self._last["human"] = this_moment()
 
     async def observe(self) -> Activity:
@@ -99,7 +99,7 @@ class ActivityWatch:
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
-        """Note cells and answers to ``input()`` that came since the last observation: human acts and executions."""
+        """Record cells and answers to ``input()`` since the last observation, as user actions and executions."""
         asked = {kernel.kernel_id: kernel.user_requests for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now

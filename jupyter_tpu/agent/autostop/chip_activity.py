@@ -20,7 +20,7 @@ from jupyter_tpu.agent.metrics.validate import DUTY_CYCLE, validated
 
 # A chip below this counts as idle; chosen, not measured.
 _LEAST_DUTY_PERCENT = 1.0
-# `%tpu` in a cell waits 2 s for an answer: perhaps for a measurement that another caller has begun, and then for its
+# `%tpu` in a cell waits 2 s for an answer: perhaps for a measurement that another caller has started, and then for its
 # own.
 _ANSWER_S = 0.8
 # Of one core: an idle process that has the chips open still answers heartbeats.
@@ -85,7 +85,7 @@ class Chips:
         return "unknown" if cpu is None else "active" if cpu >= _LEAST_CPU else "quiet"
 
     def _duty(self) -> float | str | None:
-        """Return the busiest chip's duty cycle in percent; None: no process serves metrics; a text: why unknown."""
+        """Return the busiest chip's duty cycle in percent, None if no process serves metrics, or why it is unknown."""
         raw = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if raw is None:
             return None

@@ -32,7 +32,7 @@ _LONGEST_TURN_S = 10.0
 _SHORTEST_TURN_S = 0.5
 # Turns within one idle timeout, so that short timeouts are met to a tenth.
 _TURNS_OF_IDLE_TIME = 10
-# Between two attempts to end the node: the API may take a while to show that the first one has begun.
+# Between two attempts to end the node: the API may take a while to show the effect of the first one.
 _AGAIN_AFTER_S = 30.0
 # After so many refused stops the node is deleted: TPU pods can't be stopped, and would be billed forever.
 _MOST_REFUSALS = 5
@@ -105,7 +105,7 @@ class AutostopDaemon:
         if verdict.is_due:
             if this_moment().steady >= self._again_at:
                 await self._end_after_hooks(verdict)
-        # A certain end can be announced in advance; an idle node may become busy again until the last moment.
+        # An end by deadline or session is announced in advance; an idle node may become busy at the last moment.
         elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
             self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
 
@@ -197,11 +197,11 @@ class AutostopDaemon:
         return self.describe()
 
     def note_human_act(self) -> None:
-        """Note a human act, see `ActivityWatch.note_human_act`."""
+        """Note a user action, see `ActivityWatch.note_human_act`."""
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the activity and verdict now, with ``"past": true`` also of the last hour; the call is no activity."""
+        """Return the activity and verdict now, and of the last hour with ``"past": true``; the call is not activity."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
@@ -219,7 +219,7 @@ class AutostopDaemon:
         self._news.set()
 
     def describe(self) -> dict[str, Any]:
-        """Return state and rules for clients; all times as durations, so that clocks need not agree."""
+        """Return the state and the rules for clients; all times are durations, so that clocks need not agree."""
         now, verdict, policy = this_moment(), self._verdict(), self._policy
         keep, since = policy.keep_now(now), policy.ready_since
         rules = policy.rules_now(now)
@@ -264,7 +264,7 @@ class AutostopDaemon:
             log.error("%s: the rules cannot be read and must be set again: %s", self._path, error)
         supervisor = _supervisor()
         # Another supervisor means that a client connected while no agent ran, such as after a restart of the node:
-        # that is a human act, and the session begins again.
+        # that is a user action, and the session begins again.
         if self._policy.supervisor != supervisor:
             self._watch.note_human_act()
             since = None if self._policy.ready_since is None else this_moment()

@@ -26,7 +26,7 @@ class Owned(Protocol):
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None: forever."""
+        """How long it may be idle without a client; None means forever."""
 
     @property
     def is_alive(self) -> bool:

@@ -96,7 +96,7 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add since when each uses the chips: first seen, or its own start if the first search found it."""
+        """Add when each started to use the chips: when first seen, or its own start if the first search found it."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
@@ -153,7 +153,7 @@ def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
 
 
 def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
-    """Return id and notebook of the kernel that the process is or descends from; empty strings if there is none."""
+    """Return the id and the notebook of the kernel that the process is or descends from, or empty strings."""
     with suppress(psutil.Error):
         for one in (process, *process.parents()):
             if one.pid in kernels:
@@ -165,7 +165,7 @@ def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
 
 
 def open_by(files: set[str]) -> list[int]:
-    """Return the processes that have one of these files open, as far as this user may see."""
+    """Return the processes that have one of these files open and that this user may see."""
     if not files:
         return []
     processes = (path for path in Path("/proc").iterdir() if path.name.isdecimal())

@@ -104,7 +104,7 @@ class ChipRelease:
 
 @dataclass(frozen=True)
 class _Selection:
-    """Which processes to end: by pid, since when each uses the chips (None: not checked); None: all of this user's."""
+    """The processes to end: pid to the time it started to use the chips (None: not checked); None for all own ones."""
 
     processes: Mapping[int, float | None] | None
     force: bool

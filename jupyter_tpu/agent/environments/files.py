@@ -100,14 +100,14 @@ class EnvironmentFiles:
         return found[1] if found else ""
 
     def pending_request(self) -> EnvironmentRequest | None:
-        """Return the order of a build that has begun but not finished; None if there is none."""
+        """Return the request of a build that has started but not finished; None if there is none."""
         try:
             return EnvironmentRequest.from_params(json.loads(self._order.read_text()))
         except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
             return None
 
     def is_unfinished(self) -> bool:
-        """Whether a build has begun but not finished, or left a partial environment."""
+        """Whether a build has started but not finished, or left a partial environment."""
         return self.pending_request() is not None or (self.build_record() is None and self.folder.exists())
 
     def set_pending_request(self, order: EnvironmentRequest) -> None:
@@ -138,7 +138,7 @@ class EnvironmentFiles:
         return tuple(installed[name] for name in sorted(installed) if _differs(installed[name], pins.get(name)))
 
     def describe(self) -> dict[str, Any]:
-        """Return the environment as clients see it."""
+        """Return the environment as JSON for clients."""
         made = self.build_record()
         version = made.version if made else (self.pending_request() or EnvironmentRequest(self.framework)).version
         release = release_of(self.framework, version) if version else None

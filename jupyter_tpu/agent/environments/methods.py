@@ -34,7 +34,7 @@ class _Progress:
 
 
 class FrameworkEnvironments:
-    """The environments below `home`. A build that a killed agent had begun continues at the first call."""
+    """The environments below `home`. A build that a killed agent had started continues at the first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -131,7 +131,7 @@ def _processes_in(files: EnvironmentFiles) -> list[int]:
 
 
 async def _in_daemon(work: Callable[[], Result]) -> Result:
-    """Do blocking work in a daemon thread: the agent must not wait for an installation when it ends."""
+    """Do blocking work in a daemon thread: the agent must not wait for an installation when it exits."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
 

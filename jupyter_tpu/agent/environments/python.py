@@ -1,6 +1,6 @@
 """Choose the Python of an environment whose framework does not support the worker's own Python.
 
-It is one that a client has sent, else uv takes one that is installed or downloads one. What clients send is the same
+A Python that a client has sent comes first; otherwise uv finds an installed one or downloads one. Clients send the same
 archive that uv would download.
 """
 

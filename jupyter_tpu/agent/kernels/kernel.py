@@ -69,13 +69,13 @@ class KernelContext:
 class Kernel:
     """A kernel, which may have no process.
 
-    Requests wait while there is no process: sent to sockets that are about to be replaced, they would be lost.
+    Requests wait while there is no process: they would be lost in sockets that are about to be replaced.
 
     Args:
         on_output: called after each batch that was recorded.
 
     Attributes:
-        is_closed: whether the agent has let go of it.
+        is_closed: whether the agent has given it up.
         record: everything that it emitted.
         requests: the index of its execute requests.
         user_requests: number of cells and answers to ``input()`` that came while this agent runs.
@@ -111,7 +111,7 @@ class Kernel:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it ended so long ago that its output is not needed any more."""
+        """Whether it ended so long ago that its output is no longer needed."""
         return self._folder.is_stale
 
     async def start(self, launch: Launch, caller: Caller | None = None) -> None:
@@ -209,7 +209,7 @@ class Kernel:
     def signal_for(self, caller: Caller | None, number: int) -> bool:
         """Whether the signal of a call must be sent, and note that it was.
 
-        A call that an earlier agent has begun is repeated only if it ends the same process: an interrupt could hit
+        A call that an earlier agent has started is repeated only if it ends the same process: an interrupt could hit
         another cell, and a kill the next process.
         """
         if caller is None:
@@ -385,7 +385,7 @@ class Kernel:
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None: forever."""
+        """How long it may be idle without a client; None means forever."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 

@@ -249,7 +249,7 @@ class KernelDirectory:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the kernel ended so long ago that its output is not needed any more."""
+        """Whether the kernel ended so long ago that its output is no longer needed."""
         return not self.state.get("pid") and time.time() - self._path.stat().st_mtime > _KEPT_S
 
     def close(self) -> None:

@@ -80,7 +80,7 @@ class Kernels:
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
         """Start a kernel by `start`; again with a new one if the kernel is deleted meanwhile."""
         while True:
-            # A start may wait for the end of a kernel that is being deleted; then it has started nothing.
+            # `start` waits while the kernel is being deleted, and then returns without starting it: try again.
             kernel = self.get_or_make(kernel_id)
             await start(kernel)
             if not kernel.is_closed or self._kernels.get(kernel.kernel_id) is kernel:

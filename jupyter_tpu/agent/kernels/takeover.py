@@ -5,11 +5,11 @@ that was in its hands is lost; the agent makes another from the record, so that 
 
 Which requests those are is known once the kernel has read everything from the dead agent's connection. The agent sends
 a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the answer
-may overtake requests that wait on the old one; the agent sends probes until the kernel has begun nothing else between
+may overtake requests that wait on the old one; the agent sends probes until the kernel has started nothing else between
 two answers.
 
 A kernel with output capture keeps all its messages and drops a request that comes twice. Of any other kernel it is
-unknown whether it ran a request that it seems not to have begun; such a request is not repeated, and the reply says
+unknown whether it ran a request that it seems not to have started; such a request is not repeated, and the reply says
 that the outcome is unknown.
 """
 

@@ -115,7 +115,7 @@ class Sampler:
         )
 
     def _unserved(self, holders: list[Holder]) -> tuple[str, str]:
-        """Return state and reason while no process serves metrics."""
+        """Return the state and the reason while no process serves metrics."""
         if holders:
             ports = ", ".join(map(str, self._ports))
             return UNKNOWN, (

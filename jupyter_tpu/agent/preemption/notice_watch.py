@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _ADDRESS = "169.254.169.254"
 _MACHINE = Path("/sys/class/dmi/id/product_name")
-# The server answers at a change, or after this time at the latest (`timeout_sec`); short enough to notice a dead one.
+# The server answers at a change, and no later than after this time (`timeout_sec`); short enough to notice a dead one.
 _ANSWER_WITHIN_S = 300
 # How much later than that it may answer before the connection counts as dead.
 _SPARE_S = 30.0
@@ -88,7 +88,7 @@ class NoticeWatch:
 
 
 def parse_response(answer: bytes) -> tuple[str, str]:
-    """Return body and ETag of an HTTP response; raises ValueError for any status but 200."""
+    """Return the body and the ETag of an HTTP response; raises ValueError for any status but 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode(errors="replace").split("\r\n")
     if first.split()[1:2] != ["200"]:

@@ -10,7 +10,7 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 
 log = logging.getLogger(__name__)
 
-# How much of a record a later agent has to read at most, besides what was not flushed; costs one small file each time.
+# Bounds what a later agent reads of a record, in addition to what was not flushed; costs one small file each time.
 _EVERY_BYTES = 16 * 1024 * 1024
 
 

@@ -21,7 +21,7 @@ _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Return the index of the header, which parent header, metadata and content follow; 0 if it is no message."""
+    """Return the index of the header, which parent header, metadata and content follow; 0 if it is not a message."""
     try:
         place = parts.index(DELIMITER)
     except ValueError:

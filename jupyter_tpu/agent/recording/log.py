@@ -134,7 +134,7 @@ class Record:
             log.error("%s: messages %s to %s are lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
 
     def skip(self, count: int) -> None:
-        """Skip seqs that may have been used: clients may know entries that the disk has lost at a reboot."""
+        """Skip seqs that may have been used: clients may have entries that the disk lost in a reboot."""
         self.flush()
         self.next_seq += count
         self._waiting_seq = self.next_seq
@@ -203,7 +203,7 @@ class Record:
         return self._folder.is_dir() and all(segment.is_whole for segment in self._segments)
 
     def restore(self) -> None:
-        """Restore removed files, as far as their content is known: closed segments are lost.
+        """Restore removed files if their content is known: closed segments are lost.
 
         Raises:
             OSError: that failed.

@@ -54,7 +54,7 @@ def acknowledge(number: int) -> bytes:
 
 
 def parse_number(frame: bytes) -> tuple[int, bytes]:
-    """Return number and identity of a frame made by `attach` or `acknowledge`.
+    """Return the number and the identity of a frame made by `attach` or `acknowledge`.
 
     Raises:
         struct.error: the frame is too short.
@@ -132,7 +132,7 @@ class ResendBuffer:
     def wait_for_room(self, patience_s: float) -> None:
         """Wait until the agent has caught up, for `patience_s` at most.
 
-        After a wait in vain no thread waits again until the agent acknowledges something: it may be gone for good.
+        After a failed wait no thread waits again until the agent acknowledges something: it may be gone for good.
         """
         if self._has_patience and not self._room.wait(patience_s):
             self._has_patience = False

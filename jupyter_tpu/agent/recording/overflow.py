@@ -20,7 +20,7 @@ class Overflow:
         self._pieces: list[tuple[int, bytes]] = []
 
     def add(self, data: bytes, first_seq: int) -> bool:
-        """Keep whole entries, the first of which is `first_seq`; returns whether there was room."""
+        """Keep whole entries that start at `first_seq`; returns whether there was room."""
         if self.size + len(data) > _MOST_BYTES:
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:

@@ -129,7 +129,7 @@ class Segment:
     # -- writing and reading -------------------------------------------------------------------------------------------
 
     def write(self, data: bytes, first_seq: int) -> None:
-        """Append whole entries, the first of which is `first_seq`; all of them or, on an error, none.
+        """Append whole entries that start at `first_seq`: all of them or, on an error, none.
 
         The segment must not be at rest.
 

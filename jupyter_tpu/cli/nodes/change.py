@@ -166,7 +166,7 @@ def _done(change: Change, node: Node) -> str:
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
     async with running_fleet(options) as (opened, progress):
         progress.show(f"{change.verb.capitalize()} {node_text(node)}")
-        await opened.fleet.refresh()  # so that it knows what other processes of the user have begun
+        await opened.fleet.refresh()  # so that it knows what other processes of the user have started
         return await perform_request(opened, lambda fleet: change.act(fleet, node.name))
 
 

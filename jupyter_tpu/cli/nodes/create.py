@@ -174,7 +174,7 @@ def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with running_fleet(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
-        # who pays is said before anything is created, so that Ctrl-C still costs nothing
+        # who pays is shown before anything is created, so that Ctrl-C still costs nothing
         wanted.coverage = await who_pays(opened, spec)
         await require_known_price(options, opened, [spec])
         note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")

@@ -40,7 +40,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
-        with suppress(JournalUnwritable):  # then the answer of the cloud stands
+        with suppress(JournalUnwritable):  # then the cloud's response stands
             intended = [node for node in _intended(cloud.settings, text) if zone in ("", node.name.zone)]
             if len(intended) == 1:
                 return intended[0]
@@ -48,7 +48,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
-    """Return nodes of that id whose creation has begun and is not settled yet."""
+    """Return nodes with that id whose creation has started and is not settled yet."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:

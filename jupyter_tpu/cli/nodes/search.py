@@ -145,7 +145,7 @@ def _spec(options: argparse.Namespace, opened: OpenFleet, candidate: Candidate) 
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
-    """Run the search to its end and return it; `begun` gets it as soon as the journal has it, to be cancelled."""
+    """Run the search to its end and return it; `begun` gets it once the journal has it, so that it can be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 

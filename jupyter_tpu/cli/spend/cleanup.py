@@ -139,7 +139,7 @@ async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tupl
 
 @asynccontextmanager
 async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
-    """Open a fleet that knows what other processes of the user have begun; update the kernelspecs at the end."""
+    """Open a fleet that knows what other processes of the user have started; update the kernelspecs at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
 
@@ -186,7 +186,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
     async with _open(options) as opened:
         results = await stop_all(opened, _result_printer(options))
-        # a stopped node still costs its disk, which is no emergency but must be said
+        # a stopped node still costs its disk, which is not an emergency but must be shown
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, "Nothing costs money."

@@ -120,9 +120,9 @@ async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
-    """Return reminders for nodes that were billed for a day or more without a human action known on this machine.
+    """Return reminders for nodes that were billed for a day or more without a user action known on this machine.
 
-    The ledger counts by the cloud's clock, as does `as_of`; human actions are noted by this computer's.
+    The ledger counts by the cloud's clock, as does `as_of`; user actions are recorded by this computer's.
     """
     from jupyter_tpu.journal import Journal
 

@@ -96,7 +96,7 @@ def _rows(
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
-    """Return path and query for the rest of an answer."""
+    """Return the path and the query for the rest of a response."""
     known = job if isinstance(job, dict) else {}
     location = {"location": str(known["location"])} if known.get("location") else {}
     return f"{path}/{quote(str(known.get('jobId', '')), safe='')}", {**location, "timeoutMs": str(_WAIT_MS)}

@@ -42,7 +42,7 @@ def is_own_connection(peer: Address, ours: Address) -> bool:
 
 
 def _owner(peer: Address, ours: Address) -> int | None:
-    """Return the user of the socket at `peer` that is connected to `ours`; None: there is none."""
+    """Return the user of the socket at `peer` that is connected to `ours`, or None if there is none."""
     try:
         return _owner_by_kernel(peer, ours)
     except OSError:  # no such socket, or a kernel without this interface: the tables show which
@@ -65,9 +65,9 @@ def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
         number = -struct.unpack_from("=i", answer, _HEADER.size)[0]
         raise OSError(number, os.strerror(number))
     if len(answer) < _OWNER_AT + _OWNER.size:
-        raise OSError(errno.EPROTO, "the answer of the kernel is too short")
+        raise OSError(errno.EPROTO, "the kernel's response is too short")
     user, inode = _OWNER.unpack_from(answer, _OWNER_AT)
-    # closed by its process: the kernel then shows root, whoever it was
+    # closed by its process: the kernel then shows root, not the former owner
     return user if inode else None
 
 

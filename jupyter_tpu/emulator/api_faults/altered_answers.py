@@ -99,7 +99,7 @@ def _move(message: Any, nanos: int) -> None:
 
 
 def _unpacked(message: any_pb2.Any) -> Message | None:
-    """Return the message inside; None: its type is not loaded."""
+    """Return the message inside, or None if its type is not loaded."""
     try:
         descriptor = descriptor_pool.Default().FindMessageTypeByName(message.TypeName())
     except KeyError:

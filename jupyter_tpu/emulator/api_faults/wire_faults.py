@@ -1,4 +1,4 @@
-"""Answers that a scripted fault of the wire sends in place of the real one.
+"""The responses that a scripted wire fault sends instead of the real one.
 
 Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
 ``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).

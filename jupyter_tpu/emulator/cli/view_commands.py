@@ -116,7 +116,7 @@ def format_reservation(reservation: Mapping[str, Any]) -> str:
 
 
 def format_maintenance(event: Mapping[str, Any]) -> str:
-    """Return maintenance in a line."""
+    """Return the maintenance as one line."""
     begins = "under way" if event["is_ongoing"] else f"begins {format_moment(event['starts'])}"
     return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {format_moment(event['ends'])}"
 

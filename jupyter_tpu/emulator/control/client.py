@@ -130,7 +130,7 @@ class EmulatorControl:
         return list(self._request("GET", "quotas")["quotas"])
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
-        """Limit a quota in a zone or region, as the quota counts; None: no limit."""
+        """Limit a quota in a zone or region, as the quota counts; None means no limit."""
         # the id itself says what it counts by
         scope = "region" if "PerRegion" in quota_id else "zone"
         self._request("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
@@ -180,7 +180,7 @@ class EmulatorControl:
     # -- workers and the links to them
 
     def workers(self, node: str) -> list[dict[str, str]]:
-        """Return home folder and process token of each worker of a node that is up."""
+        """Return the home folder and the process token of each worker of a node that is up."""
         return list(self._request("GET", f"workers?node={urllib.parse.quote(node)}")["workers"])
 
     def close_ssh(self, node: str, worker_id: int = 0) -> None:

@@ -128,7 +128,7 @@ class Operations:
 
     def _add(self, verb: str, target: str, **fields: Any) -> Message:
         now = self._clock.now()
-        # an operation lives beside its target
+        # an operation is in the location of its target
         location = location_of(target)
         operation = OperationRecord(
             name=new_operation_name(location, now),
@@ -168,7 +168,7 @@ class Operations:
     )
     @assumed("request-id-body", "The rest of a repeated request is ignored.")
     def repeated(self, call: ApiRequest) -> Message | None:
-        """Return the operation that an earlier request with the same request id started; None: there was none."""
+        """Return the operation that an earlier request with the same request id started, or None if there was none."""
         request_id = request_id_of(call)
         if not request_id:
             return None
@@ -270,7 +270,7 @@ def request_id_of(call: ApiRequest) -> str:
 
 @assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")
 def check_request_id(request_id: str) -> None:
-    """Raise for a request id that is no UUID."""
+    """Raise for a request id that is not a UUID."""
     if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):
         raise errors.bad_field("request_id", f"request_id {request_id[:80]!r} must be a valid UUID, not of zeros only")
 

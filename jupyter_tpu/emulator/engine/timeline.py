@@ -53,7 +53,7 @@ class Timeline:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """Return the earliest virtual moment at which something is due that is not running; None: nothing waits."""
+        """Return the earliest virtual moment at which something that is not running is due; None if nothing waits."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:

@@ -43,18 +43,18 @@ class Capacity:
         return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which a pool changes without being set; None: never."""
+        """Return the next moment at which a pool changes without being set; None means never."""
         moments = [pool.next_change(now) for pool in self._pools.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def chips(self, zone: str, family: str) -> int | None:
-        """Return the chips of a family in a zone now, used ones included; None: unlimited."""
+        """Return the chips of a family in a zone now, used ones included; None means unlimited."""
         return self._pool(zone, family).chips(self._now())
 
     # -- set by the control API; each method raises ValueError for an unknown zone or family
 
     def set_chips(self, zone: str, family: str, chips: int | None) -> None:
-        """Set the chips from now on; None: unlimited. Ends scripts and stock-outs."""
+        """Set the chips from now on; None means unlimited. Ends scripts and stock-outs."""
         self.set_script(zone, family, [(0.0, chips)])
 
     def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
@@ -139,7 +139,7 @@ def step_of(value: object) -> tuple[float, int | None]:
 
 
 def chips_or_none(value: object) -> int | None:
-    """Parse a number of chips; None: unlimited."""
+    """Parse a number of chips; None means unlimited."""
     return None if value is None else fields.whole(value)
 
 

@@ -28,13 +28,13 @@ class Placement:
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return the error of reserved nodes (E3); None: the reservation has room."""
+        """Return the error of reserved nodes (E3), or None if the reservation has room."""
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
     @assumed("E10-nodes", "A node that finds no external address ends like one without chips, with the text of E10.")
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
-        """Return the error of the create or start of a single node (E1, E3, E10); None: it continues."""
+        """Return the error of the create or start of a single node (E1, E3, E10), or None if it continues."""
         if node.scheduling_config.reserved:
             # v2 has no field for it
             name = reservation_of(self._store.extras(node.name))
@@ -52,11 +52,11 @@ class Placement:
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which there may be more room; None: never."""
+        """Return the next moment at which there may be more room; None means never."""
         return self._rules.capacity.next_change(now)
 
 
 def reservation_of(extras: dict[str, object]) -> str:
-    """Return the name of the reservation that a node of v2alpha1 asks for; empty: any."""
+    """Return the name of the reservation that a node of v2alpha1 asks for; empty means any."""
     config = extras.get("schedulingConfig")
     return str(config.get("reservationName", "")) if isinstance(config, dict) else ""

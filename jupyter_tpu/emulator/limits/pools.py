@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Step = tuple[float, int | None]
-"""A virtual moment and the chips from then on; None: unlimited."""
+"""A virtual moment and the chips from then on; None means unlimited."""
 
 RANDOM_PERIOD_S = 600.0
 """Virtual seconds between two draws of a random pool. Our choice; bounds how often the queue looks for room."""
@@ -33,13 +33,13 @@ class Pool:
     stocked_out_until: float = 0.0
 
     def chips(self, now: float) -> int | None:
-        """Return the chips in all, used ones included; None: unlimited."""
+        """Return the total number of chips, used ones included; None means unlimited."""
         if now < self.stocked_out_until:
             return 0
         return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which `chips` may give another number; None: never."""
+        """Return the next moment at which `chips` may give another number; None means never."""
         moments = [moment for moment, _ in self.steps if self.seed is None]
         moments.append(self.stocked_out_until)
         if self.seed is not None:

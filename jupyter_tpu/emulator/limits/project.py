@@ -77,7 +77,7 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def whole_or_none(value: object) -> int | None:
-    """Parse a whole number; None: unlimited."""
+    """Parse a whole number; None means unlimited."""
     return None if value is None else fields.whole(value)
 
 
@@ -112,7 +112,7 @@ def locations(value: object) -> tuple[str, ...]:
 
 
 def allowlist(value: object) -> tuple[str, ...] | None:
-    """Parse generations or types, each alone or with ``@`` and a zone; None: all."""
+    """Parse generations or types, each alone or with ``@`` and a zone; None means all."""
     entries = None if value is None else texts(value)
     for entry in entries or ():
         name, _, zone = entry.partition("@")

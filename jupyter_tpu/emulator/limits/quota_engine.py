@@ -1,4 +1,4 @@
-"""The quota engine: limits per quota and place, and whether a request fits beside what is held.
+"""The quota engine: limits per quota and location, and whether a request still fits.
 
 A node counts against the limit of its region and against that of its zone; both must have room.
 """
@@ -93,7 +93,7 @@ class QuotaEngine:
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Set and store a limit; -1: unlimited. Raises ValueError for what is not the id of a TPU quota."""
+        """Set and store a limit; -1 means unlimited. Raises ValueError if the id is not one of a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
         self._save()
 

@@ -54,7 +54,7 @@ class QuotaId:
 
 
 def parse_quota_id(text: str) -> QuotaId:
-    """Return the quota of this id. Raises ValueError for what is not the id of a TPU quota."""
+    """Return the quota of this id. Raises ValueError if the id is not one of a TPU quota."""
     match = _ID.fullmatch(text)
     known = {str(each): each for each in all_quota_ids()}
     if not match or text not in known:

@@ -15,7 +15,7 @@ _NEW_V5E = {"LitepodServing": 4, "Litepod": 16}
 
 
 def default_limit(profile: str, quota: QuotaId, place: str) -> int:
-    """Return a profile's limit in a zone or region, in chips or TensorCores as the quota counts; -1: unlimited."""
+    """Return a profile's limit in a zone or region, in chips or TensorCores as the quota counts; -1 means unlimited."""
     if profile == "trc_grant":
         return _granted().get((quota, place), new_project_limit(quota))
     return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)

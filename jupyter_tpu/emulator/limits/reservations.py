@@ -84,7 +84,7 @@ class Reservations:
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return how the operation of new reserved nodes fails (E3); None: the reservation has room.
+        """Return how the operation of new reserved nodes fails (E3), or None if the reservation has room.
 
         Args:
             held: what occupies chips, as for `Capacity.has_room`.

@@ -25,8 +25,8 @@ class MaintenanceEvent:
         kind: ``SCHEDULED`` or ``UNSCHEDULED``.
         starts, ends: virtual moments of the maintenance itself.
         worker_id: the worker whose host is maintained.
-        is_ongoing: it has begun.
-        is_down: it has begun, and the node's workers are down.
+        is_ongoing: it has started.
+        is_down: it has started, and the node's workers are down.
         operation: name of the operation that ends with it; empty for none.
     """
 
@@ -51,7 +51,7 @@ class MaintenanceEvent:
 
 
 def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
-    """Return maintenance of a node from a virtual moment on."""
+    """Return the maintenance of a node from a virtual moment on."""
     return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
 
 

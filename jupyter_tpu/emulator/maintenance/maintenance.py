@@ -78,12 +78,12 @@ class Maintenance:
         return event
 
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
-        """Maintain a READY node in place of what was planned; `operation` ends with the last maintenance it began."""
+        """Maintain a READY node now, replacing the planned maintenance; `operation` ends with the last one started."""
         event = planned(node, kind, self._clock.now())
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
 
     def event_of(self, node: NodePb) -> MaintenanceEvent | None:
-        """Return what is planned or under way at a node; None: nothing."""
+        """Return what is planned or under way at a node; None means nothing."""
         event = self._events.get(node.name)
         return event if event is not None and event.uid == str(node.id) else None
 
@@ -197,6 +197,6 @@ class Maintenance:
         self._notice_changed(event.node)
 
     def _node_of(self, event: MaintenanceEvent) -> NodePb | None:
-        """Return the node; None: it is gone, even if another has its name."""
+        """Return the node, or None if it is gone, even if another has its name."""
         node = self._store.node(event.node)
         return node if node is not None and str(node.id) == event.uid else None

@@ -18,7 +18,7 @@ class NodeStore(Protocol):
     """The part of the store that workers need."""
 
     def node(self, name: str) -> NodePb | None:
-        """Return a node by its full name; None: there is none."""
+        """Return a node by its full name, or None if there is none."""
 
 
 class Notices(Protocol):

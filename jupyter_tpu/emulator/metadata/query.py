@@ -49,7 +49,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
 
 
 def find(tree: Mapping[str, Any], path: str) -> Any:
-    """Return the value or directory at a path; None: there is nothing."""
+    """Return the value or directory at a path, or None if there is nothing."""
     place: Any = tree
     for name in filter(None, path.split("/")):
         place = place.get(name) if isinstance(place, dict) else None

@@ -189,7 +189,7 @@ class MetadataServer:
     "Only processes of the user who runs the emulator reach a worker's metadata server, and no web page does.",
 )
 def refusal(request: web.BaseRequest, *, is_own: bool) -> Reply | None:
-    """Return the refusal of a request that the server does not serve; None: it serves it."""
+    """Return the refusal of a request that the server does not serve, or None if it serves it."""
     host = request.host.rpartition(":")[0] or request.host
     if not is_own or host not in HOSTS or "Origin" in request.headers or "X-Forwarded-For" in request.headers:
         return error_page(403, "Forbidden", "This server serves only its own worker.")

@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFaul
 
 # Our choices; each bounds the memory or the timers of one direction.
 FLIGHT_BYTES = 64 * 1024 * 1024  # under way at once without a bottleneck: 1 s of 500 Mbit/s
-QUEUE_BYTES = 64 * 1024  # waits before a bottleneck, beside what it carries in a quarter of a second
+QUEUE_BYTES = 64 * 1024  # waits before a bottleneck, in addition to what it carries in a quarter of a second
 WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's own 64 KiB would pause a fast link all the time
 PIECES_PER_S = 100  # a slow link delivers at least this often, so that its bytes trickle
 
@@ -78,11 +78,11 @@ class Pipe:
         self._pump()
 
     def wait_until(self, moment: float) -> None:
-        """Let what is sent before this time of the loop set out then."""
+        """Hold back what is sent before this time of the loop until then."""
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:
-        """Let a fault wait for a byte, counted from now."""
+        """Set a fault to happen at a byte, counted from now."""
         position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
         self._traps.append((self.carried_bytes + position, trap))
 
@@ -267,7 +267,7 @@ def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> Non
     """End a connection with RST if it is TCP; with `flush`, after what was written before."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
-        # lingering for 0 s makes the kernel send RST in place of FIN
+        # lingering for 0 s makes the kernel send RST instead of FIN
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     if flush:
         transport.close()

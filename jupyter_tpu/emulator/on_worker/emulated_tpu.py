@@ -97,7 +97,7 @@ def take() -> Taken:
 
 
 def holder() -> int | None:
-    """Return the process that uses the chips of this worker, as shown to this user; None: no process does."""
+    """Return the process that uses the chips of this worker, as shown to this user, or None if no process does."""
     return _find_holder(_folder())
 
 

@@ -154,7 +154,7 @@ class Queue:
                 queued,
                 QueuedState.WAITING_FOR_RESOURCES,
                 wake=queued.valid_until,
-                # from here on `valid_from` is when it may be provisioned at the earliest
+                # from here on `valid_from` is the earliest time at which it may be provisioned
                 valid_from=now + WAITING_S,
             )
         )

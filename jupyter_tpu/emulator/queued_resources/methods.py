@@ -197,7 +197,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 
 
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
-    """Return the error of a create for which flex-start is not offered (E12); None: none."""
+    """Return the error of a create for which flex-start is not offered (E12), or None if there is none."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
     return operation_errors.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 

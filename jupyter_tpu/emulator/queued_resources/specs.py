@@ -181,7 +181,7 @@ def moment_of(timestamp: Any) -> float:
 )
 @assumed("run-duration-default", "Flex-start without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
-    """Return when a queued resource that became ACTIVE then must end; None: never.
+    """Return when a queued resource that became ACTIVE then must end; None means never.
 
     Raises:
         Refusal: the run duration is malformed, or not between 0 and 7 days.

@@ -132,7 +132,7 @@ class RecordingProxy:
         body = await request.read()
         try:
             status, headers, answer = await self._forward(request, body)
-        # nothing is recorded: a failure of the network is no answer of Google
+        # nothing is recorded: a network failure is not a response from Google
         except (aiohttp.ClientError, TimeoutError) as error:
             return refused(status_of(code_pb2.UNAVAILABLE, f"{self._upstream} gave no answer: {error!r:.300}"))
         exchange = Exchange(
@@ -213,7 +213,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """Return verb and kind of the resource, such as ``post-nodes``, and nothing that a user chose."""
+    """Return the verb and the kind of the resource, such as ``post-nodes``, and nothing that a user chose."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

@@ -102,7 +102,7 @@ def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iter
     played_s = 0.0
     try:
         for case in cases:
-            # requests that overlapped are numbered as they ended, so a case may have begun before the last one
+            # requests that overlapped are numbered as they ended, so a case may have started before the last one
             if case.after_s > played_s:
                 control.advance((case.after_s - played_s) * pace)
                 played_s = case.after_s

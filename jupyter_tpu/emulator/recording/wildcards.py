@@ -31,7 +31,7 @@ KINDS: Mapping[str, str] = {
 """Regular expression of the texts that a placeholder matches, by the first part of its name."""
 
 OPEN = "..."
-"""A key of a recorded object that allows other fields beside the given ones."""
+"""A key of a recorded object that allows other fields next to the given ones."""
 
 ANY_NUMBER = "<number>"
 """Matches a number as well as a text of digits."""

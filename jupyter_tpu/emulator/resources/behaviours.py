@@ -1,6 +1,6 @@
 """The behaviours that the emulator copies from the real service, and how each is known.
 
-Each imitated behaviour is tagged where it is implemented: *recorded* (somebody published what the real service
+Each imitated behaviour is tagged where it is implemented: *recorded* (someone published what the real service
 answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).
 `behaviours` lists them all, for docs/fidelity.md and the control API.
 """
@@ -57,7 +57,7 @@ def behaviour(name: str, standing: Standing, statement: str, *, source: str) -> 
 
 
 def recorded(name: str, statement: str, *, source: str) -> Callable[[Tagged], Tagged]:
-    """Tag a function with a behaviour that somebody recorded."""
+    """Tag a function with a behaviour that someone recorded."""
     return behaviour(name, Standing.RECORDED, statement, source=source)
 
 

@@ -71,7 +71,7 @@ CHECKS: Mapping[str, fields.Check] = {
 
 
 def write_script(folder: Path, script: Script | None) -> None:
-    """Store the script for the chips in a folder; None: measure again."""
+    """Store a script of metrics for the chips in a folder; None removes it, so that the chips are measured again."""
     path = folder / _FILE
     if script is None:
         path.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def write_script(folder: Path, script: Script | None) -> None:
 
 
 def read_script(folder: Path) -> Script | None:
-    """Return the script for the chips in a folder; None: there is none."""
+    """Return the script for the chips in a folder, or None if there is none."""
     try:
         data: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -62,7 +62,7 @@ Method = Callable[[Any, Any], Any]
 
 
 def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Method]]:
-    """Return request message and behaviour of each method."""
+    """Return the request message and the behaviour of each method."""
 
     def get_runtime_metric(request: Any, context: Any) -> Any:
         if request.metric_name not in readings.supported(chips):
@@ -104,7 +104,7 @@ def _for_own_user(act: Method, port: int) -> Method:
 
 
 def _watch(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends; None: the system has none (macOS)."""
+    """Return a descriptor that becomes readable when the process ends, or None if the system has none (macOS)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -50,7 +50,7 @@ class Terminal(asyncio.Protocol):
         return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
 
     def write(self, data: bytes) -> None:
-        """Write input of the client."""
+        """Write the client's input."""
         with contextlib.suppress(OSError):  # the process is gone; its exit status follows
             os.write(self._master, data)
 

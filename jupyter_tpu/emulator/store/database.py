@@ -132,7 +132,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text; None: there is none."""
+        """Return a stored text, or None if there is none."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -159,7 +159,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- billing spans: a span is an interval in which a node was READY
 
     def open_span(self, span: Span) -> None:
-        """Store a span that has begun."""
+        """Store an open span."""
         self._db.execute(
             "insert into spans (uid, name, accelerator_type, zone, spot, nanos_per_hour, started, mode)"
             " values (?, ?, ?, ?, ?, ?, ?, ?)",

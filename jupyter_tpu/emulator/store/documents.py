@@ -25,7 +25,7 @@ class Documents:
         return dict(self._setting.read() or {})
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """Return one document; None: there is none."""
+        """Return one document, or None if there is none."""
         return self.all().get(name)
 
     def save(self, name: str, document: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class Bill:
 
     @property
     def nanos_per_hour(self) -> int | None:
-        """The latest price in nano-dollars per hour; None: not known."""
+        """The latest price in nano-dollars per hour; None means not known."""
         return self.spans[-1].nanos_per_hour
 
     def to_json(self) -> dict[str, Any]:
@@ -152,13 +152,13 @@ class Ledger:
 
 
 def _model_in(extras: Mapping[str, Any]) -> str:
-    """Return the provisioning model that a node or queued resource of v2alpha1 asked for; empty: none."""
+    """Return the provisioning model that a node or queued resource of v2alpha1 asked for; empty means none."""
     scheduling = extras.get("schedulingConfig") or {}
     return str(extras.get("provisioningModel") or scheduling.get("provisioningModel") or "")
 
 
 def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
-    """Return the list price in nano-dollars per hour; None: the catalogue has none."""
+    """Return the list price in nano-dollars per hour, or None if the catalogue has none."""
     price = accelerators.table_price(accelerator_type, zone, mode)
     return None if price is None else round(price.usd_per_hour * NANOS)
 
@@ -172,7 +172,7 @@ def billed_seconds(span: Span, now: float) -> int:
 
 
 def charge(span: Span, now: float) -> int | None:
-    """Return the nano-dollars of a span, rounded down; None: no list price is known."""
+    """Return the nano-dollars of a span, rounded down, or None if no list price is known."""
     if span.nanos_per_hour is None:
         return None
     return billed_seconds(span, now) * span.nanos_per_hour // SECONDS_PER_HOUR

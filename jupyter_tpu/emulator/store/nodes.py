@@ -31,7 +31,7 @@ class NodeRows:
     _db: sqlite3.Connection
 
     def node(self, name: str) -> NodePb | None:
-        """Return a node; None: there is none."""
+        """Return a node, or None if there is none."""
         row = self._db.execute("select body from nodes where name = ?", (name,)).fetchone()
         return None if row is None else new_node_from(row[0])
 
@@ -47,7 +47,7 @@ class NodeRows:
         return _nodes_of(self._db.execute(query, (queued_resource,)))
 
     def queued_resource_of(self, name: str) -> str:
-        """Return the name of the queued resource that created a node; empty: none did."""
+        """Return the name of the queued resource that created a node, or an empty string if none did."""
         row = self._db.execute("select queued_resource from nodes where name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
 

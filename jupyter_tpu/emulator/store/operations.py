@@ -36,7 +36,7 @@ class OperationRows:
         self._db.execute("delete from operations where name = ?", (name,))
 
     def operation(self, name: str) -> OperationRecord | None:
-        """Return an operation; None: there is none."""
+        """Return an operation, or None if there is none."""
         found = self._operations("where name = ?", (name,))
         return found[0] if found else None
 
@@ -70,7 +70,7 @@ class OperationRows:
         self._db.execute("insert or replace into requests values (?, ?, ?, ?)", row)
 
     def operation_of_request(self, request_id: str, method: str, target: str) -> OperationRecord | None:
-        """Return the operation that this request has started before; None: none."""
+        """Return the operation that this request has started before, or None if there is none."""
         query = "select operation from requests where request_id = ? and method = ? and target = ?"
         row = self._db.execute(query, (request_id, method, target)).fetchone()
         return None if row is None else self.operation(str(row[0]))

@@ -134,7 +134,7 @@ def _query(rule: Rule, kind: Descriptor, variable: str) -> Iterator[tuple[str, d
 
 
 def _answer_kind(rule: Rule) -> Descriptor | None:
-    """Return the type of the answer; None: it is empty."""
+    """Return the type of the answer, or None if it is empty."""
     method = rule.method
     if method in _EMPTY:
         return None

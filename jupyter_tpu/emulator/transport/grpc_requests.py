@@ -1,4 +1,4 @@
-"""Parses the bytes of a gRPC request, so that bytes that are no message are refused like any other bad request.
+"""Parses the bytes of a gRPC request, so that bytes that are not a message are refused like any other bad request.
 
 If grpc parsed them, it would answer UNKNOWN with a Python error and write a traceback to the log.
 """
@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 
 
-@assumed("no-protobuf", "A gRPC request that is no protobuf message is refused with INTERNAL and grpc's own text.")
+@assumed("no-protobuf", "A gRPC request that is not a protobuf message is refused with INTERNAL and grpc's own text.")
 def message_in(sent: bytes, kind: type[Any]) -> Any:
     """Parse a message of this kind.
 

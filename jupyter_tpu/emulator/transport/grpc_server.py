@@ -36,7 +36,7 @@ Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
 
 
 def services() -> dict[str, tuple[str, list[str]]]:
-    """Return API version and methods of each service; the mixins have no version of their own."""
+    """Return the API version and the methods of each service; the mixins have no version of their own."""
     return {
         "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
         "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),
@@ -59,7 +59,7 @@ class GrpcServer:
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     def add(self, handlers: Iterable[Any]) -> None:
-        """Serve other services beside; call it before `start`."""
+        """Serve other services too; call it before `start`."""
         self._server.add_generic_rpc_handlers(tuple(handlers))
 
     async def start(self, port: int) -> int:

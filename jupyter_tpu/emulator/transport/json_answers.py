@@ -101,6 +101,6 @@ def refused(status: status_pb2.Status) -> web.Response:
 
 
 def envelope(number: int, message: str) -> Fields:
-    """Return the inside of an error of which only the HTTP status is known."""
+    """Return the body of an error that has only an HTTP status."""
     names = [code_pb2.Code.Name(code) for code, known in HTTP_STATUS.items() if known == number]
     return {"code": number, "message": message, "status": names[0] if names else "UNKNOWN"}

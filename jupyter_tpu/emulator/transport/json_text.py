@@ -97,7 +97,7 @@ def unknown_parameter(name: str) -> str:
 
 @recorded(
     "json-utf8",
-    "Bytes that are no UTF-8 are replaced, and so are halves of surrogate pairs.",
+    "Bytes that are not UTF-8 are replaced, and so are halves of surrogate pairs.",
     source="measured on another Google API (public repository, 2026-10-04)",
 )
 def object_of(content: bytes) -> dict[str, Any]:

@@ -121,7 +121,7 @@ class Reading:
         return read
 
     def _value(self, found: FieldDescriptor, value: Any, at: str) -> Any:
-        """Read one value; None: nothing is set, since it is null, or wrong and recorded."""
+        """Read one value; None means nothing is set, since it is null, or wrong and recorded."""
         if value is None:
             return None
         if not _is_leaf(found):

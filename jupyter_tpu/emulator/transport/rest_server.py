@@ -219,7 +219,7 @@ def caller_check(callers: Callers) -> Any:
 
 
 def _ends(request: web.Request) -> tuple[Address, Address] | None:
-    """Return the caller's end of the connection and ours; None: it is gone."""
+    """Return the caller's end of the connection and ours, or None if it is gone."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")

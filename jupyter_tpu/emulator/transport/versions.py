@@ -1,7 +1,7 @@
 """Translates between the API versions and the core, which speaks v2: requests in, answers out.
 
 The versions number their fields differently, so messages go from one to the other through JSON and never as bytes. What
-v2's protobufs lack travels beside them as *extras*: fields in camelCase, nested as in REST, lists aligned by index.
+v2's protobufs lack travels next to them as *extras*: fields in camelCase, nested as in REST, lists aligned by index.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
         mine, rest = _split_value(names.get(name), value)
         if mine is not None:
             known[name] = mine
-        # kept beside, so that REST clients get back what they sent
+        # stored separately, so that REST clients get back what they sent
         if rest:
             extras[name] = rest
         elif name not in names:

@@ -85,7 +85,7 @@ def make_full(folder: Path, python: Path) -> Image:
         _write_command(commands / name, [str(python)])
     for name in ("pip", "pip3"):
         _write_command(commands / name, [str(python), "-m", "pip"])
-    # that beside the Python first: it belongs to the same environment
+    # the uv next to this Python comes first: it belongs to the same environment
     uv = shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
     if uv:
         _write_command(commands / "uv", [uv])
@@ -106,7 +106,7 @@ def make_bare(folder: Path, python: Path) -> Image:
 
 
 def _add_tools(commands: Path, python: Path) -> None:
-    """Add what an emulated worker has beside what a real one has."""
+    """Add what an emulated worker has in addition to what a real one has."""
     _write_command(commands / "emulated-tpu", [str(python), str(on_worker.FOLDER / "emulated_tpu.py")])
 
 

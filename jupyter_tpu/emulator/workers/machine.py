@@ -26,7 +26,7 @@ class Machine:
     """The worker as its SSH server sees it.
 
     Attributes:
-        folder: the worker's place in the state folder; `home` is in it, beside what the worker must not see.
+        folder: the worker's place in the state folder; `home` is in it, next to what the worker must not see.
         token: marks the worker's processes; outlives the emulator, so that leftovers of a crash are found.
         authorized: (user, public key) pairs from the node's metadata item ``ssh-keys``.
         variables: where the worker's services are, for the environment of its processes.

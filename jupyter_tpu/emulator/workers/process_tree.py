@@ -73,7 +73,7 @@ def _end_frozen(process: psutil.Process, token: str) -> None:
 
 
 async def kill_workers(tokens: Iterable[str]) -> None:
-    """Run `kill_processes_of` beside the event loop."""
+    """Run `kill_processes_of` in a thread."""
     await asyncio.to_thread(kill_processes_of, tuple(tokens))
 
 

@@ -29,7 +29,7 @@ class ProjectMetadata:
         return fingerprint_of(self.items)
 
     def replace(self, items: Mapping[str, str]) -> None:
-        """Store other items in place of all."""
+        """Replace all items."""
         with self._store.transaction():
             self._setting.write(dict(items))
 

@@ -139,7 +139,7 @@ class WorkerServices:
         self._guests = {name: entries for name, entries in guests.items() if entries}
 
     def guest_items(self) -> list[tuple[str, str, str]]:
-        """Return namespace, key and value of what the worker's processes have published."""
+        """Return the namespace, key and value of each attribute that the worker's processes have published."""
         return [(space, key, value) for space, items in self._guests.items() for key, value in items.items()]
 
 

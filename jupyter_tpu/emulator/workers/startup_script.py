@@ -47,7 +47,7 @@ async def run_startup_script(machine: Machine, script: str) -> None:
 def is_booting(folder: Path) -> bool:
     """Return whether the machine in this folder was down, and record that it is up from now on.
 
-    A killed emulator leaves its workers running, and the next one takes them over: that is no boot.
+    A killed emulator leaves its workers running, and the next one takes them over: that is not a boot.
     """
     mark = folder / "booted"
     # this computer's own boot: after one, no process of a worker can have survived

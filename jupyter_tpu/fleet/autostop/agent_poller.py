@@ -28,7 +28,7 @@ from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings
 from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
 from jupyter_tpu.models import Node
 
-# Our choices. An older report may miss what has begun since, so it stops no node.
+# Our choices. An older report may miss what has started since, so it stops no node.
 _FRESH_S = 30.0
 # an agent that did not answer is polled less often, because each poll may cost the loop `answer_s`
 _AFTER_SILENCE_S = 30.0
@@ -113,7 +113,7 @@ class AgentPoller:
         except BadInput:  # an agent that is too old to know the method
             self._reports[_key(node)] = AgentReport(at=now)
         except (TpuError, TimeoutError):
-            # the last report stays until it is too old: one lost answer is no news
+            # the last report stays until it is too old: one lost response means nothing
             self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
             if answer is not None:
@@ -144,7 +144,7 @@ class AgentPoller:
         self._due_at.pop(_key(node), None)
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
-        """Return the node's activity; unknown, thus busy, where the last report is missing, invalid or too old."""
+        """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or too old."""
         if not node.is_billed:  # whatever it reported before
             return not_running(node.state)
         last = self._reports.get(_key(node))

@@ -199,7 +199,7 @@ def _acted_at(found: Found | None, node: Node) -> float | None:
 def reminder_of(
     settings: NodeSettings, ready_since: float | None, human_at: float | None, now: float
 ) -> Reminder | None:
-    """Return the reminder that the node is billed though nobody uses it; None where none is due.
+    """Return the reminder that the node is billed although it is unused; None if none is due.
 
     Nodes that others created and for which the user set no rules give none. Setting rules counts as using the node,
     because a node without a connection cannot report its use.

@@ -71,7 +71,7 @@ class AutostopStatus:
 
     Attributes:
         rules: those that apply; `rules.action` is one that the cloud allows for this node.
-        reminder: set when the node was billed for a day or more and nobody used it.
+        reminder: set when the node was billed for a day or more without use.
     """
 
     node: Node
@@ -254,10 +254,10 @@ class AutostopController:
         return earliest_end(end_at, first, now)
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
-        """Return since when the node has been READY; a clock that was set back makes no node younger."""
+        """Return the time from which the node has been READY; a clock that was set back makes no node younger."""
         if settings.ready_since is None:
             return None
-        # rounded to a minute, because the offset of our clock becomes more exact with each answer of the cloud
+        # rounded to a minute, because the offset of our clock becomes more exact with each response from the cloud
         first = self._first_seen.setdefault((str(node.name), node.uid, "ready", round(settings.ready_since / 60)), now)
         counted_s = (first.wall - settings.ready_since) + first.age_s(now)
         return now.wall - max(now.wall - settings.ready_since, counted_s)
@@ -297,7 +297,7 @@ class AutostopController:
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         log.warning("Auto-stop ends %s: %s", node.name, reason)
-        # another process may have begun the same intent, and then it writes the line
+        # if another process started this intent, that process writes the entry
         if intent.owner == self._owner:
             entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)
             await asyncio.to_thread(self._settings.record, entry)

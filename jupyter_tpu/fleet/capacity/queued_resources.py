@@ -153,7 +153,7 @@ class Queue:
         return (await self.list()).find(wanted.name) or _new(wanted)
 
     async def remove(self, name: QueuedName) -> QueuedResource:
-        """Delete a queued resource with its node, whoever created it; return its new state.
+        """Delete a queued resource with its node, even one not created by jupyter_tpu; return its new state.
 
         Raises:
             QueuedNotFound: there is none.

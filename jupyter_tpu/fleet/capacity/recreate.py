@@ -101,7 +101,7 @@ class RecreateController:
                 await self._perform(fleet, claimed, now)
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Whether nothing has to be done by what is known already; saves a call to the cloud."""
+        """Whether the known state shows that nothing needs to be done; saves a call to the cloud."""
         if recovery.phase == "waiting":
             return now < recovery.retry_at
         if recovery.phase == "making":
@@ -228,7 +228,7 @@ async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
 
 
 def _making(recovery: Recovery, intents: tuple[Intent, ...]) -> Intent | None:
-    """Return the intent of the attempt that was begun last; None when there is none yet."""
+    """Return the intent of the latest attempt; None if there is none yet."""
     creations = (intent for intent in intents if intent.spec is not None)
     return next(
         (intent for intent in creations if intent.spec and intent.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt),

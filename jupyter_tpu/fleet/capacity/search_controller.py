@@ -37,7 +37,7 @@ _ASK_AGAIN_S = 10.0
 
 
 class SearchController:
-    """The controller that drives searches: those begun by this process, and those whose process is gone."""
+    """The controller that drives searches: those started by this process, and those whose process is gone."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         self._cloud = cloud

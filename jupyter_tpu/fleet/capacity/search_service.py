@@ -76,7 +76,7 @@ class SearchService:
             return known
         await self._refuse_taken(wanted)
         search = await asyncio.to_thread(self._searches.begin, wanted)
-        # another process may have begun the same one in this moment, and then it writes the line
+        # if another process started this search, that process writes the entry
         if search.search_id == wanted.search_id:
             await asyncio.to_thread(self._audit.record, search_entry(search, "search", _begun_reason(search)))
         return search

@@ -203,7 +203,7 @@ async def delete_items(
 
     Args:
         reason: for the audit log.
-        wait: return when they are gone, not when the cloud has begun.
+        wait: return when they are gone, not when the cloud has accepted the requests.
         on_result: called with each result as it comes.
     """
     executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)

@@ -99,7 +99,7 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, and check again for what came meanwhile. A failure is in its result; the others go on.
+    """Stop all spending, and check again for what came meanwhile. A failure is in its result; the others continue.
 
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
@@ -108,7 +108,7 @@ async def stop_all(
     results = {result.name: result async for result in _call_off(opened, executor, on_result)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
-        # includes what other processes have begun meanwhile
+        # includes what other processes have started in the meantime
         holdings, snapshot = await asyncio.gather(list_holdings(opened.cloud), opened.fleet.refresh())
         # a queued resource that could not be deleted: its nodes are, one by one
         failed = [name for name, result in results.items() if result.error]

@@ -156,7 +156,7 @@ class Fleet:
         await check_offered(self._cloud, spec)
 
     async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
-        """Check whether the budgets allow such a node, for callers that create it by another way than `create`.
+        """Check whether the budgets allow such a node, for callers that do not create it with `create`.
 
         Raises:
             BudgetExceeded: a budget is used up.
@@ -196,7 +196,7 @@ class Fleet:
         return await self._begin(wanted) if known is wanted else known
 
     async def delete(self, name: NodeName) -> Intent:
-        """Begin to delete a node, whoever created it; cancels every other open intent about it.
+        """Start to delete a node, even one not created by jupyter_tpu; cancels every other open intent about it.
 
         Raises:
             NodeNotFound: there is no such node, and none is being created.
@@ -303,7 +303,7 @@ class Fleet:
         return await self._begin(wanted)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Write progress of ours that a full disk kept from the journal: its old state would refuse the new intent."""
+        """Write progress that a full disk kept from the journal: its old state would refuse the new intent."""
         known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed
@@ -311,7 +311,7 @@ class Fleet:
         return known
 
     async def _begin(self, wanted: Intent) -> Intent:
-        # the journal decides again: another process may have begun the same in this moment
+        # the journal decides again: another process may have started the same intent a moment ago
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
             self._state.intent_changed(chosen)

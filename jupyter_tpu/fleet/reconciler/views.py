@@ -1,6 +1,6 @@
 """Nodes, intents and offers as JSON, for the REST API and the CLI's ``--json``.
 
-Pure: values in, JSON-ready dictionaries out. Text that the cloud wrote stays text; whoever shows it must escape it.
+Pure: values in, JSON-ready dictionaries out. Text from the cloud is not escaped: callers escape it before showing it.
 """
 
 from __future__ import annotations

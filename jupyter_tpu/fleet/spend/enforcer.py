@@ -119,7 +119,7 @@ class BudgetEnforcer:
         """Return the nodes that a grant covers; none where a budget counts hours, which these nodes use too."""
         if any(budget.unit != "usd" for budget, _ in used_up):
             return frozenset()
-        # READY nodes too: the ledger may have no open span of one that another process saw ending a moment ago
+        # READY nodes too: if another process just saw one end, the ledger has no open span of it
         nodes = [node for node in snapshot.nodes if node.is_billed or _is_on_its_way(snapshot, node)]
         return await asyncio.to_thread(self._ledger.covered_nodes, nodes, now)
 
@@ -198,7 +198,7 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Write the line once per intent: another process may have begun the same one."""
+        """Write the entry once per intent: another process may have started the same one."""
         detail = {"intent_id": intent.intent_id}
         entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)

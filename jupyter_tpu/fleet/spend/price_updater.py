@@ -95,7 +95,7 @@ class PriceUpdater:
                 failed_at=float(found["failed_at"]),
                 failure=str(found["failure"]),
             )
-        # a damaged file is no failure: it is replaced at the next reading
+        # a damaged file is not a failure: it is replaced at the next reading
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return StoredPrices(address=self._address)
         return stored if stored.address == self._address else StoredPrices(address=self._address)

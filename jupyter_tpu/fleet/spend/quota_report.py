@@ -86,7 +86,7 @@ class QuotaService:
         self._seen: Hashable = None
 
     async def report(self, seen: Hashable = None) -> QuotaReport:
-        """Return limits and use; a failure is in the report, not raised. Concurrent calls share one reading."""
+        """Return the limits and the use; a failure is in the report, not raised. Concurrent calls share one reading."""
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s
@@ -103,7 +103,7 @@ class QuotaService:
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:
-    """Read limits and use now; a failure is in the report, not raised."""
+    """Read the limits and the use now; a failure is in the report, not raised."""
     return await _report(cloud, None, None)
 
 

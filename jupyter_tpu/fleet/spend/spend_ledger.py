@@ -151,7 +151,7 @@ class SpendLedger:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Write a budget, in place of the one with this name; this confirms the others too, see `confirm_budgets`.
+        """Write a budget, replacing any with this name; this confirms the others too, see `confirm_budgets`.
 
         Raises:
             BadInput: it is invalid.

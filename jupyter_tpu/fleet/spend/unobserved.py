@@ -71,7 +71,7 @@ def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations
 
 
 def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None:
-    """Return when a node ceased to be READY at the latest: with the first deletion, else with the last stop.
+    """Return the latest time at which a node can have been READY: its first deletion, or else its last stop.
 
     None where there is neither since it was last seen READY. A stopped node may have been started again, so its last
     stop counts.

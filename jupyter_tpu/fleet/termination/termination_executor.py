@@ -56,7 +56,7 @@ class Result:
 
     Attributes:
         action: what was done, as in the audit log; empty where nothing could be.
-        error: None when it was done, or begun without a refusal.
+        error: None when it was done, or started without a refusal.
     """
 
     name: str
@@ -77,7 +77,7 @@ class TerminationExecutor:
 
     Args:
         reason: for the audit log.
-        wait: wait until an item is gone, not only until the cloud has begun.
+        wait: wait until an item is gone, not only until the cloud has accepted the request.
         on_result: called with each result as it comes.
         accepted_s: how long the cloud may take to accept each request, in seconds.
         refused_s: how long a refused stop is repeated before the node is deleted with its disk, in seconds.
@@ -183,7 +183,7 @@ class TerminationExecutor:
         Raises:
             TpuError: it failed, or the cloud has not accepted it.
         """
-        # first for the acceptance: without it nobody knows whether the node will end
+        # first for the acceptance: without it, it is unknown whether the node will end
         try:
             async with asyncio.timeout(self._accepted_s):
                 _check(await self._fleet.wait(intent.intent_id))

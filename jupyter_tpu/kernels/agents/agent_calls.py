@@ -71,7 +71,7 @@ async def end_registered_kernel(note: RegisteredKernel) -> None:
         await call_agent(
             _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
         )
-    except (KernelFailed, NodeNotFound, WrongState):  # it ended with its node, or somebody else ended it
+    except (KernelFailed, NodeNotFound, WrongState):  # it ended with its node, or someone else ended it
         pass
     except TpuError:
         if not note.endpoint:  # an emulated cloud that does not answer has ended, with everything on it

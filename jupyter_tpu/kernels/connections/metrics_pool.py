@@ -35,12 +35,12 @@ _Key = tuple[str, tuple[WorkerKey, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The last answer of a worker's agent.
+    """The latest response from a worker's agent.
 
     Attributes:
-        content: the answer; None before the first.
+        content: the response; None before the first.
         at: when it arrived, in Unix seconds.
-        error: why there is no newer one; None if it is of this request.
+        error: why there is no newer one; None if it answers this request.
     """
 
     worker_id: int

@@ -116,7 +116,7 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
-        # 2. In a new process: the address that an earlier process has saved, else the cloud's answer.
+        # 2. In a new process: the address that an earlier process has saved, or else the cloud's response.
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return await self._connect_anew(user_key)
@@ -327,7 +327,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
     """Return the login name, and whether our key was added to the node just now.
 
     Args:
-        ssh_user: the login name wanted; empty for the one that our key has on the node, else the local user's.
+        ssh_user: the wanted login name; empty for the one that our key has on the node, or else the local user's.
 
     Raises:
         CloudRefused: the node's metadata cannot be changed.

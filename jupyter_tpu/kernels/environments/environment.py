@@ -42,9 +42,9 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
         order: the parameters of the agent's ``make_environment``.
 
     Raises:
-        TpuError: the agent's error, or the link is lost. The worker continues with what it has begun.
+        TpuError: the agent's error, or the link is lost. The worker continues with what it has started.
     """
-    # The call returns at the end only, so its progress is polled beside it.
+    # The call returns only at the end, so its progress is polled in parallel.
     making = asyncio.ensure_future(call("make_environment", order))
     reported: Any = None
     try:
@@ -117,7 +117,7 @@ class KernelEnvironment:
             return
         place = header_place(parts)
         if place and b'"execute_reply"' in parts[place]:
-            # One task at a time: a flag that is set meanwhile makes it go round once more.
+            # One task at a time: a flag that is set in the meantime makes it run once more.
             self._is_due = True
             self._learning = self._learning or asyncio.create_task(self._learn(self._call))
 

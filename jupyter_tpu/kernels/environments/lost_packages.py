@@ -1,4 +1,4 @@
-"""Names what cells had installed in the own Python of a lost node, which no environment brings back."""
+"""Name the packages that cells had installed in a lost node's own Python, which no environment restores."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SavedEnvironment:
         version: the framework's.
         requirements: those of the notebooks' folders.
         pins: all that was installed for it, with versions.
-        added: what its user has installed besides.
+        added: what its user has installed in addition.
     """
 
     framework: str
@@ -56,10 +56,10 @@ class SavedEnvironment:
 
     @classmethod
     def from_json(cls, report: Mapping[str, Any]) -> SavedEnvironment:
-        """Read the answer of an agent, or the content of a file.
+        """Read an agent's response, or the content of a file.
 
         Raises:
-            KeyError, TypeError, ValueError: it is no environment.
+            KeyError, TypeError, ValueError: it is not an environment.
         """
         if report["framework"] not in FRAMEWORKS or not isinstance(report["version"], str):
             raise ValueError("no environment of a framework")

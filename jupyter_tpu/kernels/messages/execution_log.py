@@ -37,7 +37,7 @@ class LoggedRun:
     """One execute_request of a page or program. Saved on disk by these names.
 
     Attributes:
-        cell_id: the notebook's cell; None if it was no cell.
+        cell_id: the notebook's cell; None if it was not a cell.
         code: at most its first `MOST_CODE` characters.
         is_whole: whether `code` is complete.
         node: the worker that it ran on, by its host key alias.
@@ -67,7 +67,7 @@ class LoggedRun:
         """Read what `to_line` has made.
 
         Raises:
-            KeyError, TypeError, ValueError: it is no such line.
+            KeyError, TypeError, ValueError: it is not such a line.
         """
         data = json.loads(line)
         return cls(**{**data, "state": data["state"].strip()})

@@ -24,7 +24,7 @@ Watch = Callable[[str, list[bytes]], None]
 SLACK_BYTES = 4 * 1024 * 1024
 """Bytes that a paused reader still accepts, for messages in flight, before it falls out of the live stream.
 
-Small beside the link's window of 32 MiB: what is dropped here is read from the record again.
+Small compared with the link's window of 32 MiB: what is dropped here is read from the record again.
 """
 
 
@@ -69,7 +69,7 @@ class RecordFanout:
 
     def disconnect(self) -> None:
         """Close all streams. Readers keep their places for the next `connect`."""
-        # If the stream has not begun, its wanted place ("end") still holds.
+        # If the stream has not started, its wanted place ("end") still holds.
         self._next_seq = self.next_seq or self._next_seq
         live, self._live, self._attach = self._live, None, None
         for reader in self._readers:
@@ -164,7 +164,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether it needs the live stream to go on: it is there, or further ahead."""
+        """Return whether it needs the live stream to continue: it is there, or further ahead."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 

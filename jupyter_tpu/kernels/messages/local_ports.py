@@ -1,4 +1,4 @@
-"""The addresses of a kernel's five local sockets: Unix sockets in a folder of ours, or loopback TCP ports.
+"""The addresses of a kernel's five local sockets: Unix sockets in our own folder, or loopback TCP ports.
 
 Unix sockets are bound under hidden names and published as symlinks, because a KernelManager unlinks the published
 names at every restart.
@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700; removed at the latest when the process ends."""
+    """Unix sockets in a new folder with mode 0700; removed no later than when the process ends."""
 
     transport = "ipc"
 
@@ -148,7 +148,7 @@ def _remove_abandoned(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
-            # In /tmp anybody may have made a folder or a symlink of that name.
+            # In /tmp any user may have created a folder or a symlink with that name.
             is_ours = folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
             if is_ours and pid.isdecimal() and _is_gone(int(pid)) and not _is_listening(folder / ".shell"):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -23,7 +23,7 @@ FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
 # Bounds how long one call of `deliver` keeps a server's loop busy.
 _BATCH_BYTES = 1024 * 1024
-_OBJECT_BYTES = 1000  # what Python spends on a message besides its bytes
+_OBJECT_BYTES = 1000  # what Python spends on a message in addition to its bytes
 
 
 class KernelMessage(NamedTuple):
@@ -55,7 +55,7 @@ class LoopBridge:
 
     - ``cut`` {first_seq, last_seq}: these messages are no longer stored
     - ``new_record`` {}: the kernel's record was removed; seqs start again at 1
-    - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs start again at 1
+    - ``gone`` {message, error}: the worker has no such kernel; after a restart seqs start again at 1
     - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
     - ``unsent`` {channel, message}: a message was not sent to the kernel: too much waits for a link that is down
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`

@@ -47,7 +47,7 @@ class Publisher:
         self._resume = resume
         self._starve = starve
         self._patience_s = patience_s
-        self._may_lose = False  # whether the slow subscriber's patience is over
+        self._may_lose = False  # whether the slow subscriber has had its time, so that messages may be dropped
         self._backlog: deque[Parts] = deque()
         self._backlog_bytes = 0
         self._is_holding = False
@@ -66,7 +66,7 @@ class Publisher:
         waiting = len(self._backlog)
         while self._backlog and self.socket and self._try(self.socket, self._backlog[0]):
             self._backlog_bytes -= _size(self._backlog.popleft())
-        if len(self._backlog) < waiting:  # somebody has read, so patience starts again
+        if len(self._backlog) < waiting:  # a client has read something, so its time starts again
             self._stop_patience()
             if self._backlog:
                 self._start_patience()

@@ -24,7 +24,7 @@ from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, routing_ident
 from jupyter_tpu.kernels.messages.publisher import Publisher
 
 _IOPUB_QUEUE = 200  # messages, which is some MiB in a flood; ZMQ counts no bytes
-# Jupyter's clients subscribe at once; a notebook that nobody has open must not delay the caller longer.
+# Jupyter's clients subscribe at once; a notebook that is open nowhere must not delay the caller longer.
 _READER_COMES_S = 2.0
 _STATUS_BYTES = 64  # the content of a status is {"execution_state": "starting"}; longer ones need no parsing
 PATIENCE_S = 10.0

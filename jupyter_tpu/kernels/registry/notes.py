@@ -84,7 +84,7 @@ class RegisteredKernel:
         """Read what `to_json` has made.
 
         Raises:
-            KeyError, TypeError, ValueError: it is no such record.
+            KeyError, TypeError, ValueError: it is not such a record.
         """
         note = cls(**{**{name: value for name, value in data.items() if name != "version"}, **_tuples(data)})
         if not all(isinstance(getattr(note, name), kind) for name, kind in _KINDS.items()):
@@ -129,7 +129,7 @@ class KernelRegistry:
 
         Raises:
             OSError: the disk is full, or may not be written.
-            ValueError: the kernel's id is no valid file name.
+            ValueError: the kernel's id is not a valid file name.
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ def examine_agent(facts: Facts) -> Findings:
 
 
 def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
-    """Judge one answer of the agent; a missing or unreadable answer is a finding too."""
+    """Judge one response from the agent; a missing or unreadable response is a finding too."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
         # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.

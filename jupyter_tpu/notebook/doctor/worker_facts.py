@@ -23,7 +23,7 @@ class Facts:
         disks: free and total bytes by folder.
         read_only: the folders among `disks` that cannot be written to.
         clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None: not known.
-        answers: each answer of the agent, or the error instead of it.
+        answers: each response from the agent, or the error instead of it.
     """
 
     worker: ThisWorker

@@ -11,7 +11,7 @@ from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
 from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments, whole_number
 
-# The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in all; then some slack.
+# The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in total; then some slack.
 RELEASE_TIMEOUT_S = 10.0
 
 NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
@@ -32,7 +32,7 @@ _TITLES = {
     "hbm_total_bytes": "HBM total",
     **{name: title for name, title, _ in _FIELDS},
 }
-# Characters of a command that fit into a table beside its other columns.
+# Characters of a command that fit into a table next to its other columns.
 _LONGEST_COMMAND = 80
 _ITSELF = "This kernel itself uses the chips. Restart it to release them."
 
@@ -88,7 +88,7 @@ def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
 
 
 def chips_section(sample: Sample, age: str) -> Section:
-    """Return load and memory by core; a column that is unknown for all cores becomes a line with its reason."""
+    """Return load and memory per core; a column that is unknown for all cores becomes a line with its reason."""
     lines = list(_why_unknown(sample))
     # A runtime without per-core metrics still tells the load of each chip.
     if not sample.cores:

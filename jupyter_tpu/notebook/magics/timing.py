@@ -119,7 +119,7 @@ def _above(source: str) -> int:
 
 
 def lines_of(timed: Timed, context: MagicContext) -> list[str]:
-    """Return wall-clock time, device time and cost, a line each; an unknown value says why, no `TpuError` is raised."""
+    """Return wall-clock time, device time and cost, one line each; an unknown value says why instead of raising."""
     # Some seconds more than the cell took, because the first sample may be from before it began.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
@@ -208,7 +208,7 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
-    """Return dollars per hour and their date: the ledger's price, which counts grants, else the list price."""
+    """Return dollars per hour and their date: the ledger's price, which counts grants, or else the list price."""
     spent = snapshot_of(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:

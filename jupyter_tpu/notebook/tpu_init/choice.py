@@ -43,7 +43,7 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     # What is imported has been chosen by the user's own code, whatever else is installed.
     if imported:
         return _only(imported, "imported in this kernel already")
-    # Several are no reason to guess: the wrong one would take the chips for the life of the process.
+    # Never guess between several: the wrong one would keep the chips until the process exits.
     return _only(installed, "the only one installed here") if installed else None
 
 

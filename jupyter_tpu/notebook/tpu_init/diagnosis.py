@@ -31,7 +31,7 @@ def diagnose_start(
     if known is None:
         return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
     refusal, found = known
-    # Without a node, a missing chip or library is no fault: the wrong kernel was chosen.
+    # Without a node, a missing chip or library is not a fault: the wrong kernel was chosen.
     if refusal.is_elsewhere and not worker.is_on_node:
         return not_on_node(raw)
     if refusal.name == "held":

@@ -28,7 +28,7 @@ class KnownError:
         means: what has happened.
         fix: what to do.
         is_busy: whether another process uses the chips.
-        is_elsewhere: whether, on a machine that is no TPU node, it only means that.
+        is_elsewhere: whether, on a machine that is not a TPU node, it means only that.
         is_harmless: whether it is a warning, and the framework starts.
     """
 
@@ -187,7 +187,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
 
 
 def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
-    """Return the table's entry for a message, and the match; None: the message is unknown."""
+    """Return the table's entry for a message, and the match, or None if the message is unknown."""
     for refusal in KNOWN_ERRORS:
         if found := re.search(refusal.text, message):
             return refusal, found

@@ -36,7 +36,7 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
     """
     _refuse_unsupported_worker(worker)
     set_environment(torch_tpu_variables(worker))
-    # PyTorch loads torch_tpu by itself, but not if TORCH_DEVICE_BACKEND_AUTOLOAD=0 was set when it was imported.
+    # PyTorch loads torch_tpu automatically, but not if TORCH_DEVICE_BACKEND_AUTOLOAD=0 was set when it was imported.
     torch = import_framework("torch_tpu", "torch", worker)
     import_framework("torch_tpu", "torch_tpu", worker)
     claim_chips(worker, "torch_tpu")

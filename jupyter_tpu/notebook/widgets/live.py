@@ -15,7 +15,7 @@ def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None])
     """Create a widget that draws with `script`; None if the kernel's Python has no anywidget.
 
     Args:
-        script: name of a file beside this module.
+        script: name of a file next to this module.
         on_page: called with each message of a page.
         on_close: called when the widget is closed.
     """

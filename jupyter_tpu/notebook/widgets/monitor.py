@@ -61,7 +61,7 @@ def _core(core: Core) -> list[Any]:
 
 
 def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:
-    """Return duty cycle and share of HBM in use, in percent, by the chips' ids as strings."""
+    """Return the duty cycle and the share of HBM in use, in percent, by the chips' ids as strings."""
     duty = {chip: [_rounded(percent) for percent in row] for chip, row in (history.get("duty_percent") or {}).items()}
     used = history.get("hbm_used_bytes") or {}
     hbm = {str(chip): _shares([core for core in cores if core.chip == chip], used) for chip in _chips(cores)}

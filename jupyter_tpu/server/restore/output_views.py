@@ -12,7 +12,7 @@ from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
 from jupyter_tpu.wire.multipart import channel_name
 
 # Limits of one response; a page asks for what does not fit request by request. 10 MB of text take JupyterLab 4.6 about
-# 2.5 s to draw; images draw faster (100 MB in 0.4 s), but have to be fetched and parsed.
+# 2.5 s to draw; images draw faster (100 MB in 0.4 s), but must be fetched and parsed.
 _ANSWER_TEXT = 10_000_000
 _ANSWER_BUNDLES = 50_000_000
 
@@ -34,7 +34,7 @@ def outputs_response(
     excerpts: Iterable[RequestRange],
     arrived: Arrived = _nothing,
 ) -> list[bytes]:
-    """Return the response in pieces, none of which takes long to encode.
+    """Return the response in pieces that are each quick to encode.
 
     Args:
         chosen: the requests to show, in this order.

@@ -134,7 +134,7 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
 
 def _number(data: dict[str, Any], name: str) -> float:
     value = data[name]
-    # the comparison refuses NaN, infinities and integers beyond any float, all of which Python reads as JSON
+    # the comparison refuses NaN, infinities and integers beyond any float, which Python all reads as JSON
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"The field {name!r} is not a number.", hint=f"Send {name!r} in seconds.")
     return float(value)

@@ -88,7 +88,7 @@ class CoverageHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return who would pay."""
+        """Return who would pay for a node."""
         provisioning = provisioning_parameters(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )

@@ -63,7 +63,7 @@ class MetricsHandler(ChipsRoute):
     async def _answers(self, node: Node, endpoint: str, params: Mapping[str, Any]) -> list[Answer]:
         try:
             keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
-        except TpuError as error:  # the reason is shown in the place of each worker's chart
+        except TpuError as error:  # the reason is shown instead of each worker's chart
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
         return await self.app.metrics_pool.call(keys, "metrics", params, uid=node.uid)
 
@@ -93,7 +93,7 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
 
     Raises:
         WrongState: the node is not READY.
-        WorkerUnreachable: this machine has never connected to the node; showing metrics is no reason to do so.
+        WorkerUnreachable: this machine has never connected to the node, and does not connect just to show metrics.
     """
     name = node.name.node_id
     if node.state != "READY":

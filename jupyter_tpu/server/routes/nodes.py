@@ -123,7 +123,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Log a `TpuError` as one line without traceback: it is for the user, not a bug of ours."""
+        """Log a `TpuError` as one line without traceback: it is for the user, not one of our bugs."""
         if isinstance(value, TpuError):
             self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
             return

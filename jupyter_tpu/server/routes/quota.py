@@ -19,7 +19,7 @@ class QuotaRoute(TpuHandler):
     """Base class of these handlers: one `QuotaService` for the whole server, whose cache makes polls cheap."""
 
     async def report(self) -> QuotaReport:
-        """Return limits and use of the project's quota.
+        """Return the limits and the use of the project's quota.
 
         Raises:
             TpuError: the cloud cannot be reached.

@@ -30,7 +30,7 @@ class Acknowledgements:
         Returns:
             The payload of the ping to send afterwards; None if no ping is needed.
         """
-        # messages for other pages need no acknowledgement, unless one of ours before them is still open
+        # messages for other pages need no acknowledgement, unless an earlier one of ours is still open
         if not has_messages and self.arrived == self.written:
             self.arrived = self.written = seq
             return None

@@ -11,7 +11,7 @@ _CONTROL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list
 def exclude_control_requests(kernel_manager: Any) -> None:
     """Add subshell requests to the server's ``untracked_message_types``.
 
-    A kernel handles them beside a running cell and sends "busy" and "idle" for each; without this, server and pages
+    A kernel handles them while a cell runs and sends "busy" and "idle" for each; without this, server and pages
     would show the kernel as idle while the cell still runs. JupyterLab gets the list when it is loaded, so call this
     before. A list that the user has configured stays as it is.
     """

@@ -146,7 +146,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _replace_stale_connection(self) -> None:
         """Register the page's session, and close an earlier connection of it.
 
-        Not in `prepare`: if the page goes away during the handshake, its session would stay registered forever.
+        Not in `prepare`: if the page closes during the handshake, its session would stay registered forever.
         """
         stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
         await self._register_session()  # type: ignore[no-untyped-call]

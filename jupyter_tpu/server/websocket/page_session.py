@@ -380,7 +380,7 @@ class PageSession:
         return self._notice(text) if text else None
 
     def _notice(self, text: str) -> PageMessage:
-        """Return a notice of ours in the cell of the kernel's last message, since pages show text nowhere else."""
+        """Return one of our notices in the cell of the kernel's last message, since pages show text nowhere else."""
         content = {"name": "stderr", "text": text + "\n"}
         return PageMessage.made(self._make_header("stream"), self._last_parent, content)
 

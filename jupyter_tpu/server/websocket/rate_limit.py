@@ -61,7 +61,7 @@ class RateLimit:
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def feed(self, messages: Iterable[PageMessage], now_s: float) -> list[PageMessage]:
-        """Return the messages that the page gets in place of these.
+        """Return the messages that the page gets instead of these.
 
         Args:
             now_s: the time in seconds of any steady clock.

@@ -34,12 +34,12 @@ async def with_cells_refilled(
     refused_bytes: int = sys.maxsize,
     unless_left_out: Callable[[PageMessage], list[PageMessage]] = lambda message: [message],
 ) -> list[PageMessage]:
-    """Return the messages with refills for the cells of which the page may have some outputs already.
+    """Return the messages, with refills for the cells whose outputs the page may already have in part.
 
     Args:
         repeated_until: the page may have received messages up to this seq.
         refused_bytes: a cell with an output of about this size is not refilled, as the page would close its connection.
-        unless_left_out: returns an output of the refill, or the notice in place of one that this page is not sent.
+        unless_left_out: returns an output of the refill, or the notice that replaces one that this page is not sent.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []

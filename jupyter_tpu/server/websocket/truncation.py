@@ -13,7 +13,7 @@ from jupyter_tpu.server.websocket.page_messages import PageMessage
 READABLE_BYTES = 4_000_000
 """A larger message is beyond what the agent reads of a request (`request_listing.TAIL_BYTES`), so no route has it."""
 
-_LINES = 20  # of the text in a notice: a glance at what the kernel prints, without filling the screen
+_LINES = 20  # of the text in a notice: a preview of what the kernel prints, without filling the screen
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 _UNPRINTABLE = re.compile(r"[^\t\n\x20-\x7e\x80-\U0010ffff]")
 
@@ -34,7 +34,7 @@ def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
 
 
 def refusal_notice(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the notice in place of a message that is too large for a client."""
+    """Return the notice that replaces a message that is too large for a client."""
     path = message_url(base_url, kernel_id, message)
     where = f"read it at {path}" if path else "raise the client's limit for the size of a WebSocket message"
     return (

@@ -177,7 +177,7 @@ def _function(name: str, arguments: list[str]) -> Callable[[str], bool]:
         "has_substring": lambda value: first in value,
         "one_of": lambda value: value in arguments,
     }
-    # compiled once, and refused here if it is no expression
+    # compiled once, and refused here if it is not an expression
     if name == "monitoring.regex.full_match":
         pattern = _regex(first)
         return lambda value: pattern.fullmatch(value) is not None

@@ -26,7 +26,7 @@ class MetricType:
         resource: the type of monitored resource that has it.
         value: ``DOUBLE`` or ``INT64``.
         unit: in UCUM, such as ``By``.
-        labels: what tells its series apart beside the resource.
+        labels: what tells its series apart in addition to the resource.
         values: computes them from a sample of a worker; None: it is not one of workers.
     """
 

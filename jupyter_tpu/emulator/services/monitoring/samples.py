@@ -187,7 +187,7 @@ def _token_of(process: psutil.Process) -> str:
 
 
 def _percent(before: _CpuTime | None, after: _CpuTime) -> float | None:
-    """Return the CPU use between two samples in percent of all cores; None: there is no sample before.
+    """Return the CPU use between two samples in percent of all cores, or None if there is no sample before.
 
     A process that ended takes its CPU time along, so the difference may be negative.
     """

@@ -48,7 +48,7 @@ _FILTER = re.compile(r'\s*(service|quotaId|quota_id|reconciling)\s*[=:]\s*"?([-.
 
 
 class QuotaPreferences:
-    """The preferences, at most one per quota and place; a granted one becomes the limit of the engine."""
+    """The quota preferences, at most one per quota and location; a granted one becomes the engine's limit."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -292,7 +292,7 @@ def _quota_of(body: Mapping[str, Any]) -> QuotaId:
 
 
 def _dimensions_of(body: Mapping[str, Any], quota: QuotaId) -> dict[str, str]:
-    """Return the one zone or region of a preference; empty: every place."""
+    """Return the one zone or region of a preference; empty means every place."""
     dimensions, here = dict(body.get("dimensions") or {}), places(quota.scope)
     if not set(dimensions) <= {quota.scope} or dimensions.get(quota.scope, here[0]) not in here:
         raise invalid_argument(
