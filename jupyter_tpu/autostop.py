@@ -1,7 +1,7 @@
 """Auto-stop rules: when a node is idle and when it must end, shared by server and agent. Pure; runs on Python 3.10.
 
 Start with `judge`: rules and activity in, a `Verdict` out. Activity is chip use, output or a user action. A running
-cell alone is a sign of activity, not a proof: with idle chips, no output and no client connected it counts as idle after
+cell alone is a sign of activity, not proof: with idle chips, no output and no client connected it counts as idle after
 `Rules.unattended_after_s`. Where chip use can't be measured, output and the CPU time of the kernels stand in for it.
 Where nothing can be read, the node counts as busy for the idle timeout, but session limit and deadline still apply.
 All times are Unix seconds of one clock; the caller makes sure that it never goes backwards.

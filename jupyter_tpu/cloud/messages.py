@@ -129,7 +129,7 @@ def address_quota(case: Case) -> TpuError:
     """Return the error for a region without free external IP addresses."""
     return AddressQuotaExceeded(
         _failed(case, "the project's limit of external IP addresses in the region is used up."),
-        hint="Delete VMs or nodes that hold one, choose another region, ask for more quota "
+        hint="Delete VMs or nodes that use one, choose another region, request more quota "
         "(IN_USE_ADDRESSES), or, where this machine is in the node's network, create it with --internal-ips.",
     )
 

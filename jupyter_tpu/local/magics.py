@@ -16,7 +16,7 @@ from jupyter_tpu.local.remote import RemoteKernel
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magics.completion import register_completion
 
-_HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable that comes back."
+_HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable to copy back."
 
 # a node and an environment
 _MOST_NAMES = 2

@@ -103,7 +103,7 @@ class _Packing:
 
     def _refusal(self, what: str) -> BadInput:
         return BadInput(
-            f"{what} cannot come back from the node.",
+            f"{what} cannot be copied from the node.",
             hint="Convert it to numbers, strings, lists, dictionaries or plain arrays.",
         )
 
@@ -115,4 +115,4 @@ class _Packing:
         self._left -= size
         if self._left < 0:
             most = f"{MOST_BYTES // 2**20} MiB"
-            raise BadInput(f"{self._name} is too large to come back: more than {most}.", hint="Save it to a file.")
+            raise BadInput(f"{self._name} is too large to copy: more than {most}.", hint="Save it to a file.")

@@ -188,11 +188,11 @@ async def test_an_agent_that_dies_at_each_start_is_given_up_with_its_log() -> No
         (Scripted(b"", status=127, stderr="sh: python3: not found"), EnvironmentFailed, "no python3"),
         (Scripted(b"", status=1, stderr="No space left on device"), EnvironmentFailed, "status 1"),
         (Scripted(b"", status=-1), WorkerUnreachable, "was lost"),
-        (b'{"ready": 1}\n', AgentBroken, "invalid answer"),
-        (b'{"ready": {}}\n', AgentBroken, "invalid answer"),
-        (b'{"failed": "yes"}\n', AgentBroken, "invalid answer"),
+        (b'{"ready": 1}\n', AgentBroken, "invalid response"),
+        (b'{"ready": {}}\n', AgentBroken, "invalid response"),
+        (b'{"failed": "yes"}\n', AgentBroken, "invalid response"),
         (b'{"failed": {"code": "environment_failed", "message": "No disk."}}\n', EnvironmentFailed, "No disk"),
-        (b"x" * 3_000_000, AgentBroken, "invalid answer"),
+        (b"x" * 3_000_000, AgentBroken, "invalid response"),
     ],
 )
 async def test_a_bootstrap_that_fails_is_explained(

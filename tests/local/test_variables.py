@@ -87,7 +87,7 @@ def test_a_number_comes_back_as_the_number_it_was(value: Any) -> None:
     ],
 )
 def test_what_would_be_changed_on_the_way_is_refused(value: Any) -> None:
-    with pytest.raises(BadInput, match="cannot come back"):
+    with pytest.raises(BadInput, match="cannot be copied"):
         pack("x", {"x": [value]})
 
 
@@ -95,7 +95,7 @@ def test_what_would_be_changed_on_the_way_is_refused(value: Any) -> None:
     "value", [numpy.zeros(3_000_000), "x" * 17_000_000, [b"x" * 1_000_000] * 17, list(range(3_000_000))]
 )
 def test_what_is_too_large_is_refused_before_it_is_built(value: Any) -> None:
-    with pytest.raises(BadInput, match="too large to come back"):
+    with pytest.raises(BadInput, match="too large to copy"):
         pack("x", {"x": value})
 
 
@@ -131,4 +131,4 @@ def test_nonsense_from_a_node_is_an_error(text: str) -> None:
 
 def test_what_the_node_refuses_is_said() -> None:
     with pytest.raises(BadInput, match="too large"):
-        fetch(Answers({"status": "error", "ename": "BadInput", "evalue": "x is too large to come back"}), "x")
+        fetch(Answers({"status": "error", "ename": "BadInput", "evalue": "x is too large to copy"}), "x")

@@ -54,11 +54,11 @@ def _extensions() -> Finding:
     from jupyter_core.paths import jupyter_config_path, jupyter_path
 
     # looked up as files, which needs no start of Jupyter
-    wanted = {"the panel": (jupyter_path(), _EXTENSION), "the server": (jupyter_config_path(), _SERVER_EXTENSION)}
+    wanted = {"JupyterLab": (jupyter_path(), _EXTENSION), "server": (jupyter_config_path(), _SERVER_EXTENSION)}
     missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
     if not missing:
-        return Finding(check="JupyterLab", state=OK, text="The extensions of the page and the server are installed.")
-    text = f"Jupyter of this Python does not find the extension of {' and '.join(missing)}."
+        return Finding(check="JupyterLab", state=OK, text="The JupyterLab and server extensions are installed.")
+    text = f"Jupyter in this Python does not find the {' and '.join(missing)} extension."
     fix = "Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu"
     return Finding(check="JupyterLab", state=WARNING, text=text, fix=fix)
 
@@ -183,7 +183,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
     if broken := account.broken():
         return [_of_error("budgets", each.error) for each in broken]
     count = len(account.budgets)
-    return [Finding(check="budgets", state=OK, text=f"{count} set." if count else "None is set.")]
+    return [Finding(check="budgets", state=OK, text=f"{count} set." if count else "No budgets.")]
 
 
 # -- a node
@@ -257,7 +257,9 @@ def _runtime_version(node: Node) -> Finding:
 
 def _clocks(ahead_s: float) -> Finding:
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check="clocks", state=OK, text="This machine's clock and the node's agree, to some seconds.")
+        return Finding(
+            check="clocks", state=OK, text="This machine's clock and the node's agree to within a few seconds."
+        )
     text = (
         f"The node's clock is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
     )

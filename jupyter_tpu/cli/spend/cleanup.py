@@ -128,7 +128,7 @@ def _warn_of_gaps(holdings: Holdings) -> None:
 def _require_consent(chosen: Iterable[Item]) -> None:
     for item in chosen:
         note(f"  {plain(' '.join(filter(None, _row(item)[:5])))}")
-    if not is_confirmed("Delete these? Disks of nodes are lost, and a queued resource takes its nodes with it."):
+    if not is_confirmed("Delete these? Disks of nodes are lost, and a queued resource is deleted with its nodes."):
         raise BadInput("The deletion was not confirmed.", exists="Nothing was deleted.", hint="Answer y, or add --yes.")
 
 

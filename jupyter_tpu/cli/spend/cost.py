@@ -107,7 +107,7 @@ def _spent_text(spent: dict[str, Any]) -> str:
     if spent["usd"] is not None:
         return dollars_text(spent["usd"])
     # without some prices the sum is only a lower bound
-    return f"at least {dollars_text(spent['known_usd'])}, and a part of unknown price,"
+    return f"at least {dollars_text(spent['known_usd'])}, plus usage of unknown price,"
 
 
 def _doubts(view: dict[str, Any]) -> Iterable[str]:

@@ -35,7 +35,7 @@ def test_an_unknown_price_is_said_to_be_in_no_sum(terminal: Terminal) -> None:
     shown = terminal.tpu("cost", "--by", "day")
 
     assert re.search(r"at least \$|price unknown", shown.stdout)
-    assert "No list price is known for v6e-1: their cost is in no sum." in shown.stderr
+    assert "No list price is known for v6e-1: their cost is not included." in shown.stderr
 
 
 @pytest.mark.parametrize(

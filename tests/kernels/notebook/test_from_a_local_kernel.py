@@ -140,9 +140,9 @@ def test_variables_come_back(local: LocalKernel) -> None:
     ("cell", "said"),
     [
         ("%%tpu -o nothing\n1", "no variable 'nothing'"),
-        ("%%tpu -o thing\nthing = object()", "A object cannot come back"),
+        ("%%tpu -o thing\nthing = object()", "A object cannot be copied"),
         ("%%tpu -o loop\nloop = []\nloop.append(loop)", "contains itself"),
-        ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to come back: more than 16 MiB"),
+        ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to copy: more than 16 MiB"),
     ],
 )
 def test_a_variable_that_cannot_come_back_says_why(local: LocalKernel, cell: str, said: str) -> None:
