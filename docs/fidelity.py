@@ -19,14 +19,13 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests/emulator/golden"
 TESTS = ROOT / "tests"
 
-INTRODUCTION = """The emulated cloud answers as the real one does, as far as anybody has said how it does. Each
-behaviour is *recorded* (somebody published what the real service answered, or what a real client asked it),
-*documented* (Google's documentation or packages say so) or *assumed*: nothing was found, so do not rely on it. Nobody
-of this project has compared the emulator with the real service yet; `jupyter tpu emulator record` and `replay-check`
-are there for whoever can."""
+INTRODUCTION = """The emulated cloud behaves like the real one where the real behaviour is known. Each behaviour is
+*recorded* (someone published what the real service answered, or what a real client sent), *documented* (Google's
+documentation or packages say so) or *assumed*: nothing was found, so do not rely on it. This project has not compared
+the emulator with the real service yet; `jupyter tpu emulator record` and `replay-check` are for those who can."""
 
 NEVER_CLAIMED = (
-    "that a READY node's JSON has exactly the real fields and defaults: no full answer of the v2 API was found",
+    "that a READY node's JSON has exactly the real fields and defaults: no full response of the v2 API was found",
     "the words of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
     "when the real service refuses to stop a slice of several workers, and in which words",
     "how long anything takes: the durations are round numbers of virtual time within what was seen",

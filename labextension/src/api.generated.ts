@@ -182,7 +182,7 @@ export interface ILostRun {
   readonly code: string;
   /** False if `code` is only the beginning */
   readonly is_whole: boolean;
-  /** cut: it was running when the node was lost; queued: it had not begun */
+  /** cut: it was running when the node was lost; queued: it had not started */
   readonly state: 'ok' | 'error' | 'cut' | 'queued';
   /** How many messages with output had arrived */
   readonly outputs: number;

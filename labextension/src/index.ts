@@ -1,4 +1,4 @@
-/** The plugins of the extension, each of which can be disabled alone. */
+/** The plugins of the extension; each can be disabled on its own. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';

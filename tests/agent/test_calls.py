@@ -10,7 +10,7 @@ from jupyter_tpu.agent.calls import Calls
 
 
 class SlowMethods:
-    """Methods of an agent of which `slow` takes until it is let go."""
+    """Methods of an agent; `slow` runs until it is released."""
 
     def __init__(self) -> None:
         self.performed: list[str] = []

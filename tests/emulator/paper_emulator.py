@@ -1,7 +1,7 @@
 """An emulator whose workers exist on paper only, for tests of the cloud that make thousands of nodes or kill it often.
 
 A process of ours holds everything imported and forks the emulator, so that it starts in a tenth of a second. Run as
-``python paper_emulator.py FOLDER PAUSED``; each line on standard input starts it anew after kill -9.
+``python paper_emulator.py FOLDER PAUSED``; each line on standard input kills it with kill -9 and restarts it.
 """
 
 from __future__ import annotations

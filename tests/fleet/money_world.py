@@ -156,7 +156,7 @@ class World:
         self._lines: list[CloudLine] = []
         self.errors = _Errors()
         _log.addHandler(self.errors)
-        _log.propagate = False  # whoever keeps records keeps all that the frames in them hold
+        _log.propagate = False  # a kept log record would keep everything that its frames refer to
         shutil.copytree(_new_folder().name, self.folder, dirs_exist_ok=True)
         self.emulated = _cloud_in(self.folder, self.loop.time)
         self.emulated.clock.move_to(BEGIN)

@@ -1,8 +1,8 @@
 """User, cloud, faults and clock in any order: nothing leaks, and no cap is broken.
 
 The real fleet with all its controllers, the real journal, Google's client and the real emulated cloud, in one process
-and in virtual time. The tests play the same 60 stories each time, so that whoever sees one fail has changed what it
-is about; a failed one is printed as it is, since to shorten it takes minutes. `make soak` plays and shortens 2,000
+and in virtual time. The tests play the same 60 stories each time, so that a failure points to the latest change;
+a failed one is printed as it is, since to shorten it takes minutes. `make soak` plays and shortens 2,000
 others: ``JUPYTER_TPU_EXAMPLES=2000 python -m pytest tests/fleet/test_money_machine.py --hypothesis-seed=0``.
 """
 

@@ -51,7 +51,7 @@ class TinyIndex:
         self._thread.start()
 
     def hold_up(self, name: str) -> None:
-        """Whoever asks for a file whose name begins so waits until `let_go`."""
+        """Make requests for files whose names start like this wait until `let_go`."""
         self._somebody_waits.clear()
         self._go_on.clear()
         self.held = name
@@ -77,7 +77,7 @@ class TinyIndex:
 class _Handler(SimpleHTTPRequestHandler):
     def __init__(self, index: TinyIndex, *arguments: Any) -> None:
         self._index = index
-        with suppress(ConnectionError):  # whoever had asked may have been killed
+        with suppress(ConnectionError):  # the client may have been killed
             super().__init__(*arguments, directory=str(index.folder))
 
     def do_GET(self) -> None:

@@ -53,7 +53,7 @@ class Journey:
         return cell
 
     async def print_on(self, gate: int) -> None:
-        """The next lines are printed, up to the next gate or the end, whoever listens."""
+        """Print the next lines, up to the next gate or the end, even if no client listens."""
         self.place.allow(f"{self.run}-{gate}")
         following = f"at-{self.run}-60" if gate == 30 else f"{self.run}-end"
         await asyncio.to_thread(self.place.wait_for_mark, following)

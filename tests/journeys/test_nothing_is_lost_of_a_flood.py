@@ -50,7 +50,7 @@ class Peaks:
         self._processes = processes
         self._before = {name: process.memory_info().rss for name, process in processes.items()}
         for process in processes.values():
-            Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the kernel counts the peak anew
+            Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # resets the peak that the kernel counts
 
     def extra_mib(self) -> dict[str, int]:
         return {name: (_peak_bytes(each) - self._before[name]) >> 20 for name, each in self._processes.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BY_BUDGET = {"reason": "the budget is used up", "ends_in_s": 600}
 PATIENCE_S = 90
 # The main thread waits in a library that does not come back to Python, until the hook wakes it. Waiting gives the mutex
-# away, so whoever gets it knows that the main thread waits.
+# away, so the thread that gets it knows that the main thread waits.
 WAIT_IN_A_LIBRARY = """\
 import ctypes, threading
 libc, mutex, condition = ctypes.CDLL(None), ctypes.create_string_buffer(256), ctypes.create_string_buffer(256)

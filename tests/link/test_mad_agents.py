@@ -307,7 +307,7 @@ async def test_a_bootstrap_that_does_not_end_after_its_last_words_is_given_up() 
 
 
 class StubbornWorker(EvilWorker):
-    """Whoever connects again swallows one cancellation, as libraries do."""
+    """The reconnecting code swallows one cancellation, as libraries do."""
 
     def __init__(self) -> None:
         super().__init__(then_silent=False)

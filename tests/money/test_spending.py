@@ -67,10 +67,10 @@ def test_what_nobody_watched_makes_it_incomplete() -> None:
 
 def test_a_budget_that_cannot_be_read_is_shown_as_used_up_with_the_reason() -> None:
     good = budget_from_json("b", {"amount": 20, "unit": "usd", "period": "day"})
-    broken = BrokenBudget(name="a", error=JournalUnwritable("It is damaged.", hint="Write it anew."))
+    broken = BrokenBudget(name="a", error=JournalUnwritable("It is damaged.", hint="Set it again."))
     first, second = shown(span(1, 1), budgets=(good, broken))["budgets"]
     assert (first["name"], first["level"], first["amount"], first["used"]) == ("a", "100", None, None)
-    assert "Write it anew." in first["error"]
+    assert "Set it again." in first["error"]
     assert (second["name"], second["level"], second["error"]) == ("b", "50", None)
 
 

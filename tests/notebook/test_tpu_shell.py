@@ -205,7 +205,7 @@ def timed(wall_s: float) -> Timed:
 
 
 def history(*duty: float | None, step_s: float = 1.0) -> dict[str, Any]:
-    """Two chips, of which the second does half of what the first does."""
+    """Two chips; the second does half as much as the first."""
     half = [None if value is None else value / 2 for value in duty]
     at = [BEGAN + step_s * (index + 0.5) for index in range(len(duty))]
     return {"at": at, "duty_percent": {"0": list(duty), "1": half}}

@@ -23,7 +23,7 @@ SEEN_TO_FAIL = {"xfail": "@pytest.mark.xfail(reason='not today')\ndef test_it():
 
 
 def failed(folder: Path, tests: dict[str, str], **variables: str) -> set[str]:
-    """Run pytest on tests of which each has a module of its own; the names of those that it calls failed."""
+    """Run pytest on tests that each have their own module; return the names of the failed ones."""
     shutil.copy(ROOT / "conftest.py", folder)
     for name, test in tests.items():
         (folder / f"test_{name}.py").write_text(f"import pytest\n{test}\n", encoding="utf-8")

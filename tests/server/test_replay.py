@@ -62,7 +62,7 @@ class Notebook:
         return bool(replay.get("is_back") and replay["lost_at"])
 
     async def run_until_cut(self, page: Page) -> str:
-        """One cell that ends and one that is at work, of which all outputs are here; the id of its request."""
+        """Run a cell to its end and one that keeps running; return the latter's id once all its outputs are here."""
         await page.until_idle(run(page, "one", "x = 1"))
         cut = run(page, "two", CUT)
         await page.until(lambda _: page.kinds(cut).count("display_data") == 3)

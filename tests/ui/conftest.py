@@ -58,7 +58,7 @@ Picture = Callable[[Page, str], None]
 
 @pytest.fixture(scope="session")
 def picture() -> Picture:
-    """Keeps screenshots for whoever looks at the run; none of them is compared."""
+    """Keeps screenshots for people who inspect the run; none of them is compared."""
     SCREENSHOTS.mkdir(exist_ok=True)
 
     def keep(page: Page, name: str) -> None:

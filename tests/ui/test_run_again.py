@@ -1,4 +1,4 @@
-"""A notebook whose node is taken away offers what had run, and runs it again on the node that is made anew."""
+"""A notebook whose node is pre-empted offers to rerun the lost cells, and reruns them on the recreated node."""
 
 from __future__ import annotations
 

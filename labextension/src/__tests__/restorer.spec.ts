@@ -17,7 +17,7 @@ class Memory {
   };
 }
 
-// a new cell reads itself before it is part of a notebook, of which Yjs warns each time
+// a new cell reads itself before it is part of a notebook, and Yjs warns about that each time
 beforeAll(() => jest.spyOn(console, 'warn').mockImplementation());
 
 describe('the restorer of a notebook', () => {

@@ -5,7 +5,7 @@ import { UntrustedOutputs } from '../untrusted';
 import { TestNotebook, TestSource } from './notebook';
 import { answer, display, request, stream } from './records';
 
-// a new cell reads itself before it is part of a notebook, of which Yjs warns each time
+// a new cell reads itself before it is part of a notebook, and Yjs warns about that each time
 beforeAll(() => jest.spyOn(console, 'warn').mockImplementation());
 
 describe('outputs of nodes', () => {

@@ -31,7 +31,7 @@ export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
 
 interface IKeyProps {
   children: React.ReactNode;
-  /** Drawn beside the text: 20 by 10 pixels. */
+  /** Drawn next to the text: 20 by 10 pixels. */
   sign: React.ReactNode;
 }
 

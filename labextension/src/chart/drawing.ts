@@ -32,7 +32,7 @@ export interface IDrawing<T> {
 
 /** Pixels; low enough to leave room for the rows of a sidebar. */
 const HEIGHT = 110;
-/** Pixels; a narrower chart has no room beside its axis. */
+/** Pixels; a narrower chart has no room next to its axis. */
 const MIN_WIDTH = 120;
 const TEXT = '--jp-ui-font-color2';
 const GRID = '--jp-border-color2';

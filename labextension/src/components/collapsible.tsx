@@ -5,7 +5,7 @@ interface IProps {
   title: string;
   /** The accessible name, if several sections have the same title. */
   label?: string;
-  /** Shown beside the title, open or closed. */
+  /** Shown next to the title, open or closed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;

@@ -107,7 +107,7 @@ class NodeLoad implements INodeLoad {
     this._changed.emit();
   }
 
-  /** Poll only while somebody subscribes. The first response then includes the missed history. */
+  /** Poll only while there are subscribers. The first response then includes the missed history. */
   private _follow(): void {
     const isWanted = this._isWatched && this._subscribers > 0;
     if (isWanted && !this._poll) {

@@ -1,4 +1,4 @@
-/** Callbacks of the sections, each of which runs a command. */
+/** Callbacks of the sections; each runs a command. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';

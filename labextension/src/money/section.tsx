@@ -48,7 +48,7 @@ export interface ISectionProps {
 interface IProps {
   name: SectionName;
   title: string;
-  /** Shown beside the title, open or closed. */
+  /** Shown next to the title, open or closed. */
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;

@@ -1,4 +1,4 @@
-"""`jupyter tpu emulator record` and `replay-check`, with the emulator itself in the place of Google's service."""
+"""`jupyter tpu emulator record` and `replay-check`, with the emulator itself instead of Google's service."""
 
 from __future__ import annotations
 

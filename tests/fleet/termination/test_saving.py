@@ -1,4 +1,4 @@
-"""A node whose notebooks have checkpoint hooks ends after them, whoever of us ends it."""
+"""A node whose notebooks have checkpoint hooks ends after them, no matter which part of jupyter_tpu ends it."""
 
 from __future__ import annotations
 

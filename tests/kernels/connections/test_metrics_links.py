@@ -47,7 +47,7 @@ async def test_a_node_that_was_started_again_is_not_called_stopped(
         await asyncio.to_thread(cloud.stop_node, node.name)
         while "STOPPED" not in str((await look()).error):  # noqa: ASYNC110 - the same
             await asyncio.sleep(0.1)
-        # whoever looks has seen the node READY
+        # the caller has seen the node READY
         await asyncio.to_thread(cloud.start_node, node.name)
         errors = []
         while (answer := await look()).error is not None:

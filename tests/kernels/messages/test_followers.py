@@ -283,7 +283,7 @@ async def test_followers_that_come_and_go_at_any_moment_leave_nothing_behind(man
         await follower.close()
     await steady.until(lambda message: is_idle_of(message, request))
     async with asyncio.timeout(30):
-        while streams() != 1:  # noqa: ASYNC110 - whoever fell behind meets the live stream, and nobody is told
+        while streams() != 1:  # noqa: ASYNC110 - a slow reader joins the live stream without any event
             await asyncio.sleep(0.1)
     assert len(asyncio.all_tasks()) == before[0]
     assert threading.active_count() <= before[1]

@@ -18,7 +18,7 @@ OnMessage = Callable[[int, str, list[bytes]], None]
 
 
 class NotedRecord:
-    """A worker's record of a kernel: seqs from 1 on, the oldest of which may be gone, with the streams that read it."""
+    """A worker's record of a kernel, from seq 1 unless the oldest ones are gone, with the streams that read it."""
 
     def __init__(self) -> None:
         self.first_seq = 1

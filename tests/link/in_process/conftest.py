@@ -26,7 +26,7 @@ WHOLE = 10**18
 
 
 class CutStream:
-    """Bytes to and from the agent, of which so many pass; then the connection is gone in both directions."""
+    """Pass so many bytes to and from the agent; then cut the connection in both directions."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, up: int, down: int) -> None:
         self._reader, self._writer = reader, writer

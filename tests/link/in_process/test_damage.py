@@ -15,7 +15,7 @@ SIZES = [len(encode_entry(1, 0.0, 3, [body])) for body in BODIES]
 
 
 def missing(ear: Any) -> set[int]:
-    """The seqs of which the stream said that they are missing."""
+    """The seqs that the stream reported as missing."""
     found: set[int] = set()
     for _, channel, body in ear.messages:
         if channel == "event":

@@ -187,7 +187,7 @@ async def test_a_page_of_a_kernel_that_nobody_has_asked_anything_hears_that_it_i
 
 @pytest.fixture
 def broken_home(faulty_cloud: Cloud) -> Iterator[Callable[[bool], None]]:
-    """Puts a file in the place of the agent's folder on the worker, and takes it away again."""
+    """Replaces the agent's folder on the worker by a file, and restores it."""
     worker = faulty_cloud.control.workers(f"projects/{faulty_cloud.project}/locations/{ZONE}/nodes/my-node")[0]
     root = Path(worker["home"]) / ".jupyter-tpu"
     elsewhere = root.with_name("elsewhere")

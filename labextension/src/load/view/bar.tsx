@@ -55,7 +55,7 @@ const WIDTH = 4;
 const HEIGHT = 16;
 
 /**
- * A small bar for each chip or core, for the eye only: the text beside it states the total.
+ * A small bar for each chip or core, for the eye only: the text next to it states the total.
  *
  * One drawing instead of one element each: a slice may have hundreds. Unknown values have no background.
  */
