@@ -218,7 +218,7 @@ class Methods:
     async def read_request(self, params: Params) -> dict[str, Any]:
         """Return the recorded messages of one request: all of them, or head and tail of ``head_bytes``, ``tail_bytes``.
 
-        ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` tell what is left out.
+        ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` say how much is left out.
         """
         kernel = self._kernels.get(params.get("kernel_id"))
         request = kernel.requests.get(params.get("msg_id"))

@@ -107,7 +107,7 @@ class Reducer:
         message = parse(seq, parts)
         if message.kind.startswith("comm_"):
             self._watch_comm(message)
-        if message.kind in _DISPLAYING:  # also a display of no known request may update one that is shown
+        if message.kind in _DISPLAYING:  # a display that belongs to no known request may still update one that is shown
             self._update(message)
         request = self._request_of(message)
         handle = _OUTPUTS.get(message.kind)

@@ -68,7 +68,7 @@ class NoticeWatch:
             known, pause_s = etag, _SHORTEST_PAUSE_S
 
     async def _wait_for_change(self, path: str, known: str) -> tuple[str, str]:
-        """Wait until the value has another ETag than `known`, or for some minutes; returns value and ETag.
+        """Wait until the value has another ETag than `known`, or for some minutes; return the value and its ETag.
 
         Raises:
             OSError: the server does not answer.

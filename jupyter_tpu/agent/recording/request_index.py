@@ -137,7 +137,7 @@ class RequestIndex:
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None
 
     def all(self) -> list[IndexedRequest]:
-        """Return all requests, in the order in which they came."""
+        """Return all requests in order of arrival."""
         return list(self._requests.values())
 
     def would_abort_at(self, moment: float) -> bool:
@@ -149,7 +149,7 @@ class RequestIndex:
         )
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return all requests as JSON objects, in the order in which they came."""
+        """Return all requests as JSON objects, in order of arrival."""
         return [asdict(request) for request in self._requests.values()]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:

@@ -127,7 +127,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 async def _removed(options: argparse.Namespace) -> None:
     async with ledger_of_cloud(options) as (cloud, ledger):
-        await warn_if_project_unreadable(cloud)  # its answer tells the cloud's time, by which the ledger counts
+        await warn_if_project_unreadable(cloud)  # the response has the cloud's time, which the ledger uses
         await asyncio.to_thread(ledger.remove_grant, options.name, now=cloud.clock.now())
 
 

@@ -68,7 +68,7 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
 
 
 def warn_of_clock(cloud: CloudApi) -> None:
-    """Warn if this computer's clock is wrong; call it once the cloud has answered, which tells."""
+    """Warn if this computer's clock is wrong; call it after a response from the cloud, which has the time."""
     if notice := cloud.clock.notice:
         warn(notice)
 

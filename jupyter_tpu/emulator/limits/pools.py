@@ -1,4 +1,4 @@
-"""The chips of one family in a zone over time: values only, so a restart changes no answer.
+"""The chips of one family in a zone over time: values only, so they are the same after a restart.
 
 A pool is unlimited until it is set: to a number, a script of numbers, or a seeded random walk.
 """

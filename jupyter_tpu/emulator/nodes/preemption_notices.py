@@ -44,7 +44,7 @@ class PreemptionNotices:
         """Announce the preemption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
 
         Raises:
-            Refusal: the node is in no state in which it can be preempted.
+            Refusal: the node's state does not allow a preemption.
         """
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))

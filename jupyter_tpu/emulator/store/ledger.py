@@ -144,7 +144,7 @@ class Ledger:
         self._store.close_span(str(node.id), now, is_young)
 
     def bills(self, now: float) -> list[Bill]:
-        """Return one bill per node that ever was READY, in the order in which they first were."""
+        """Return one bill per node that ever was READY, in the order in which they first became READY."""
         spans: dict[str, list[Span]] = {}
         for span in self._store.spans():
             spans.setdefault(span.uid, []).append(span)

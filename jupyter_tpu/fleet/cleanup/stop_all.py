@@ -99,7 +99,7 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, and check again for what came meanwhile. A failure is in its result; the others continue.
+    """Stop all spending, and check again for what appeared in the meantime. A failure is in its result; the others continue.
 
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """

@@ -43,7 +43,7 @@ class NodeCache:
     def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
         """Merge a list; return the names of nodes that appeared, changed or disappeared."""
         found = {node.name: node for node in listed.nodes}
-        # a zone that did not answer says nothing of its nodes
+        # a zone that did not answer says nothing about its nodes
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
         # read after this list was requested: newer than what the list says
         later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}

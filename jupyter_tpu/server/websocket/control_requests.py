@@ -1,4 +1,4 @@
-"""Keep requests on the control channel out of what Jupyter Server takes for a kernel's activity."""
+"""Keep control-channel requests from counting as a kernel's activity in Jupyter Server."""
 
 from __future__ import annotations
 
