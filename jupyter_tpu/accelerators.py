@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.models import Price
 from jupyter_tpu.provisioning import Provisioning, price_mode
 
@@ -123,9 +123,12 @@ def refuse_unserved(accelerator_type: str) -> None:
     row = catalogue()["generations"].get(generation)
     if row is not None and not row["api_type"]:
         raise BadInput(
-            f"The Cloud TPU API does not serve {accelerator_type[:70]}: it exists on Compute Engine and GKE only.",
+            Text(
+                "The Cloud TPU API does not serve {accelerator_type}: it exists on Compute Engine and GKE only.",
+                accelerator_type=accelerator_type[:70],
+            ),
             exists="Nothing was created.",
-            hint=f"Choose a type of {', '.join(generations())}, such as v6e-8.",
+            hint=Text("Choose a type of {generations}, such as v6e-8.", generations=", ".join(generations())),
         )
 
 
@@ -145,9 +148,12 @@ def accelerator(accelerator_type: str) -> Accelerator:
     if found is None:
         near = difflib.get_close_matches(accelerator_type, accelerators(), n=6, cutoff=0.4) or list(accelerators())
         raise BadInput(
-            f"{accelerator_type[:70]!r} is not an accelerator type that jupyter_tpu knows.",
+            Text(
+                "{accelerator_type} is not an accelerator type that jupyter_tpu knows.",
+                accelerator_type=repr(accelerator_type[:70]),
+            ),
             exists="No request was sent to the cloud.",
-            hint=f"Types that exist: {', '.join(near)}.",
+            hint=Text("Types that exist: {types}.", types=", ".join(near)),
         )
     return found
 

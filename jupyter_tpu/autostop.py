@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 WARNING_S = 600.0
 """How long before its end a node shows a warning; half of the idle timeout where that is shorter.
@@ -44,7 +44,7 @@ _SHORTEST_S = 1.0
 def _check_duration(name: str, value: Any) -> None:
     if value is not None and (not _is_number(value) or not _SHORTEST_S <= value <= LONGEST_S):
         raise BadInput(
-            f"{name} must be from 1 second to 400 days, in seconds, or null for no limit.",
+            Text("{field} must be from 1 second to 400 days, in seconds, or null for no limit.", field=name),
             exists="The rules were not changed.",
             hint="Give a duration.",
         )
@@ -79,7 +79,10 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
-            raise BadInput(f"{str(self.action)[:40]!r} is not an auto-stop action.", hint="Use stop or delete.")
+            raise BadInput(
+                Text("{action} is not an auto-stop action.", action=repr(str(self.action)[:40])),
+                hint="Use stop or delete.",
+            )
         for name in DURATION_FIELDS:
             _check_duration(name, getattr(self, name))
         if self.deadline_at is not None and not _is_number(self.deadline_at):
@@ -476,5 +479,5 @@ def number_from(data: Mapping[str, Any], name: str) -> float:
     """Return a field that must be a finite number; raises `BadInput` if it is not."""
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BadInput(f"{name} must be a number.")
+        raise BadInput(Text("{field} must be a number.", field=name))
     return float(value)

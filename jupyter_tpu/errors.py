@@ -32,18 +32,21 @@
     └── JournalUnwritable    intents cannot be recorded, so nothing may be requested
 
 Each error says what failed (`message`), what exists now (`exists`) and what to do (`hint`), and carries a stable word
-for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`).
+for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`). A sentence
+with values is a `Text`, which keeps its template and arguments for translation.
 Must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any, ClassVar
 
 # Unicode categories: Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl and Zp line breaks other than "\n".
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 LONGEST_TEXT = 20_000
@@ -79,11 +82,43 @@ def plain_data(data: Any) -> Any:
     return {plain(name): plain_data(each) for name, each in data.items()} if isinstance(data, dict) else data
 
 
+class Text(str):
+    """English text that keeps its template and arguments, so that a front end can translate it.
+
+    Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone)
+
+    Each ``{name}`` is replaced by the argument as it stands, in any language. So an argument that is not an integer is
+    kept as its `str`: round numbers, and quote words, before. Text without values needs no `Text`; a plain string is
+    its own template.
+
+    Attributes:
+        template: the msgid for gettext.
+        arguments: the values by name.
+    """
+
+    template: str
+    arguments: dict[str, str | int]
+
+    def __new__(cls, template: str, /, **arguments: object) -> Text:
+        shown = {name: value if type(value) is int else str(value) for name, value in arguments.items()}
+        text = super().__new__(cls, _FIELD.sub(lambda field: str(shown.get(field[1], field[0])), template))
+        text.template, text.arguments = template, shown
+        return text
+
+
+def _harmless_text(text: str) -> str:
+    """Apply `harmless` to a text, and to its template and arguments; one that has to be cut loses them."""
+    if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
+        return harmless(text, LONGEST_TEXT)
+    arguments = {name: harmless(value) if isinstance(value, str) else value for name, value in text.arguments.items()}
+    return Text(harmless(text.template), **arguments)
+
+
 class TpuError(Exception):
     """The base of all errors that are shown to the user.
 
     Args:
-        message: what failed, in one sentence.
+        message: what failed, in one sentence. This, `exists` and `hint` are a `Text` if they contain values.
         exists: what exists now and may cost money; empty if nothing does.
         hint: what to do next.
         raw: the foreign system's own text.
@@ -94,7 +129,7 @@ class TpuError(Exception):
 
     def __init__(self, message: str, *, exists: str = "", hint: str = "", raw: str = "") -> None:
         # Each of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log.
-        message, exists, hint = (harmless(text, LONGEST_TEXT) for text in (message, exists, hint))
+        message, exists, hint = map(_harmless_text, (message, exists, hint))
         super().__init__(message)
         self.message = message
         self.exists = exists
@@ -127,14 +162,25 @@ class TpuError(Exception):
         return hash((self.code, self.message))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as the REST API, the CLI's ``--json`` and the journal show it."""
+        """Return the error as the REST API, the CLI's ``--json`` and the journal show it.
+
+        `templates` has the template of each text that is a `Text`, and `arguments` the values of all of them.
+        """
+        texts = {"message": self.message, "exists": self.exists, "hint": self.hint}
+        templates: dict[str, str] = {}
+        arguments: dict[str, str | int] = {}
+        for part, text in texts.items():
+            # One that has another value under the same name stays in English.
+            if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
+                templates[part] = text.template
+                arguments.update(text.arguments)
         return {
             "code": self.code,
             "status": self.status,
-            "message": self.message,
-            "exists": self.exists,
-            "hint": self.hint,
+            **{part: str(text) for part, text in texts.items()},
             "raw": self.raw,
+            "templates": templates,
+            "arguments": arguments,
         }
 
 
@@ -354,9 +400,20 @@ def all_errors() -> dict[str, type[TpuError]]:
 def error_from_json(data: dict[str, Any]) -> TpuError:
     """Rebuild an error from `TpuError.to_json`; an unknown code gives a `TpuError`."""
     cls = all_errors().get(str(data.get("code")), TpuError)
-    return cls(
-        str(data.get("message", "")),
-        exists=str(data.get("exists", "")),
-        hint=str(data.get("hint", "")),
-        raw=str(data.get("raw", "")),
-    )
+    message, exists, hint = (_text_from_json(data, part) for part in ("message", "exists", "hint"))
+    return cls(message, exists=exists, hint=hint, raw=str(data.get("raw", "")))
+
+
+def _text_from_json(data: dict[str, Any], part: str) -> str:
+    """Return a text of an error, with its template if that makes the same text: a worker may send anything."""
+    english = str(data.get(part, ""))
+    templates, values = data.get("templates"), data.get("arguments")
+    if not isinstance(templates, dict) or not isinstance(values, dict) or not isinstance(templates.get(part), str):
+        return english
+    fields = _FIELD.findall(templates[part])
+    arguments = {name: values[name] for name in fields if isinstance(values.get(name), (str, int))}
+    # Checked before it is made: a few long values, often repeated, would fill the memory.
+    if sum(len(str(arguments.get(name, ""))) for name in fields) > len(english):
+        return english
+    text = Text(templates[part], **arguments)
+    return text if text == english else english

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from jupyter_tpu.accelerators import catalogue, find_accelerator
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 AS_OF = "2026-11-22"
 """The day on which package metadata and wheels were read."""
@@ -138,12 +138,19 @@ def newest(framework: str, python: Python | None = None) -> Release:
     """
     known = [each for each in RELEASES if each.framework == framework]
     if not known:
-        raise BadInput(f"{framework[:40]!r} is not a framework for TPUs.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
+        raise BadInput(
+            Text("{framework} is not a framework for TPUs.", framework=repr(framework[:40])),
+            hint=Text("Use one of {frameworks}.", frameworks=", ".join(FRAMEWORKS)),
+        )
     fitting = [each for each in known if each.requires and (python is None or each.fits(python))]
     if not fitting:
         raise BadInput(
-            f"No release of {TITLES[framework]} is known to support Python {_dotted(python or (0, 0))}.",
-            hint=f"{known[-1].title} needs Python {python_range(known[-1])}.",
+            Text(
+                "No release of {framework} is known to support Python {python}.",
+                framework=TITLES[framework],
+                python=_dotted(python or (0, 0)),
+            ),
+            hint=Text("{release} needs Python {pythons}.", release=known[-1].title, pythons=python_range(known[-1])),
         )
     return fitting[-1]
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.provisioning import Provisioning, check_flags, provisioning_of
 
 # RFC 1035 labels, as the API documents node ids; inferred, since no refusal was recorded. The rule also keeps names
@@ -34,7 +34,9 @@ def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
         raise BadInput(
-            f"{shown!r} is not a valid {what}.", exists="No request was sent to the cloud.", hint=f"Use {rule}."
+            Text("{value} is not a valid {what}.", value=repr(shown), what=what),
+            exists="No request was sent to the cloud.",
+            hint=Text("Use {rule}.", rule=rule),
         )
     return value
 
@@ -67,7 +69,8 @@ class NodeName:
         match = _FULL_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
-                f"{full_name[:200]!r} is not a node name.", hint="Use projects/PROJECT/locations/ZONE/nodes/NODE."
+                Text("{name} is not a node name.", name=repr(full_name[:200])),
+                hint="Use projects/PROJECT/locations/ZONE/nodes/NODE.",
             )
         return cls(project=match[1], zone=match[2], node_id=match[3])
 
@@ -249,7 +252,7 @@ class QueuedName:
         match = _QUEUED_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
-                f"{full_name[:200]!r} is not the name of a queued resource.",
+                Text("{name} is not the name of a queued resource.", name=repr(full_name[:200])),
                 hint="Use projects/PROJECT/locations/ZONE/queuedResources/ID.",
             )
         return cls(project=match[1], zone=match[2], queued_id=match[3])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, Protocol, TypedDict, get_args
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 Provisioning = Literal["on-demand", "spot", "preemptible", "reserved", "flex-start"]
 PROVISIONING_MODELS: tuple[Provisioning, ...] = get_args(Provisioning)
@@ -72,7 +72,11 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
     """Check that at most one flag is set; raises BadInput otherwise."""
     named = [name for name, is_set in (("spot", spot), ("preemptible", preemptible), ("reserved", reserved)) if is_set]
     if len(named) > 1:
-        raise BadInput(f"A node cannot be {' and '.join(named)} at once.", exists=_NOTHING, hint="Choose one of them.")
+        raise BadInput(
+            Text("A node cannot be {flags} at once.", flags=" and ".join(named)),
+            exists=_NOTHING,
+            hint="Choose one of them.",
+        )
 
 
 def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisioning:
@@ -86,13 +90,17 @@ def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisi
     found = next((model for model in PROVISIONING_MODELS if model == name), None)
     if found is None:
         raise BadInput(
-            f"{name[:40]!r} is not a provisioning model.",
+            Text("{provisioning} is not a provisioning model.", provisioning=repr(name[:40])),
             exists=_NOTHING,
-            hint=f"Use {', '.join(PROVISIONING_MODELS)}.",
+            hint=Text("Use {models}.", models=", ".join(PROVISIONING_MODELS)),
         )
     if spot is not None and spot != (found == "spot"):
         raise BadInput(
-            f"The provisioning model {found} and spot={str(spot).lower()} contradict each other.",
+            Text(
+                "The provisioning model {provisioning} and spot={spot} contradict each other.",
+                provisioning=found,
+                spot=str(spot).lower(),
+            ),
             exists=_NOTHING,
             hint="Leave out one of the two.",
         )

@@ -48,6 +48,7 @@ INNER_NAMES = {
     "IAudit.entries": "IAuditEntry",
     "IAutostopHistory.stretches": "IActivityInterval",
     "ICleanup.items": "ICleanupItem",
+    "IError.templates": "IErrorTemplates",
     "IGrant.rows": "IGrantRowUse",
     "INode.accelerator": "IAccelerator",
     "INode.price": "IPrice",

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import CredentialsMissing
+from jupyter_tpu.errors import CredentialsMissing, Text
 
 ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
@@ -40,9 +40,12 @@ def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
         return {"authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"}
     except (OSError, ValueError) as error:
         raise CredentialsMissing(
-            f"The emulated cloud's token can't be read from {path}: {error}.",
+            Text("The emulated cloud's token can't be read from {path}: {error}.", path=path, error=error),
             exists="No request was sent to the cloud.",
-            hint=f"Set {TOKEN_FILE_VARIABLE} to the file that the emulator printed when it started, or unset it.",
+            hint=Text(
+                "Set {variable} to the file that the emulator printed when it started, or unset it.",
+                variable=TOKEN_FILE_VARIABLE,
+            ),
         ) from error
 
 

@@ -33,7 +33,7 @@ from jupyter_tpu.cloud.queued_resources import QueueCalls, create_flex_start
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
 from jupyter_tpu.cloud.unreadable import UnreadableAnswerInterceptor
-from jupyter_tpu.errors import BadInput, plain
+from jupyter_tpu.errors import BadInput, Text, plain
 from jupyter_tpu.models import (
     Node,
     NodeList,
@@ -95,13 +95,18 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
     if not project:
         raise BadInput(
             "No Google Cloud project is chosen.",
-            hint=f"Set it with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
+            hint=Text(
+                "Set it with --project or {variable}; `gcloud projects list` shows yours.", variable=PROJECT_VARIABLE
+            ),
         )
     if project.isdecimal():
         raise BadInput(
-            f"{project[:40]} is a project number; jupyter_tpu needs the project id.",
+            Text("{project} is a project number; jupyter_tpu needs the project id.", project=project[:40]),
             exists="No request was sent to the cloud.",
-            hint=f"Set the id with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
+            hint=Text(
+                "Set the id with --project or {variable}; `gcloud projects list` shows yours.",
+                variable=PROJECT_VARIABLE,
+            ),
         )
     return replace(settings, project=project)
 

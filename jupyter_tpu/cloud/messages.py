@@ -23,6 +23,7 @@ from jupyter_tpu.errors import (
     PermissionDenied,
     QuotaExceeded,
     RateExceeded,
+    Text,
     TpuError,
     WrongState,
 )
@@ -30,14 +31,24 @@ from jupyter_tpu.errors import (
 LOGIN_HINT = "Run `gcloud auth application-default login`, or try `jupyter tpu demo`, which needs no account."
 
 
-def _failed(case: Case, why: str) -> str:
-    return f"Could not {case.request.what}: {why.strip()}"
+def _text(case: Case, template: str, **more: str) -> Text:
+    """Return a text whose template may use the facts of the request by their names, and more arguments."""
+    request = case.request
+    facts = {
+        "request": request.what,
+        "project": request.project,
+        "zone": request.zone or "this zone",
+        "accelerator_type": request.accelerator_type or "this accelerator type",
+        "kind": request.kind,
+        **more,
+    }
+    return Text(template, **{name: value for name, value in facts.items() if f"{{{name}}}" in template})
 
 
 def not_signed_in(case: Case) -> TpuError:
     """Return the error for missing, wrong or expired credentials."""
     return CredentialsMissing(
-        _failed(case, "Google Cloud does not accept your credentials; they may have expired."),
+        _text(case, "Could not {request}: Google Cloud does not accept your credentials; they may have expired."),
         hint=LOGIN_HINT,
     )
 
@@ -45,36 +56,39 @@ def not_signed_in(case: Case) -> TpuError:
 def api_disabled(case: Case) -> TpuError:
     """Return the error for a project in which the Cloud TPU API is not enabled."""
     return ApiDisabled(
-        _failed(case, f"the Cloud TPU API is not enabled in project {case.request.project}."),
-        hint=f"Run `gcloud services enable tpu.googleapis.com --project={case.request.project}`, wait a few minutes "
-        "and try again.",
+        _text(case, "Could not {request}: the Cloud TPU API is not enabled in project {project}."),
+        hint=_text(
+            case,
+            "Run `gcloud services enable tpu.googleapis.com --project={project}`, wait a few minutes and try again.",
+        ),
     )
 
 
 def billing_disabled(case: Case) -> TpuError:
     """Return the error for a project without billing."""
     return PermissionDenied(
-        _failed(case, f"billing is not enabled for project {case.request.project}."),
-        hint=f"Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={case.request.project}",
+        _text(case, "Could not {request}: billing is not enabled for project {project}."),
+        hint=_text(
+            case, "Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={project}"
+        ),
     )
 
 
 def not_allowlisted(case: Case) -> TpuError:
     """Return the error for an accelerator type that the project may not use."""
-    what = case.request.accelerator_type or "this accelerator type"
     return NotAllowlisted(
-        _failed(
-            case, f"project {case.request.project} is not allowed to use {what} in {case.request.zone or 'this zone'}."
-        ),
+        _text(case, "Could not {request}: project {project} is not allowed to use {accelerator_type} in {zone}."),
         hint="Waiting won't help. Choose a type and zone that the project was granted, or ask Google for access.",
     )
 
 
 def zone_closed(case: Case) -> TpuError:
     """Return the error for a zone that does not exist or is closed to the project."""
-    zone = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    where = f"zone {case.request.zone}" if case.request.zone else "the zone"
     return PermissionDenied(
-        _failed(case, f"{zone} does not exist or is not available to project {case.request.project}."),
+        _text(
+            case, "Could not {request}: {where} does not exist or is not available to project {project}.", where=where
+        ),
         hint=_zones_hint(case) or "Choose another zone.",
     )
 
@@ -82,7 +96,7 @@ def zone_closed(case: Case) -> TpuError:
 def project_unknown(case: Case) -> TpuError:
     """Return the error for a project that does not exist or is hidden from the user."""
     return PermissionDenied(
-        _failed(case, f"project {case.request.project} does not exist, or you have no access to it."),
+        _text(case, "Could not {request}: project {project} does not exist, or you have no access to it."),
         hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
     )
 
@@ -90,18 +104,27 @@ def project_unknown(case: Case) -> TpuError:
 def permission_denied(case: Case) -> TpuError:
     """Return the error for a missing IAM permission."""
     found = re.search(r"[Pp]ermission '([\w.]+)'", case.refusal.message)
-    what = f"you lack the permission {found[1]}" if found else "you lack a permission"
     return PermissionDenied(
-        _failed(case, f"{what} in project {case.request.project}."),
-        hint=f"Ask an owner of the project for the role TPU Admin: `gcloud projects add-iam-policy-binding "
-        f"{case.request.project} --member=user:YOUR_EMAIL --role=roles/tpu.admin`.",
+        _text(
+            case, "Could not {request}: you lack the permission {permission} in project {project}.", permission=found[1]
+        )
+        if found
+        else _text(case, "Could not {request}: you lack a permission in project {project}."),
+        hint=_text(
+            case,
+            "Ask an owner of the project for the role TPU Admin: `gcloud projects add-iam-policy-binding "
+            "{project} --member=user:YOUR_EMAIL --role=roles/tpu.admin`.",
+        ),
     )
 
 
 def quota(case: Case) -> TpuError:
     """Return the error for a quota that is used up."""
+    limit = _quota_limit(case).rstrip()
     return QuotaExceeded(
-        _failed(case, f"a quota of project {case.request.project} is used up. {_quota_limit(case)}"),
+        _text(case, "Could not {request}: a quota of project {project} is used up. {limit}", limit=limit)
+        if limit
+        else _text(case, "Could not {request}: a quota of project {project} is used up."),
         hint="Waiting won't help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
         "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
         "for more quota.",
@@ -120,7 +143,7 @@ def _quota_limit(case: Case) -> str:
 def rate(case: Case) -> TpuError:
     """Return the error for too many requests in a minute."""
     return RateExceeded(
-        _failed(case, f"too many requests of project {case.request.project} in a short time."),
+        _text(case, "Could not {request}: too many requests of project {project} in a short time."),
         hint="Wait a minute and try again.",
     )
 
@@ -128,7 +151,7 @@ def rate(case: Case) -> TpuError:
 def address_quota(case: Case) -> TpuError:
     """Return the error for a region without free external IP addresses."""
     return AddressQuotaExceeded(
-        _failed(case, "the project's limit of external IP addresses in the region is used up."),
+        _text(case, "Could not {request}: the project's limit of external IP addresses in the region is used up."),
         hint="Delete VMs or nodes that use one, choose another region, request more quota "
         "(IN_USE_ADDRESSES), or, where this machine is in the node's network, create it with --internal-ips.",
     )
@@ -137,7 +160,7 @@ def address_quota(case: Case) -> TpuError:
 def reservation(case: Case) -> TpuError:
     """Return the error for a reservation that is used up."""
     return OutOfCapacity(
-        _failed(case, "the reservation has no free machines."),
+        _text(case, "Could not {request}: the reservation has no free machines."),
         hint="Free some of the reservation, or create the node without it.",
     )
 
@@ -145,10 +168,16 @@ def reservation(case: Case) -> TpuError:
 def stock_out(case: Case) -> TpuError:
     """Return the error for a zone without free capacity."""
     where = f"zone {case.request.zone}" if case.request.zone else "the zone"
-    what = f" for a {case.request.accelerator_type}" if case.request.accelerator_type else ""
+    others = _other_zones(case)
     return OutOfCapacity(
-        _failed(case, f"{where} has no free machines{what} now."),
-        hint=f"Try again later{', or another zone. ' + _zones_hint(case) if _zones_hint(case) else '.'}",
+        _text(case, "Could not {request}: {where} has no free machines for a {accelerator_type} now.", where=where)
+        if case.request.accelerator_type
+        else _text(case, "Could not {request}: {where} has no free machines now.", where=where),
+        hint=_text(
+            case, "Try again later, or another zone. Zones that offer {accelerator_type}: {zones}.", zones=others
+        )
+        if others
+        else "Try again later.",
     )
 
 
@@ -156,7 +185,7 @@ def not_in_zone(case: Case) -> TpuError:
     """Return the error for an accelerator type that a zone does not offer."""
     what = case.request.accelerator_type or "This accelerator type"
     return BadInput(
-        _failed(case, f"{what} is not offered in {case.request.zone or 'this zone'}."),
+        _text(case, "Could not {request}: {accelerator_type} is not offered in {zone}.", accelerator_type=what),
         hint=_zones_hint(case) or "Choose another zone or type.",
     )
 
@@ -164,45 +193,51 @@ def not_in_zone(case: Case) -> TpuError:
 def wrong_state(case: Case) -> TpuError:
     """Return the error for a node whose state does not allow the request."""
     state = re.search(r"while in state (\w+)", case.refusal.message)
-    why = f"the node is {state[1]}" if state else "the node's current state does not allow it"
-    return WrongState(_failed(case, f"{why}."), hint="Wait until its state has changed, or delete the node.")
+    return WrongState(
+        _text(case, "Could not {request}: the node is {state}.", state=state[1])
+        if state
+        else _text(case, "Could not {request}: the node's current state does not allow it."),
+        hint="Wait until its state has changed, or delete the node.",
+    )
 
 
 def not_found(case: Case) -> TpuError:
     """Return the error for a resource that does not exist."""
     return NodeNotFound(
-        _failed(case, f"there is no such {case.request.kind} in project {case.request.project}."),
+        _text(case, "Could not {request}: there is no such {kind} in project {project}."),
         hint="`jupyter tpu list` shows what exists.",
     )
 
 
 def reservation_unknown(case: Case) -> TpuError:
     """Return the error for a reservation that does not exist."""
-    return BadInput(_failed(case, "there is no such reservation."), hint="Create the node without it.")
+    return BadInput(
+        _text(case, "Could not {request}: there is no such reservation."), hint="Create the node without it."
+    )
 
 
 def exists(case: Case) -> TpuError:
     """Return the error for a name that is taken."""
     return NodeExists(
-        _failed(case, f"a {case.request.kind} of that name exists already."),
+        _text(case, "Could not {request}: a {kind} of that name exists already."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
     )
 
 
 def bad_request(case: Case) -> TpuError:
     """Return the error for a request that the cloud calls invalid."""
-    return BadInput(_failed(case, "the cloud did not accept the request."), hint=_quoted(case))
+    return BadInput(_text(case, "Could not {request}: the cloud did not accept the request."), hint=_quoted(case))
 
 
 def refused(case: Case) -> TpuError:
     """Return the error for any other refusal."""
-    return CloudRefused(_failed(case, "the cloud refused."), hint=_quoted(case))
+    return CloudRefused(_text(case, "Could not {request}: the cloud refused."), hint=_quoted(case))
 
 
 def no_answer(case: Case) -> TpuError:
     """Return the error for a cloud that does not answer."""
     return CloudUnavailable(
-        _failed(case, "the Cloud TPU API does not answer."),
+        _text(case, "Could not {request}: the Cloud TPU API does not answer."),
         hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
     )
 
@@ -210,20 +245,24 @@ def no_answer(case: Case) -> TpuError:
 def broken_answer(case: Case) -> TpuError:
     """Return the error for an internal error of the cloud, or an answer from something else."""
     return CloudUnavailable(
-        _failed(case, "the Cloud TPU API had an internal error, or what answered is not that API."),
-        hint="Try again in a minute. " + _quoted(case),
+        _text(case, "Could not {request}: the Cloud TPU API had an internal error, or what answered is not that API."),
+        hint=_text(case, "Try again in a minute. {quotation}", quotation=_quoted(case)),
     )
 
 
 def _quoted(case: Case) -> str:
     # Enough for a sentence or two; the whole message is in the error's `raw`.
     text = " ".join(case.refusal.message.split())
-    return f"It said: {text[:300]}" if text else ""
+    return Text("It said: {quotation}", quotation=text[:300]) if text else ""
 
 
 def _zones_hint(case: Case) -> str:
     """Return a hint with the other zones that offer the type, by the catalogue."""
+    others = _other_zones(case)
+    return _text(case, "Zones that offer {accelerator_type}: {zones}.", zones=others) if others else ""
+
+
+def _other_zones(case: Case) -> str:
     if find_accelerator(case.request.accelerator_type) is None:
         return ""
-    others = [zone for zone in zones_for_type(case.request.accelerator_type) if zone != case.request.zone]
-    return f"Zones that offer {case.request.accelerator_type}: {', '.join(others)}." if others else ""
+    return ", ".join(zone for zone in zones_for_type(case.request.accelerator_type) if zone != case.request.zone)

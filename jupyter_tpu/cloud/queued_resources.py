@@ -20,7 +20,7 @@ from jupyter_tpu.cloud.call_policy import CHANGE, READ, translated
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.cloud.translation import error_of_status
-from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, plain
+from jupyter_tpu.errors import BadInput, OutOfCapacity, Text, TpuError, plain
 from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource, QueuedSpec
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,14 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     status = message.state.failed_data.error
     # The request's own time limit has passed, which is not a failure of the API.
     if status.code == _DEADLINE_EXCEEDED:
-        return OutOfCapacity(f"There was no capacity for {name.queued_id} in {name.zone} in time.", raw=status.message)
+        return OutOfCapacity(
+            Text(
+                "There was no capacity for {queued_resource} in {zone} in time.",
+                queued_resource=name.queued_id,
+                zone=name.zone,
+            ),
+            raw=status.message,
+        )
     return error_of_status(_about("provide", name), status) if status.code else None
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
@@ -43,8 +43,11 @@ class CloudSettings:
         host, colon, port = self.endpoint.rpartition(":")
         if self.endpoint and not (colon and host and _is_port(port) and "/" not in host):
             raise BadInput(
-                f"{self.endpoint[:200]!r} is not an endpoint.",
-                hint=f"Use HOST:PORT in {ENDPOINT_VARIABLE} or --endpoint; leave it empty for Google Cloud.",
+                Text("{endpoint} is not an endpoint.", endpoint=repr(self.endpoint[:200])),
+                hint=Text(
+                    "Use HOST:PORT in {variable} or --endpoint; leave it empty for Google Cloud.",
+                    variable=ENDPOINT_VARIABLE,
+                ),
             )
         object.__setattr__(self, "endpoint", _one_spelling(host, port))
 
@@ -73,10 +76,18 @@ class CloudSettings:
         trusted = _one_host(environment.get(TRUST_VARIABLE, "").strip())
         if host and host != trusted and not any(_is_in(host, domain) for domain in (_GOOGLE_DOMAIN, universe)):
             raise BadInput(
-                f"Your Google Cloud credentials would be sent to {host[:200]}, which isn't one of Google's hosts.",
+                Text(
+                    "Your Google Cloud credentials would be sent to {host}, which isn't one of Google's hosts.",
+                    host=host[:200],
+                ),
                 exists="Nothing was sent.",
-                hint=f"Check the endpoint ({ENDPOINT_VARIABLE}, --endpoint, the kernelspec). If you trust this host "
-                f"with your whole account, set {TRUST_VARIABLE}={host[:200]}",
+                hint=Text(
+                    "Check the endpoint ({variable}, --endpoint, the kernelspec). If you trust this host "
+                    "with your whole account, set {trust_variable}={host}",
+                    variable=ENDPOINT_VARIABLE,
+                    trust_variable=TRUST_VARIABLE,
+                    host=host[:200],
+                ),
             )
 
 

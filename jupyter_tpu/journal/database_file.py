@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal import repair, schema
 
 # how long one process waits for another's write: our choice, far more than a write takes on a healthy disk
@@ -162,13 +162,13 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return JournalUnwritable(
-            f"The journal {path} is damaged ({error}).",
+            Text("The journal {path} is damaged ({error}).", path=path, error=error),
             exists="No request was sent to the cloud.",
             hint="The next start repairs it: restart the server, or run the command again.",
             raw=str(error),
         )
     return JournalUnwritable(
-        f"The journal {path} cannot be written ({error}).",
+        Text("The journal {path} cannot be written ({error}).", path=path, error=error),
         exists="No request was sent to the cloud.",
         hint="Free disk space or fix the permissions of its folder, then try again.",
         raw=str(error),
@@ -177,7 +177,12 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
 
 def _newer(path: Path, found: int) -> JournalUnwritable:
     return JournalUnwritable(
-        f"The journal {path} was written by a newer jupyter_tpu (layout {found}, this one knows {schema.VERSION}).",
+        Text(
+            "The journal {path} was written by a newer jupyter_tpu (layout {layout}, this one knows {version}).",
+            path=path,
+            layout=found,
+            version=schema.VERSION,
+        ),
         exists="No request was sent to the cloud.",
         hint="Upgrade with: pip install --upgrade jupyter-tpu",
     )

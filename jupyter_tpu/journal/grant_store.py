@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.journal.user_documents import Document, Documents
@@ -73,7 +73,9 @@ class Grants:
             JournalUnwritable: nothing has changed.
         """
         if not self._documents.remove(_KIND, checked_name(name)):
-            raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` lists the grants.")
+            raise BadInput(
+                Text("There is no grant {grant}.", grant=name), hint="`jupyter tpu grant list` lists the grants."
+            )
         reason = "The user removed the grant: what it covered counts as billed, also in the past."
         self._note(name, reason, {}, now)
 

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.errors import BadInput, JournalUnwritable, Text
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, NodesObservation, accrue
@@ -153,7 +153,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
         )
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:
         raise JournalUnwritable(
-            f"The ledger entry of {row[0][:100]!r} cannot be read.",
+            Text("The ledger entry of {node} cannot be read.", node=repr(row[0][:100])),
             exists="No request was sent to the cloud.",
             hint="What nodes have cost is unknown. Move the journal file away to start a new one.",
             raw=repr(error),

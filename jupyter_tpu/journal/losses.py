@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.journal.repair import DAMAGE, DAMAGE_REASON, EVERYWHERE, LOSS
@@ -34,10 +34,15 @@ class Loss:
         """Return why nothing that costs money may be requested."""
         found = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
         return JournalUnwritable(
-            f"The journal was found damaged on {found}, and not all of it could be read: budgets, or what was spent of "
-            "them, may be lost.",
-            exists=f"The damaged file is kept as {self.copy}. Until you confirm, nothing that costs money is "
-            "requested.",
+            Text(
+                "The journal was found damaged on {time}, and not all of it could be read: budgets, or what was spent "
+                "of them, may be lost.",
+                time=found,
+            ),
+            exists=Text(
+                "The damaged file is kept as {path}. Until you confirm, nothing that costs money is requested.",
+                path=self.copy,
+            ),
             hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "
             "`jupyter tpu budget confirm`; setting a budget confirms them too.",
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jupyter_core.paths import jupyter_data_dir
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text
 
 DATA_DIR_VARIABLE = "JUPYTER_TPU_DATA_DIR"
 
@@ -34,8 +34,10 @@ def data_dir() -> Path:
         if error.errno == errno.EROFS and path.is_dir():  # a read-only file system: the state can still be read
             return path
         raise JournalUnwritable(
-            f"The folder {path} cannot be created or made private ({error.strerror}).",
-            hint=f"Free disk space, fix its permissions, or set {DATA_DIR_VARIABLE} to another folder.",
+            Text("The folder {path} cannot be created or made private ({error}).", path=path, error=error.strerror),
+            hint=Text(
+                "Free disk space, fix its permissions, or set {variable} to another folder.", variable=DATA_DIR_VARIABLE
+            ),
             raw=str(error),
         ) from error
     return path

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import replace
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.journal.journal import Journal, intents_of
@@ -145,7 +145,7 @@ def _read(name: str, body: object) -> Recovery:
     except (KeyError, TypeError, ValueError):
         pass
     raise JournalUnwritable(
-        f"The recovery {name[:100]!r} in the journal is damaged.",
+        Text("The recovery {node} in the journal is damaged.", node=repr(name[:100])),
         exists="The node is unchanged.",
         hint="Set it again with `jupyter tpu recover`.",
         raw=str(body)[:500],

@@ -11,7 +11,7 @@ import logging
 import sqlite3
 from dataclasses import replace
 
-from jupyter_tpu.errors import IntentNotFound, NodeExists
+from jupyter_tpu.errors import IntentNotFound, NodeExists, Text
 from jupyter_tpu.journal.journal import ClaimLost, Journal
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.lifecycle.search import resumed
@@ -151,7 +151,7 @@ def _is_at_work(search: Search, since: float) -> bool:
 
 def _other_running(search: Search) -> NodeExists:
     return NodeExists(
-        f"A search for a node {search.node_id} is already running, with other candidates.",
+        Text("A search for a node {node} is already running, with other candidates.", node=search.node_id),
         exists=search.message,
         hint="Cancel it first, or choose another name.",
     )

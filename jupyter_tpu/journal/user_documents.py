@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal.journal import Journal
 
 
@@ -96,9 +96,9 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
     # raised rather than ignored: a budget that is skipped would allow spending
     if not isinstance(body, dict):
         raise JournalUnwritable(
-            f"The {kind} {name[:100]!r} in the journal is damaged.",
+            Text("The {kind} {name} in the journal is damaged.", kind=kind, name=repr(name[:100])),
             exists="No request was sent to the cloud.",
-            hint=f"Set it again, or remove it, with `jupyter tpu {kind}`.",
+            hint=Text("Set it again, or remove it, with `jupyter tpu {kind}`.", kind=kind),
             raw=text[:500],
         )
     return Document(name=name, body=body, updated_at=updated_at)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WrongState
 from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -274,7 +274,11 @@ class KernelHost:
             except PortTaken as error:
                 if time.monotonic() > until:
                     raise BadInput(
-                        f"Port {error.port} of the connection file is in use by {await _owner_of(error.port)}.",
+                        Text(
+                            "Port {port} of the connection file is in use by {owner}.",
+                            port=error.port,
+                            owner=await _owner_of(error.port),
+                        ),
                         hint="End that process, or start the kernel with other ports.",
                     ) from error
                 if waits_for != error.port:  # reported once per port, not ten times a second

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
 """The environment variable with the names of further variables for kernels, separated by commas or blanks."""
@@ -28,8 +28,11 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
     for name in names:
         if not _NAME.fullmatch(name):
             raise BadInput(
-                f"{name[:100]!r} can't be forwarded to kernels: it isn't a variable's name.",
-                hint=f"Write whole names, without values or wildcards, in {FORWARD_VARIABLE} or forward_env.",
+                Text("{name} can't be forwarded to kernels: it isn't a variable's name.", name=repr(name[:100])),
+                hint=Text(
+                    "Write whole names, without values or wildcards, in {variable} or forward_env.",
+                    variable=FORWARD_VARIABLE,
+                ),
             )
     return {name: env[name] for name in names if name in env}
 

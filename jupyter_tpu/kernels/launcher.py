@@ -29,7 +29,7 @@ from typing import Any
 import zmq
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.kernels.connections.pool import LinkPool
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -82,7 +82,7 @@ class _Launcher:
         try:
             return await self._run_kernel(end_request)
         except zmq.ZMQError as error:
-            raise BadInput(f"The ports of the connection file cannot be opened: {error}.") from error
+            raise BadInput(Text("The ports of the connection file cannot be opened: {error}.", error=error)) from error
         finally:
             end_request.cancel()
             self._pool.close()
@@ -234,9 +234,9 @@ def _read_connection_file(path: Path) -> dict[str, Any]:
     try:
         connection = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"The connection file {path} cannot be read.", raw=str(error)) from error
+        raise BadInput(Text("The connection file {path} cannot be read.", path=path), raw=str(error)) from error
     if not isinstance(connection, dict):
-        raise BadInput(f"The connection file {path} is not a JSON object.")
+        raise BadInput(Text("The connection file {path} is not a JSON object.", path=path))
     return connection
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from jupyter_tpu.errors import AgentBroken, TpuError, plain
+from jupyter_tpu.errors import AgentBroken, Text, TpuError, plain
 from jupyter_tpu.kernels.connections.metrics_pool import Answer
 from jupyter_tpu.metrics import Holder, Sample, number_or_none
 
@@ -133,5 +133,6 @@ def holders_of(processes: Iterable[Any]) -> list[Holder]:
 
 def _invalid_answer(worker_id: int, error: Exception) -> TpuError:
     return AgentBroken(
-        f"The agent on worker {worker_id} sent an invalid response.", raw=f"{type(error).__name__}: {error}"
+        Text("The agent on worker {worker_id} sent an invalid response.", worker_id=worker_id),
+        raw=f"{type(error).__name__}: {error}",
     )

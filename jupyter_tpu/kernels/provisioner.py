@@ -22,7 +22,7 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Enum, Integer, List, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, TpuError, WrongState
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, Text, TpuError, WrongState
 from jupyter_tpu.kernels.connections.pool import LinkStatus, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -470,9 +470,11 @@ class TPUProvisioner(KernelProvisionerBase):
             return
         if note.owner != this_process():
             raise WrongState(
-                f"The kernel {self.kernel_id} was started by another Jupyter server.",
-                exists=f"It was last seen on {NodeName.parse(note.node).node_id}.",
-                hint=f"Start a server in {note.root_dir} to get it back; `jupyter tpu kernels` lists it.",
+                Text("The kernel {kernel} was started by another Jupyter server.", kernel=self.kernel_id),
+                exists=Text("It was last seen on {node}.", node=NodeName.parse(note.node).node_id),
+                hint=Text(
+                    "Start a server in {folder} to get it back; `jupyter tpu kernels` lists it.", folder=note.root_dir
+                ),
             )
         # The note wins over the kernelspec, which may have changed or be gone since.
         for name in (*_PLACE, "python"):

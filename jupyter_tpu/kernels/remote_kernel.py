@@ -22,6 +22,7 @@ from jupyter_tpu.errors import (
     EnvironmentFailed,
     KernelFailed,
     NodeNotFound,
+    Text,
     TpuError,
     WorkerUnreachable,
     WrongState,
@@ -161,7 +162,7 @@ class RemoteKernel:
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
-                f"The kernel died while starting ({exit_text(self.exit_code)}).",
+                Text("The kernel died while starting ({exit}).", exit=exit_text(self.exit_code)),
                 exists="The node keeps running and is billed.",
                 hint=self.reason or "Check the Python environment on the worker.",
                 raw=self.reason,
@@ -443,7 +444,8 @@ class RemoteKernel:
                 await self._link.call(method, {"kernel_id": self._kernel_id, **params})
         except TimeoutError as error:
             raise WorkerUnreachable(
-                f"The worker did not answer within {patience_s} s.", hint="Try again when the node is connected."
+                Text("The worker did not answer within {seconds} s.", seconds=patience_s),
+                hint="Try again when the node is connected.",
             ) from error
 
     def _receive(self, _seq: int, channel: str, parts: Parts) -> None:

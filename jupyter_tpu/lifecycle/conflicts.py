@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jupyter_tpu.errors import NodeExists, WrongState
+from jupyter_tpu.errors import NodeExists, Text, WrongState
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.to_ready import BOOTING, ROLLING_BACK
 
@@ -70,8 +70,15 @@ def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:
     kind = NodeExists if wanted.verb == "create" else WrongState
     what = sibling.spec.accelerator_type if sibling.spec else "node"
     return kind(
-        f"{wanted.node_name.node_id!r} in {wanted.node_name.zone} cannot be {DOING[wanted.verb]}: "
-        f"a {what} with that name is being {DOING[sibling.verb]} ({sibling.phase}).",
+        Text(
+            "{node} in {zone} cannot be {wanted}: a {accelerator_type} with that name is being {present} ({phase}).",
+            node=repr(wanted.node_name.node_id),
+            zone=wanted.node_name.zone,
+            wanted=DOING[wanted.verb],
+            accelerator_type=what,
+            present=DOING[sibling.verb],
+            phase=sibling.phase,
+        ),
         exists="No request was sent to the cloud.",
         hint="Wait until that is done." if sibling.verb == "delete" else "Wait until that is done, or delete it first.",
     )

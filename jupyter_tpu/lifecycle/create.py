@@ -6,7 +6,7 @@ for the node instead.
 
 from __future__ import annotations
 
-from jupyter_tpu.errors import CloudUnavailable, NodeExists, TpuError
+from jupyter_tpu.errors import CloudUnavailable, NodeExists, Text, TpuError
 from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import CreateNode
 from jupyter_tpu.lifecycle.intent_events import (
@@ -37,7 +37,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want the node."""
-    error = TpuError(f"jupyter_tpu exited before it requested the node {intent.node_name.node_id}.")
+    error = TpuError(Text("jupyter_tpu exited before it requested the node {node}.", node=intent.node_name.node_id))
     return failed(
         intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
     )
@@ -76,10 +76,13 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
         return to_ready.node_seen(adopted, event, limits)
     error = NodeExists(
-        f"The name {intent.node_name.node_id} is taken in {intent.node_name.zone}.",
+        Text("The name {node} is taken in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone),
         raw=intent.cause.raw if intent.cause else "",
     )
-    hint = f"Choose another name, or delete that node with {intent_texts.command('delete', intent.node_name)}."
+    hint = Text(
+        "Choose another name, or delete that node with {command}.",
+        command=intent_texts.command("delete", intent.node_name),
+    )
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
 
 
@@ -89,7 +92,7 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     # lists lag, so the node may still appear
     if missing_s <= limits.unsure_s:
         return unchanged(intent)
-    error = intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} was not created.")
+    error = intent.cause or CloudUnavailable(Text("The node {node} was not created.", node=intent.node_name.node_id))
     return failed(
         intent, event.at, error, exists=intent_texts.NOTHING_CREATED, hint="Create it again if you still want it."
     )

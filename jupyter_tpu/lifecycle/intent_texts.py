@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms, zones_for_type
+from jupyter_tpu.errors import Text
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 from jupyter_tpu.provisioning import Provisioning
 
@@ -49,10 +50,14 @@ def billing(node: Node) -> str:
 def node_exists(node: Node) -> str:
     """Return a sentence that the node exists, with its state and what it costs now."""
     if node.state == "READY":
-        state = f"and costs {cost(node.accelerator_type, node.name.zone, node.provisioning)}"
-    else:
-        state = f"and is {node.state}: {billing(node)}"
-    return f"The node {node.name.node_id} exists {state}."
+        usd = cost(node.accelerator_type, node.name.zone, node.provisioning)
+        return Text("The node {node} exists and costs {cost}.", node=node.name.node_id, cost=usd)
+    return Text(
+        "The node {node} exists and is {state}: {billing}.",
+        node=node.name.node_id,
+        state=node.state,
+        billing=billing(node),
+    )
 
 
 def command(verb: str, name: NodeName) -> str:
@@ -62,7 +67,7 @@ def command(verb: str, name: NodeName) -> str:
 
 def delete_hint(name: NodeName) -> str:
     """Return how to delete the node."""
-    return f"Delete it with {command('delete', name)} if you do not need it."
+    return Text("Delete it with {command} if you do not need it.", command=command("delete", name))
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
@@ -71,8 +76,14 @@ def elsewhere_hint(spec: NodeSpec) -> str:
     model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
     queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"
     if kind is None:
-        return f"Try again later, choose another zone, or wait in the cloud's queue: {queue}."
+        return Text("Try again later, choose another zone, or wait in the cloud's queue: {queue}.", queue=queue)
     search = f"`jupyter tpu search {node_id} --types {kind.type}{model}`"
     others = [zone for zone in zones_for_type(kind.type) if zone != spec.name.zone]
-    choice = f"Try the other zones that offer it ({', '.join(others)}): {search}." if others else "Try again later."
-    return f"{choice} Or wait in the cloud's queue: {queue}."
+    if not others:
+        return Text("Try again later. Or wait in the cloud's queue: {queue}.", queue=queue)
+    return Text(
+        "Try the other zones that offer it ({zones}): {search}. Or wait in the cloud's queue: {queue}.",
+        zones=", ".join(others),
+        search=search,
+        queue=queue,
+    )

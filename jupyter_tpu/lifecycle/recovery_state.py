@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
@@ -19,8 +20,6 @@ ATTEMPT_LABEL = "jupyter-tpu-attempt"
 
 # a loop of pre-emptions must end even when the user is away
 DEFAULT_ATTEMPTS = 3
-
-_THEN = "When it is READY, the kernels of open notebooks are started there again."
 
 # our labels name the intent that created a node, so the next node must not inherit them
 _OUR_LABELS = "jupyter-tpu-"
@@ -198,8 +197,15 @@ def outlook(recovery: Recovery) -> str:
     if recovery.is_being_recreated:
         # before the phase `making` the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
-        return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"
+        return Text(
+            "The node was pre-empted and is being recreated, attempt {attempt} of {most}. When it is READY, the "
+            "kernels of open notebooks are started there again.",
+            attempt=attempt,
+            most=recovery.max_attempts,
+        )
     if recovery.phase == "watching" and recovery.is_on:
-        return f"Auto-recovery recreates the node. {_THEN}"
-    hint = intent_texts.command("recover", recovery.name)
-    return f"{recovery.message} See {hint}."
+        return (
+            "Auto-recovery recreates the node. When it is READY, the kernels of open notebooks are started there again."
+        )
+    command = intent_texts.command("recover", recovery.name)
+    return Text("{message} See {command}.", message=recovery.message, command=command)

@@ -23,6 +23,7 @@ from jupyter_tpu.errors import (
     PermissionDenied,
     QuotaExceeded,
     RateExceeded,
+    Text,
     TpuError,
 )
 from jupyter_tpu.lifecycle.search_state import MOST_TRIES, Candidate, Outcome, Phase, Search, Try
@@ -59,7 +60,10 @@ def checked(search: Search) -> Search:
     if not search.candidates:
         raise BadInput("A search needs at least one zone and accelerator type.", hint="Give at least one of each.")
     if len(search.candidates) > MOST_CANDIDATES:
-        raise BadInput(f"{len(search.candidates)} candidates are too many.", hint=f"Use {MOST_CANDIDATES} or fewer.")
+        raise BadInput(
+            Text("{count} candidates are too many.", count=len(search.candidates)),
+            hint=Text("Use {most} or fewer.", most=MOST_CANDIDATES),
+        )
     for index in range(len(search.candidates)):
         search.name(index)  # raises BadInput
     return search

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, Text, TpuError, WrongState
 from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import StartNode
 from jupyter_tpu.lifecycle.intent_events import (
@@ -31,7 +31,9 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want it."""
-    error = TpuError(f"jupyter_tpu exited before it requested to start the node {intent.node_name.node_id}.")
+    error = TpuError(
+        Text("jupyter_tpu exited before it requested to start the node {node}.", node=intent.node_name.node_id)
+    )
     return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
 
 
@@ -60,7 +62,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)
     if event.node.state == "STOPPED" and unanswered and event.at - intent.phase_since <= limits.unsure_s:
         return unchanged(seen(intent))
-    error = intent.cause or WrongState(f"The node {event.node.name.node_id} was not started.")
+    error = intent.cause or WrongState(Text("The node {node} was not started.", node=event.node.name.node_id))
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node))
 
 
@@ -70,7 +72,9 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     # the refusal and the read agree: no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
         return unchanged(intent)
-    error = NodeNotFound(f"There is no node {intent.node_name.node_id} in {intent.node_name.zone}.")
+    error = NodeNotFound(
+        Text("There is no node {node} in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone)
+    )
     return failed(intent, event.at, error, exists="Nothing was started.", hint="`jupyter tpu list` shows what exists.")
 
 

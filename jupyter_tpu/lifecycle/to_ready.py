@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, OutOfCapacity, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.errors import (
+    CloudUnavailable,
+    NodeNotFound,
+    OutOfCapacity,
+    Text,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+)
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intent_events import KeysSeen, NoAnswer, NodeMissing, NodeSeen, OperationSeen, Resumed
 from jupyter_tpu.lifecycle.intents import Intent
@@ -69,8 +77,10 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)
     name = event.node.name
-    error = intent.cause or WrongState(f"The node {name.node_id} is {event.node.state} and does not become READY.")
-    hint = error.hint or f"Start it with {intent_texts.command('start', name)}, or delete it."
+    error = intent.cause or WrongState(
+        Text("The node {node} is {state} and does not become READY.", node=name.node_id, state=event.node.state)
+    )
+    hint = error.hint or Text("Start it with {command}, or delete it.", command=intent_texts.command("start", name))
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
 
 
@@ -82,7 +92,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
         return failed(intent, event.at, _cause(intent), exists=exists, hint=_stock_out_hint(intent))
     if missing_s <= _patience(intent, limits):
         return unchanged(intent)
-    error = NodeNotFound(f"The node {intent.node_name.node_id} disappeared before it could be used.")
+    error = NodeNotFound(Text("The node {node} disappeared before it could be used.", node=intent.node_name.node_id))
     return failed(intent, event.at, error, exists=_GONE, hint="Create it again if you did not delete it.")
 
 
@@ -111,8 +121,11 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
         return unchanged(intent)
     error = WorkerUnreachable(
-        f"The node {event.node.name.node_id} is READY, but its workers published no SSH host keys within "
-        f"{limits.boot_s / 60:.0f} minutes."
+        Text(
+            "The node {node} is READY, but its workers published no SSH host keys within {minutes} minutes.",
+            node=event.node.name.node_id,
+            minutes=round(limits.boot_s / 60),
+        )
     )
     hint = intent_texts.delete_hint(event.node.name)
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
@@ -128,19 +141,30 @@ def _stock_out_hint(intent: Intent) -> str:
 
 
 def _cause(intent: Intent) -> TpuError:
-    return intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} did not become READY.")
+    return intent.cause or CloudUnavailable(
+        Text("The node {node} did not become READY.", node=intent.node_name.node_id)
+    )
 
 
 def _preempted(node: Node) -> TpuError:
     return OutOfCapacity(
-        f"The node {node.name.node_id} was pre-empted before it was usable ({node.state}).",
-        hint=f"It cannot be used again: delete it with {intent_texts.command('delete', node.name)} and create another.",
+        Text(
+            "The node {node} was pre-empted before it was usable ({state}).", node=node.name.node_id, state=node.state
+        ),
+        hint=Text(
+            "It cannot be used again: delete it with {command} and create another.",
+            command=intent_texts.command("delete", node.name),
+        ),
     )
 
 
 def _too_late(intent: Intent, limits: Limits) -> TpuError:
     return CloudUnavailable(
-        f"The node {intent.node_name.node_id} did not become READY within {limits.create_s / 60:.0f} minutes."
+        Text(
+            "The node {node} did not become READY within {minutes} minutes.",
+            node=intent.node_name.node_id,
+            minutes=round(limits.create_s / 60),
+        )
     )
 
 

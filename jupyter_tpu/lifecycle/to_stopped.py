@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jupyter_tpu.errors import CloudRefused, CloudUnavailable, NodeNotFound, TpuError
+from jupyter_tpu.errors import CloudRefused, CloudUnavailable, NodeNotFound, Text, TpuError
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.actions import DeleteNode, StopNode
 from jupyter_tpu.lifecycle.intent_events import (
@@ -149,7 +149,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     """Keep polling, unless the cloud refused both the request and the read."""
     if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
-        exists = f"The node {intent.node_name.node_id} may still exist."
+        exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
         return failed(intent, event.at, intent.cause, exists=exists)
     return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
@@ -162,21 +162,29 @@ def _gone(intent: Intent, event: Event) -> Outcome:
     name = intent.node_name.node_id
     if intent.verb == "delete":
         return done(intent, event.at, "deleted", f"The node {name} is gone; nothing is billed.")
-    error = NodeNotFound(f"There is no node {name} in {intent.node_name.zone}.")
+    error = NodeNotFound(Text("There is no node {node} in {zone}.", node=name, zone=intent.node_name.zone))
     return failed(intent, event.at, error, exists="Nothing is billed.", hint="`jupyter tpu list` shows what exists.")
 
 
 def _empty_answer(intent: Intent) -> CloudUnavailable:
     return CloudUnavailable(
-        f"The cloud's response to the request to {intent.verb} {intent.node_name.node_id} was empty.",
-        hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
+        Text(
+            "The cloud's response to the request to {verb} {node} was empty.",
+            verb=intent.verb,
+            node=intent.node_name.node_id,
+        ),
+        hint=Text("Try again with {command}.", command=intent_texts.command(intent.verb, intent.node_name)),
     )
 
 
 def _cause(intent: Intent) -> TpuError:
     return intent.cause or CloudUnavailable(
-        f"The cloud did not {intent.verb} the node {intent.node_name.node_id}, and gave no reason.",
-        hint=f"Try again with {intent_texts.command(intent.verb, intent.node_name)}.",
+        Text(
+            "The cloud did not {verb} the node {node}, and gave no reason.",
+            verb=intent.verb,
+            node=intent.node_name.node_id,
+        ),
+        hint=Text("Try again with {command}.", command=intent_texts.command(intent.verb, intent.node_name)),
     )
 
 

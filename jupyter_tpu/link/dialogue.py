@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.errors import Text, TpuError, WorkerUnreachable
 from jupyter_tpu.link.interfaces import ByteStream
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_frame, encode_json
 from jupyter_tpu.wire.hello import negotiate
@@ -47,7 +47,7 @@ class Dialogue:
                 frame = await self._first_frame()
         except TimeoutError:
             raise WorkerUnreachable(
-                f"The agent on the worker did not answer within {self._silence_s:.0f} s.",
+                Text("The agent on the worker did not answer within {seconds} s.", seconds=round(self._silence_s)),
                 hint="The worker may be overloaded or out of memory.",
             ) from None
         if frame.kind != Kind.HELLO:

@@ -14,7 +14,7 @@ from typing import Any
 
 from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source, sources_digest
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
-from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, TpuError, WorkerUnreachable, error_from_json
+from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, Text, TpuError, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import ByteStream, Connection, ProcessStream
 
 log = logging.getLogger(__name__)
@@ -170,7 +170,10 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
             status, stderr = await asyncio.gather(process.exit_status(), process.read_stderr())
     except TimeoutError:
         return EnvironmentFailed(
-            f"The bootstrap on the worker closed its output, but did not exit within {patience_s:.0f} s.",
+            Text(
+                "The bootstrap on the worker closed its output, but did not exit within {seconds} s.",
+                seconds=round(patience_s),
+            ),
             hint="Log in with `jupyter tpu ssh` and check for a command that hangs.",
         )
     except (TpuError, OSError) as error:
@@ -183,7 +186,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
         return _cut(stderr[-2000:])
     last_line = (stderr.strip().splitlines() or ["no error output"])[-1][:300]
     return EnvironmentFailed(
-        f"The bootstrap on the worker ended with status {status}: {last_line}.",
+        Text("The bootstrap on the worker ended with status {status}: {reason}.", status=status, reason=last_line),
         hint="Log in with `jupyter tpu ssh` and check: the disk may be full, or python3 broken.",
         raw=stderr[-2000:],
     )
@@ -210,7 +213,11 @@ class _Lines:
                 return await self._next()
         except TimeoutError:
             raise EnvironmentFailed(
-                f"No progress from the worker for {self.patience_s:.0f} s. Last step: {self.last_step}.",
+                Text(
+                    "No progress from the worker for {seconds} s. Last step: {step}.",
+                    seconds=round(self.patience_s),
+                    step=self.last_step,
+                ),
                 hint="Log in with `jupyter tpu ssh` and check for a command that hangs, or a slow network.",
             ) from None
 

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from jupyter_tpu.agent.recording.jupyter_messages import is_execute_request
-from jupyter_tpu.errors import BadInput, WorkerUnreachable, error_from_json
+from jupyter_tpu.errors import BadInput, Text, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import OnMessage
 from jupyter_tpu.wire.entries import DamagedEntry, Entry, Room, decode_entry
 from jupyter_tpu.wire.frames import REQUEST_BYTES, Frame, Kind, ProtocolError, encode_frame, encode_json
@@ -37,7 +37,7 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
     """
     if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
         raise BadInput(
-            f"A message of more than {REQUEST_BYTES >> 20} MiB cannot be sent to a kernel.",
+            Text("A message of more than {mib} MiB cannot be sent to a kernel.", mib=REQUEST_BYTES >> 20),
             hint="Send a file in pieces, or copy it to the worker.",
         )
 
@@ -113,7 +113,10 @@ class KernelStream:
         refuse_too_large(parts)
         if self._outbox.size > WAITING_BYTES:
             raise WorkerUnreachable(
-                f"The message was not sent: {self._outbox.size >> 20} MiB are already waiting for the worker.",
+                Text(
+                    "The message was not sent: {mib} MiB are already waiting for the worker.",
+                    mib=self._outbox.size >> 20,
+                ),
                 hint="Send it again when the node is connected.",
             )
         if not self.is_closed:

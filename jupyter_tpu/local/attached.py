@@ -6,7 +6,7 @@ import atexit
 import sys
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec, list_kernelspecs
 from jupyter_tpu.local.remote import RemoteKernel
 from jupyter_tpu.models import NodeName
@@ -45,7 +45,11 @@ class AttachedNodes:
         found = [spec for spec in known if _is_meant(spec, node, zone)]
         names = sorted({spec.node_name for spec in found})
         if len(names) > 1:
-            raise BadInput("Several nodes match.", exists=f"They are {', '.join(names)}.", hint="Name one of them.")
+            raise BadInput(
+                "Several nodes match.",
+                exists=Text("They are {nodes}.", nodes=", ".join(names)),
+                hint="Name one of them.",
+            )
         return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
@@ -89,7 +93,7 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
     """Return the kernelspec of this environment, out of those of one node."""
     if not specs:
         raise NodeNotFound(
-            f"No node {node[:70]} has a kernelspec." if node else "No node has a kernelspec.",
+            Text("No node {node} has a kernelspec.", node=node[:70]) if node else "No node has a kernelspec.",
             hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY one usable here.",
         )
     for spec in specs:
@@ -97,7 +101,11 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
             return spec
     there = ", ".join(spec.environment for spec in specs if spec.environment) or "none"
     raise BadInput(
-        f"{specs[0].node_name.rpartition('/')[2]} has no environment {environment[:40]!r}.",
-        exists=f"It has {there}.",
-        hint=f"%tpu env make {specs[0].node_name.rpartition('/')[2]} FRAMEWORK creates one.",
+        Text(
+            "{node} has no environment {environment}.",
+            node=specs[0].node_name.rpartition("/")[2],
+            environment=repr(environment[:40]),
+        ),
+        exists=Text("It has {environments}.", environments=there),
+        hint=Text("%tpu env make {node} FRAMEWORK creates one.", node=specs[0].node_name.rpartition("/")[2]),
     )

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from jupyter_tpu.cli.terminal import QUESTION_END
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 IN_A_TERMINAL = ("demo", "emulator", "ssh")
 """Interactive commands, which make no sense below a cell."""
@@ -37,7 +37,7 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
         BadInput: the command needs a terminal.
     """
     if words and words[0] in IN_A_TERMINAL:
-        raise BadInput(f"`jupyter tpu {words[0]}` needs a terminal.", hint="Run it in one.")
+        raise BadInput(Text("`jupyter tpu {command}` needs a terminal.", command=words[0]), hint="Run it in one.")
     # The command asks questions only if its input is a terminal.
     keyboard, terminal = pty.openpty()
     try:

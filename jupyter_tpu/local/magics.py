@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, KernelFailed
+from jupyter_tpu.errors import BadInput, KernelFailed, Text
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.cell_output import CellFailed, OutputDisplay
@@ -142,7 +142,7 @@ def _words(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as error:
-        raise BadInput(f"Can't parse the line: {error}.", hint="Close the quotes.") from error
+        raise BadInput(Text("Can't parse the line: {error}.", error=error), hint="Close the quotes.") from error
 
 
 def _zone_in(options: list[str]) -> str:
@@ -165,8 +165,8 @@ def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
         wanted += rest[at + 1 : at + 2] or [""]
         del rest[at : at + 2]
     if len(rest) > 2 or any(word.startswith("-") for word in rest):
-        raise BadInput(f"%%tpu has no argument {' '.join(rest)[:60]!r}.", hint=_HOW)
+        raise BadInput(Text("%%tpu has no argument {words}.", words=repr(" ".join(rest)[:60])), hint=_HOW)
     if not all(name.isidentifier() for name in wanted):
-        raise BadInput(f"{' '.join(wanted)[:60]!r} is not the name of a variable.", hint=_HOW)
+        raise BadInput(Text("{name} is not the name of a variable.", name=repr(" ".join(wanted)[:60])), hint=_HOW)
     node, environment, *_ = (*rest, "", "")
     return (node, environment), wanted

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from jupyter_tpu.errors import AgentBroken, BadInput
+from jupyter_tpu.errors import AgentBroken, BadInput, Text
 
 # Evaluated in the kernel on the node, so it must name the module there and leave no variable behind.
 _PACK = "__import__('jupyter_tpu.notebook.carrying', fromlist=['pack']).pack({name!r}, get_ipython().user_ns)"
@@ -34,12 +34,15 @@ def fetch(kernel: Kernel, name: str) -> Any:
     answer = kernel.evaluate(_PACK.format(name=name))
     if answer.get("status") != "ok":
         # The text of a `BadInput` on the node, which names the variable and the hint.
-        raise BadInput(str(answer.get("evalue") or f"{name} could not be copied from the node.")[:2000])
+        why = str(answer.get("evalue") or "")[:2000]
+        raise BadInput(why or Text("{name} could not be copied from the node.", name=name))
     try:
         # The value is the text/plain form of a string: its repr, which contains JSON.
         return unpack(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise AgentBroken(f"The node's response for {name} cannot be read.", raw=str(error)[:500]) from error
+        raise AgentBroken(
+            Text("The node's response for {name} cannot be read.", name=name), raw=str(error)[:500]
+        ) from error
 
 
 def unpack(value: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable
+from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, Text
 
 JSON = dict[str, Any]
 Rows = Sequence[Mapping[str, str | None]]
@@ -66,16 +66,19 @@ class ExportTable:
         if not text.strip():
             raise BadInput(
                 "No billing export is configured.",
-                hint="Set its table with --billing-export, $JUPYTER_TPU_BILLING_EXPORT or TPUApp.billing_export, for "
-                f"example {_EXAMPLE}. Create an export in the Cloud console under Billing, Billing export.",
+                hint=Text(
+                    "Set its table with --billing-export, $JUPYTER_TPU_BILLING_EXPORT or TPUApp.billing_export, for "
+                    "example {example}. Create an export in the Cloud console under Billing, Billing export.",
+                    example=_EXAMPLE,
+                ),
             )
         # from the right, because old project ids have a dot in them ("example.com:my-project")
         parts = text.strip().replace("`", "'").rsplit(".", 2)
         forms = (_PROJECT, _DATASET, _TABLE)
         if len(parts) != len(forms) or not all(form.fullmatch(part) for form, part in zip(forms, parts, strict=True)):
             raise BadInput(
-                f"{text[:100]!r} is not a BigQuery table.",
-                hint=f"Use PROJECT.DATASET.TABLE, for example {_EXAMPLE}.",
+                Text("{value} is not a BigQuery table.", value=repr(text[:100])),
+                hint=Text("Use PROJECT.DATASET.TABLE, for example {example}.", example=_EXAMPLE),
             )
         return cls(project=parts[0], dataset=parts[1], table=parts[2])
 
@@ -123,14 +126,22 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
     # no rows is not a bill of 0: a wrong table, or one of another billing account, has none either
     if not days:
         raise CloudRefused(
-            f"The billing export {table} has no costs for project {project} since {periods.since}.",
+            Text(
+                "The billing export {table} has no costs for project {project} since {since}.",
+                table=table,
+                project=project,
+                since=periods.since,
+            ),
             hint="A new export shows its first costs after some hours, and earlier costs after up to five days. Check "
             "that its billing account pays for this project.",
         )
     if len(currencies) > 1:
         raise CloudRefused(
-            f"The billing export {table} has costs in several currencies, which cannot be added: "
-            f"{', '.join(currencies)[:60]}.",
+            Text(
+                "The billing export {table} has costs in several currencies, which cannot be added: {currencies}.",
+                table=table,
+                currencies=", ".join(currencies)[:60],
+            ),
             hint="See the costs in the Cloud console. Totals work again once all of these days are in one currency.",
         )
     return {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
 from jupyter_tpu.money.spans import HOUR_S, Cost, Span, Window, at_worst, cost
 
@@ -113,10 +113,16 @@ def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
         BadInput: a field is missing, unknown or invalid; the message says which.
     """
     if not _NAME.fullmatch(name):
-        raise _bad(f"{name[:70]!r} is not a name for a budget", "1 to 63 letters, digits, spaces, dots and hyphens")
+        raise _bad(
+            Text("{name} is not a name for a budget.", name=repr(name[:70])),
+            "Use 1 to 63 letters, digits, spaces, dots and hyphens.",
+        )
     unknown = sorted(set(data) - set(FIELDS))
     if unknown:
-        raise _bad(f"A budget has no field {unknown[0][:40]!r}", ", ".join(FIELDS))
+        raise _bad(
+            Text("A budget has no field {field}.", field=repr(unknown[0][:40])),
+            Text("Use {fields}.", fields=", ".join(FIELDS)),
+        )
     period: Period = _one_of(PERIODS, data.get("period"), "period")
     return Budget(
         name=name,
@@ -129,26 +135,34 @@ def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
     )
 
 
-def _bad(what: str, use: str) -> BadInput:
-    return BadInput(f"{what}.", exists=_NOTHING_DONE, hint=f"Use {use}.")
+def _bad(message: str, hint: str) -> BadInput:
+    return BadInput(message, exists=_NOTHING_DONE, hint=hint)
 
 
 def _one_of(choices: tuple[str, ...], value: object, what: str) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise _bad(f"{str(value)[:40]!r} is not a valid {what} for a budget", ", ".join(choices))
+        raise _bad(
+            Text("{value} is not a valid {what} for a budget.", value=repr(str(value)[:40]), what=what),
+            Text("Use {choices}.", choices=", ".join(choices)),
+        )
     return value
 
 
 def _amount(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and _LEAST <= value <= _MOST:
         return float(value)
-    raise _bad(f"{str(value)[:40]} is not an amount for a budget", f"a number above {_LEAST:.9f}, at most {_MOST:,.0f}")
+    raise _bad(
+        Text("{value} is not an amount for a budget.", value=str(value)[:40]),
+        Text("Use a number above {least}, at most {most}.", least=f"{_LEAST:.9f}", most=f"{_MOST:,.0f}"),
+    )
 
 
 def _weekday(value: object, period: Period) -> str | None:
     if period != "week":
         if value is not None:
-            raise _bad(f"A budget per {period} has no weekday", "resets_on with the period week only")
+            raise _bad(
+                Text("A budget per {period} has no weekday.", period=period), "Use resets_on with the period week only."
+            )
         return None
     day: str = _one_of(WEEKDAYS, "monday" if value is None else value, "weekday")
     return day
@@ -157,7 +171,9 @@ def _weekday(value: object, period: Period) -> str | None:
 def _time(value: object) -> str:
     text = "00:00" if value is None else value
     if not isinstance(text, str) or not _TIME.fullmatch(text):
-        raise _bad(f"{str(value)[:40]!r} is not a time of day", "HH:MM, from 00:00 to 23:59")
+        raise _bad(
+            Text("{value} is not a time of day.", value=repr(str(value)[:40])), "Use HH:MM, from 00:00 to 23:59."
+        )
     return text
 
 

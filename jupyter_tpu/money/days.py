@@ -6,7 +6,7 @@ import calendar
 import re
 from collections.abc import Callable
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 OffsetAt = Callable[[float], float]
 """Returns by how many seconds the user's wall clock is ahead of UTC at a time in Unix seconds."""
@@ -73,7 +73,7 @@ def _new_year(year: int) -> int:
 
 def _no_day(text: object, what: str) -> BadInput:
     return BadInput(
-        f"{str(text)[:40]!r} is not a {what}.",
+        Text("{value} is not a {what}.", value=repr(str(text)[:40]), what=what),
         exists="Nothing was saved.",
-        hint=f"Use YYYY-MM-DD, such as 2026-11-01, from {_FIRST_YEAR} to {_LAST_YEAR}.",
+        hint=Text("Use YYYY-MM-DD, such as 2026-11-01, from {first} to {last}.", first=_FIRST_YEAR, last=_LAST_YEAR),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jupyter_tpu.accelerators import region_of
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.egress_prices import AS_OF, SOURCE, usd_per_gib
 
 Verdict = Literal["same", "spread", "elsewhere", "unknown"]
@@ -87,7 +87,10 @@ def gibibytes(text: str) -> float:
     except ValueError:
         amount = 0.0
     if not 0 < amount <= _MOST_GIB:
-        raise BadInput(f"{text[:40]!r} is not an amount in GiB.", hint="Send a number above 0, such as 100 or 0.5.")
+        raise BadInput(
+            Text("{value} is not an amount in GiB.", value=repr(text[:40])),
+            hint="Send a number above 0, such as 100 or 0.5.",
+        )
     return amount
 
 

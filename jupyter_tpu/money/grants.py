@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator, generations, region_of, zones, zones_for
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.days import began_at, day_number, day_text
 
 # Bounds against typing errors and endless bodies. Known TRC grants have some hundred chips in a row, six rows and up to
@@ -122,7 +122,10 @@ def checked_name(name: str) -> str:
         BadInput: it is not.
     """
     if not _NAME.fullmatch(name):
-        raise _bad(f"{name[:70]!r} cannot be the name of a grant.", "Use up to 63 letters, digits, dots and hyphens.")
+        raise _bad(
+            Text("{name} cannot be the name of a grant.", name=repr(name[:70])),
+            "Use up to 63 letters, digits, dots and hyphens.",
+        )
     return name
 
 
@@ -135,7 +138,10 @@ def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
     _refuse_unknown(data, _FIELDS, "grant")
     kind = data.get("kind")
     if kind not in _KINDS:
-        raise _bad(f"{str(kind)[:40]!r} is not a kind of grant.", f"Use one of {', '.join(_KINDS)}.")
+        raise _bad(
+            Text("{kind} is not a kind of grant.", kind=repr(str(kind)[:40])),
+            Text("Use one of {kinds}.", kinds=", ".join(_KINDS)),
+        )
     first_day = day_number(data.get("starts_on"), "first day of a grant")
     return Grant(
         name=checked_name(name),
@@ -154,7 +160,7 @@ def row_from_json(data: Any) -> GrantRow:
         BadInput: a field is missing, unknown or invalid; the message says which and why.
     """
     if not isinstance(data, Mapping):
-        raise _bad("A row of the grant is not an object.", f"Send {', '.join(_ROW_FIELDS)}.")
+        raise _bad("A row of the grant is not an object.", Text("Send {fields}.", fields=", ".join(_ROW_FIELDS)))
     _refuse_unknown(data, _ROW_FIELDS, "row")
     generation, zone, spot = data.get("generation"), data.get("zone"), data.get("spot", False)
     if not isinstance(spot, bool):
@@ -183,19 +189,26 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
 
 def _days(days: Any) -> int:
     if not _is_whole(days) or not 1 <= days <= MOST_DAYS:
-        raise _bad(f"{str(days)[:40]!r} is not a term in days.", f"Send a whole number from 1 to {MOST_DAYS}.")
+        raise _bad(
+            Text("{days} is not a term in days.", days=repr(str(days)[:40])),
+            Text("Send a whole number from 1 to {most}.", most=MOST_DAYS),
+        )
     return int(days)
 
 
 def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
     if not isinstance(listed, Sequence) or isinstance(listed, str):
-        raise _bad("The field 'rows' is not a list.", f"Send objects with {', '.join(_ROW_FIELDS)}.")
+        raise _bad(
+            "The field 'rows' is not a list.", Text("Send objects with {fields}.", fields=", ".join(_ROW_FIELDS))
+        )
     if kind == "credit":
         if listed:
             raise _bad("A credit is an amount of money and has no rows of chips.", "Send usd, or the kind trc.")
         return ()
     if not 1 <= len(listed) <= MOST_ROWS:
-        raise _bad("A TRC grant needs rows of chips.", f"Send 1 to {MOST_ROWS} of them, or the kind credit.")
+        raise _bad(
+            "A TRC grant needs rows of chips.", Text("Send 1 to {most} of them, or the kind credit.", most=MOST_ROWS)
+        )
     rows = tuple(row_from_json(each) for each in listed)
     if len({row.what for row in rows}) < len(rows):
         raise _bad("The grant has two rows for the same chips.", "Send their sum, or leave one out.")
@@ -211,8 +224,8 @@ def _usd(kind: str, usd: Any) -> float | None:
         raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")
     if not 0 < usd <= _MOST_USD:
         raise _bad(
-            f"{_as_float(usd):g} is not a valid amount for a credit.",
-            f"Send more than 0 and at most {_MOST_USD:,.0f} US dollars.",
+            Text("{usd} is not a valid amount for a credit.", usd=f"{_as_float(usd):g}"),
+            Text("Send more than 0 and at most {most} US dollars.", most=f"{_MOST_USD:,.0f}"),
         )
     return float(usd)
 
@@ -227,14 +240,20 @@ def _as_float(number: float) -> float:
 
 def _chips(chips: Any) -> int:
     if not _is_whole(chips) or not 1 <= chips <= MOST_CHIPS:
-        raise _bad(f"{str(chips)[:40]!r} is not a number of chips.", f"Send a whole number from 1 to {MOST_CHIPS}.")
+        raise _bad(
+            Text("{chips} is not a number of chips.", chips=repr(str(chips)[:40])),
+            Text("Send a whole number from 1 to {most}.", most=MOST_CHIPS),
+        )
     return int(chips)
 
 
 def _generation(generation: Any) -> str:
     if generation not in generations():
         known = ", ".join(generations())
-        raise _bad(f"{str(generation)[:40]!r} is not a TPU generation that can be granted.", f"Use one of {known}.")
+        raise _bad(
+            Text("{generation} is not a TPU generation that can be granted.", generation=repr(str(generation)[:40])),
+            Text("Use one of {generations}.", generations=known),
+        )
     return str(generation)
 
 
@@ -243,14 +262,21 @@ def _zone(zone: Any, generation: str) -> str:
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone
     offering = ", ".join(zones_for(generation))
-    raise _bad(f"{str(zone)[:40]!r} is not a zone of Cloud TPU.", f"Zones that offer {generation}: {offering}.")
+    raise _bad(
+        Text("{zone} is not a zone of Cloud TPU.", zone=repr(str(zone)[:40])),
+        Text("Zones that offer {generation}: {zones}.", generation=generation, zones=offering),
+    )
 
 
 def _device(device: Any, generation: str) -> str:
     kind = find_accelerator(device) if isinstance(device, str) else None
     if device and (kind is None or kind.generation != generation):
         raise _bad(
-            f"{str(device)[:40]!r} is not an accelerator type of {generation}.",
+            Text(
+                "{device} is not an accelerator type of {generation}.",
+                device=repr(str(device)[:40]),
+                generation=generation,
+            ),
             "Leave the field 'device' out where nodes of any size are granted.",
         )
     return kind.type if kind else ""  # the API's spelling (v5litepod-8, not v5e-8), or no node would ever match it
@@ -260,7 +286,10 @@ def _refuse_unknown(data: Mapping[str, Any], fields: tuple[str, ...], what: str)
     unknown = sorted(str(name) for name in set(data) - set(fields))
     if unknown:
         shown = ", ".join(repr(name[:40]) for name in unknown[:5])
-        raise _bad(f"The {what} has unknown fields: {shown}.", f"Send only {', '.join(fields)}.")
+        raise _bad(
+            Text("The {what} has unknown fields: {unknown}.", what=what, unknown=shown),
+            Text("Send only {fields}.", fields=", ".join(fields)),
+        )
 
 
 def _is_whole(value: Any) -> bool:

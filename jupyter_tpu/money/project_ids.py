@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 # Wider than Google's present rule of 6 to 30 characters: old projects have a domain before them ("example.com:name").
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
@@ -18,7 +18,7 @@ def check_project(project: str) -> None:
     """
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(
-            f"{project[:70]!r} is not the id of a project.",
+            Text("{project} is not the id of a project.", project=repr(project[:70])),
             exists="Nothing was saved or sent to the cloud.",
             hint="Use its id, not its number: lowercase letters, digits and hyphens. `gcloud projects list` shows it.",
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
 from jupyter_tpu.money.spans import HOUR_S, WATCHED_S, Span, at_worst
 from jupyter_tpu.money.spending import CURRENCY, Account
@@ -69,7 +69,10 @@ def edges(by: By, last: int, now: float, offset_at: OffsetAt) -> list[float]:
         BadInput: `last` is out of range.
     """
     if not 1 <= last <= MAX_SLOTS[by]:
-        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Use a number from 1 to {MAX_SLOTS[by]}.")
+        raise BadInput(
+            Text("The last {count} {units} cannot be shown.", count=last, units=f"{by}s"),
+            hint=Text("Use a number from 1 to {most}.", most=MAX_SLOTS[by]),
+        )
     return _day_edges(last, now, offset_at) if by == "day" else _hour_edges(last, now, offset_at)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 # Host names have at most 253 characters (RFC 1035), Linux login names 32 (useradd).
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9]{1,15})?")
@@ -41,7 +41,7 @@ class WorkerAddress:
         _require(_ALIAS, self.alias, "host alias")
         _require(_ALIAS, self.host_key_alias or self.alias, "host key alias")
         if not 0 < self.port < 65536:
-            raise BadInput(f"{self.port} is not a TCP port.", hint="Use a number from 1 to 65535.")
+            raise BadInput(Text("{port} is not a TCP port.", port=self.port), hint="Use a number from 1 to 65535.")
 
 
 def require_login_name(name: str) -> None:
@@ -55,4 +55,7 @@ def require_login_name(name: str) -> None:
 
 def _require(pattern: re.Pattern[str], value: str, what: str) -> None:
     if not pattern.fullmatch(value):
-        raise BadInput(f"{value[:80]!r} cannot be a {what}.", hint="Use letters, digits, dots, hyphens, underscores.")
+        raise BadInput(
+            Text("{value} cannot be a {what}.", value=repr(value[:80]), what=what),
+            hint="Use letters, digits, dots, hyphens, underscores.",
+        )

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import asyncssh
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.ssh.address import WorkerAddress
 
 Files = tuple[Path, ...]
@@ -82,7 +82,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
     except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
         raise BadInput(
             "Your ssh configuration cannot be used for this worker.",
-            hint=f"`ssh -G {address.alias}` shows what plain ssh makes of it.",
+            hint=Text("`ssh -G {worker}` shows what plain ssh makes of it.", worker=address.alias),
             raw=str(error),
         ) from error
 
@@ -139,7 +139,8 @@ def _split(command: str) -> Sequence[str]:
         return shlex.split(command)
     except ValueError as error:
         raise BadInput(
-            f"The proxy command {command!r} is invalid: {error}.", hint="Check its quotation marks."
+            Text("The proxy command {command} is invalid: {error}.", command=repr(command), error=error),
+            hint="Check its quotation marks.",
         ) from error
 
 

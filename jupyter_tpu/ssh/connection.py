@@ -12,7 +12,7 @@ import contextlib
 
 import asyncssh
 
-from jupyter_tpu.errors import LoginRefused, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import LoginRefused, Text, TpuError, WorkerUnreachable
 from jupyter_tpu.ssh.address import WorkerAddress
 from jupyter_tpu.ssh.attempts import OnActivity, first_outcome
 from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, resolved_route
@@ -217,7 +217,7 @@ class SshConnection:
         if self.is_closed or not isinstance(error, asyncssh.ChannelOpenError):
             return connection_lost(error)
         return WorkerUnreachable(
-            f"The worker's SSH server refused to {what}.",
+            Text("The worker's SSH server refused to {request}.", request=what),
             hint="Its sshd may forbid it (AllowStreamLocalForwarding, MaxSessions), or nothing listens there.",
             raw=str(error),
         )
@@ -259,14 +259,19 @@ def _translated(
         return host_key_changed(alias, address.host_keys, refused_key, name=address.alias)
     if isinstance(error, asyncssh.PermissionDenied):
         return LoginRefused(
-            f"{address.alias} does not accept our SSH key for the user {route.user}.",
+            Text("{worker} does not accept our SSH key for the user {user}.", worker=address.alias, user=route.user),
             hint="A key added to a node's metadata takes up to a minute to arrive. Check `ssh-keys` in the node's "
             "metadata, and whether the project enforces OS Login.",
             raw=raw,
         )
     where = f"through {route.proxy_argv[0]}" if route.proxy_argv else f"at {route.host} port {route.port}"
     return WorkerUnreachable(
-        f"{address.alias} does not answer over SSH {where}: {_reason(error)}.",
+        Text(
+            "{worker} does not answer over SSH {where}: {reason}.",
+            worker=address.alias,
+            where=where,
+            reason=_reason(error),
+        ),
         exists="The node may be running and billed.",
         hint="Check that it is READY, that a firewall rule allows this port, and whether it needs a tunnel "
         "(`proxy_command`, or ProxyCommand in ~/.ssh/config).",

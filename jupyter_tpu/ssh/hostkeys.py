@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from jupyter_tpu.errors import BadInput, HostKeyChanged, WorkerUnreachable
+from jupyter_tpu.errors import BadInput, HostKeyChanged, Text, WorkerUnreachable
 
 
 def fingerprint(host_key: str) -> str:
@@ -85,12 +85,20 @@ def host_key_changed(
         name: the worker's name for users; `alias` if empty.
     """
     expected = ", ".join(fingerprint(key) for key in pinned)
-    where = f" from {path}" if path else " from the known_hosts file in Jupyter's data folder"
+    file = path or "the known_hosts file in Jupyter's data folder"
     return HostKeyChanged(
-        f"The SSH host key of {name or alias} is not the pinned one.",
-        exists=f"Expected {expected}, found {fingerprint(shown)}. Nothing was sent to it, and the pin stays.",
-        hint="Another machine may be answering as this worker. If you recreated its SSH keys yourself, "
-        f"remove the lines of {alias}{where} and connect again; otherwise delete the node.",
+        Text("The SSH host key of {worker} is not the pinned one.", worker=name or alias),
+        exists=Text(
+            "Expected {expected}, found {found}. Nothing was sent to it, and the pin stays.",
+            expected=expected,
+            found=fingerprint(shown),
+        ),
+        hint=Text(
+            "Another machine may be answering as this worker. If you recreated its SSH keys yourself, "
+            "remove the lines of {alias} from {file} and connect again; otherwise delete the node.",
+            alias=alias,
+            file=file,
+        ),
     )
 
 
@@ -100,11 +108,13 @@ def _canonical(key: str) -> str:
 
     parts = key.split()
     if len(parts) < 2:
-        raise BadInput(f"{key[:80]!r} is not an SSH public key.", hint="Check the node's guest attributes.")
+        raise BadInput(
+            Text("{key} is not an SSH public key.", key=repr(key[:80])), hint="Check the node's guest attributes."
+        )
     try:
         asyncssh.import_public_key(" ".join(parts[:2]))
     except asyncssh.KeyImportError as error:
-        raise BadInput(f"{key[:80]!r} is not an SSH public key.", raw=str(error)) from error
+        raise BadInput(Text("{key} is not an SSH public key.", key=repr(key[:80])), raw=str(error)) from error
     return " ".join(parts[:2])
 
 

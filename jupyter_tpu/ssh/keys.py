@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.ssh.address import require_login_name
 
 _COMMENT = "jupyter-tpu"
@@ -43,7 +43,11 @@ class UserKey:
             return cls._loaded_or_created(directory)
         except OSError as error:
             raise TpuError(
-                f"The SSH key for TPU nodes cannot be written in {directory} ({error.strerror}).",
+                Text(
+                    "The SSH key for TPU nodes cannot be written in {directory} ({error}).",
+                    directory=directory,
+                    error=error.strerror,
+                ),
                 hint="Free disk space or fix the permissions of that folder, then try again.",
                 raw=str(error),
             ) from error
@@ -99,7 +103,7 @@ def _public_line(path: Path) -> str:
         return asyncssh.read_private_key(str(path)).export_public_key().decode().strip()
     except (OSError, asyncssh.KeyImportError) as error:
         raise BadInput(
-            f"The SSH key {path} cannot be used.",
+            Text("The SSH key {path} cannot be used.", path=path),
             hint="Move it away and try again: a new key is created, which your existing nodes do not accept yet.",
             raw=str(error),
         ) from error

@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 
-from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.errors import Text, WorkerUnreachable
 
 _STDERR_BYTES = 4096  # the end of it is shown with an error
 # Before each signal; a proxy that has lost its input should exit at once.
@@ -47,7 +47,7 @@ class ProxyCommand:
         except OSError as error:
             ours.close()
             raise WorkerUnreachable(
-                f"The proxy command {argv[0]!r} cannot be run.",
+                Text("The proxy command {command} cannot be run.", command=repr(argv[0])),
                 hint="Check `proxy_command` in your settings, or ProxyCommand in ~/.ssh/config.",
                 raw=str(error),
             ) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.ssh.address import WorkerAddress
 
 
@@ -43,11 +43,13 @@ def _quoted(path: Path) -> str:
     """Return a path as an ssh_config value: in quotes, and with % doubled, because ssh expands tokens in it."""
     text = _one_line(str(path)).replace("%", "%%")
     if '"' in text:
-        raise BadInput(f"ssh cannot use the path {text}: it contains a quotation mark.")
+        raise BadInput(Text("ssh cannot use the path {path}: it contains a quotation mark.", path=text))
     return f'"{text}"'
 
 
 def _one_line(text: str) -> str:
     if any(not char.isprintable() for char in text):
-        raise BadInput(f"{text!r} contains characters that are not allowed in an ssh configuration.")
+        raise BadInput(
+            Text("{path} contains characters that are not allowed in an ssh configuration.", path=repr(text))
+        )
     return text

@@ -993,6 +993,18 @@ export interface IError {
   readonly hint: string;
   /** The foreign system's own message; plain text, never HTML */
   readonly raw: string;
+  /** The templates of the texts with values, for translation; the others are constant */
+  readonly templates: IErrorTemplates;
+  /** The values that replace `{name}` in the templates, by name */
+  readonly arguments: { readonly [name: string]: string | number };
+}
+
+/** The templates of the texts with values, for translation; the others are constant */
+export interface IErrorTemplates {
+  /** Such as “There is no node {node} in {zone}.” */
+  readonly message?: string;
+  readonly exists?: string;
+  readonly hint?: string;
 }
 
 export interface IErrorBody {

@@ -29,7 +29,8 @@ export function problemOf(error: unknown): IProblem {
 
 /** Fill in what a proxy or an older server left out. */
 export function asProblem(data: Partial<IProblem>): IProblem {
-  return { code: 'tpu_error', message: '', exists: '', hint: '', raw: '', ...data };
+  const texts = { message: '', exists: '', hint: '', raw: '' };
+  return { code: 'tpu_error', ...texts, templates: {}, arguments: {}, ...data };
 }
 
 /** The routes of the server extension. */

@@ -1,4 +1,4 @@
-"""The command `kernels`: lists and ends kernels on all nodes, no matter which server, notebook or machine started them."""
+"""The command `kernels`: lists and ends kernels on all nodes, whichever server, notebook or machine started them."""
 
 from __future__ import annotations
 

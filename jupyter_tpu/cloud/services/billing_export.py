@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import CloudRefused, CloudUnavailable, PermissionDenied, TpuError
+from jupyter_tpu.errors import CloudRefused, CloudUnavailable, PermissionDenied, Text, TpuError
 from jupyter_tpu.money.billed import COSTS, CREDITS, JSON, ExportTable, Periods, billed_view
 
 if TYPE_CHECKING:
@@ -128,21 +128,29 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
     """Name the table in the error, if the table is what was refused."""
     if status == 404:
         return CloudRefused(
-            f"There is no table {table} in BigQuery.",
+            Text("There is no table {table} in BigQuery.", table=table),
             hint="Check its name in the Cloud console under Billing, Billing export; a new export gets its table after "
             "some hours.",
             raw=error.raw,
         )
     if isinstance(error, PermissionDenied) and "bigquery.jobs.create" not in error.raw:
         return PermissionDenied(
-            f"You don't have permission to read the table {table}.",
-            hint="Ask an owner of its project for the role roles/bigquery.dataViewer on the dataset "
-            f"{table.project}.{table.dataset}.",
+            Text("You don't have permission to read the table {table}.", table=table),
+            hint=Text(
+                "Ask an owner of its project for the role roles/bigquery.dataViewer on the dataset "
+                "{project}.{dataset}.",
+                project=table.project,
+                dataset=table.dataset,
+            ),
             raw=error.raw,
         )
     if re.search("bytesBilledLimitExceeded|bytes billed", error.raw):
         return CloudRefused(
-            f"The table {table} is too large: reading it would scan more than {_MOST_BYTES // 2**30} GiB.",
+            Text(
+                "The table {table} is too large: reading it would scan more than {gib} GiB.",
+                table=table,
+                gib=_MOST_BYTES // 2**30,
+            ),
             hint="Use a view or a copy that has only the costs of this project.",
             raw=error.raw,
         )
@@ -165,5 +173,7 @@ def _page(names: Sequence[str], rows: Any) -> list[Mapping[str, str | None]]:
 
 def _unreadable(error: Exception) -> TpuError:
     return CloudUnavailable(
-        f"The response from the {_TITLE} cannot be read.", hint="Try again in a minute.", raw=repr(error)
+        Text("The response from the {service} cannot be read.", service=_TITLE),
+        hint="Try again in a minute.",
+        raw=repr(error),
     )

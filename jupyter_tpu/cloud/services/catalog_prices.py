@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cloud.emulator_address import emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import CloudUnavailable
+from jupyter_tpu.errors import CloudUnavailable, Text
 from jupyter_tpu.money.sku_prices import SkuPrices, prices_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of:
         reading = prices_of(_skus(client), as_of)
     if not reading.rows:
         reason = "; ".join(reading.skipped[:3])
-        raise CloudUnavailable(f"The {_TITLE} lists no readable TPU price.", hint="Try again later.", raw=reason)
+        raise CloudUnavailable(
+            Text("The {service} lists no readable TPU price.", service=_TITLE), hint="Try again later.", raw=reason
+        )
     return reading
 
 

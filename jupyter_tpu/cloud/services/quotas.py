@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import ApiDisabled, CloudUnavailable, PermissionDenied, TpuError
+from jupyter_tpu.errors import ApiDisabled, CloudUnavailable, PermissionDenied, Text, TpuError
 from jupyter_tpu.money.quota import Key, QuotaLimits
 from jupyter_tpu.money.quota_ids import SCOPES, SERVICE, Quota, quotas_by_id, quotas_by_metric
 
@@ -87,7 +87,9 @@ def _limits(
 
 def _unreadable(title: str, error: Exception) -> TpuError:
     return CloudUnavailable(
-        f"The response from the {title} cannot be read.", hint="Try again in a minute.", raw=repr(error)
+        Text("The response from the {service} cannot be read.", service=title),
+        hint="Try again in a minute.",
+        raw=repr(error),
     )
 
 

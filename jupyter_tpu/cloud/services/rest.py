@@ -28,6 +28,7 @@ from jupyter_tpu.errors import (
     CredentialsMissing,
     PermissionDenied,
     RateExceeded,
+    Text,
     TpuError,
 )
 
@@ -141,7 +142,7 @@ class RestClient:
             raise _not_signed_in(error) from error
         except OSError as error:  # the base class of all errors of the requests library
             raise CloudUnavailable(
-                f"The {self._service.title} does not answer.",
+                Text("The {service} does not answer.", service=self._service.title),
                 hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
                 raw=str(error)[:_LONGEST_RAW],
             ) from error
@@ -158,7 +159,7 @@ class RestClient:
 
     def _unreadable(self, text: str) -> TpuError:
         return CloudUnavailable(
-            f"The response from the {self._service.title} cannot be read.",
+            Text("The response from the {service} cannot be read.", service=self._service.title),
             hint="Try again in a minute.",
             raw=text[:_LONGEST_RAW],
         )
@@ -175,19 +176,35 @@ class RestClient:
             return CredentialsMissing("Google Cloud does not accept your credentials.", hint=LOGIN_HINT)
         if status == 403 and ("SERVICE_DISABLED" in text or _DISABLED.search(text)):
             return ApiDisabled(
-                f"The {title} is not enabled in project {project}.",
-                hint=f"Run `gcloud services enable {host} --project={project}`, wait a few minutes and try again.",
+                Text("The {service} is not enabled in project {project}.", service=title, project=project),
+                hint=Text(
+                    "Run `gcloud services enable {host} --project={project}`, wait a few minutes and try again.",
+                    host=host,
+                    project=project,
+                ),
             )
         if status == 403:
             return PermissionDenied(
-                f"You don't have permission to read from the {title} in project {project}.",
-                hint=f"Ask an owner of the project for the role {self._service.role}.",
+                Text(
+                    "You don't have permission to read from the {service} in project {project}.",
+                    service=title,
+                    project=project,
+                ),
+                hint=Text("Ask an owner of the project for the role {role}.", role=self._service.role),
             )
         if status == 429:
-            return RateExceeded(f"Too many requests to the {title} in a short time.", hint="Try again in a minute.")
+            return RateExceeded(
+                Text("Too many requests to the {service} in a short time.", service=title),
+                hint="Try again in a minute.",
+            )
         if status >= 500:
-            return CloudUnavailable(f"The {title} had an internal error.", hint="Try again in a minute.")
-        return CloudRefused(f"The {title} refused ({status}).", hint=f"It said: {_message_in(text)[:300]}")
+            return CloudUnavailable(
+                Text("The {service} had an internal error.", service=title), hint="Try again in a minute."
+            )
+        return CloudRefused(
+            Text("The {service} refused ({status}).", service=title, status=status),
+            hint=Text("It said: {quotation}", quotation=_message_in(text)[:300]),
+        )
 
 
 def _session(credentials: Any) -> Any:
@@ -202,7 +219,9 @@ def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
     if not address:
         raise CloudUnavailable(
             "The address of the emulated cloud's REST services is not set.",
-            hint=f"Set {ADDRESS_VARIABLE} to the address that the emulator printed when it started.",
+            hint=Text(
+                "Set {variable} to the address that the emulator printed when it started.", variable=ADDRESS_VARIABLE
+            ),
         )
     return address
 

@@ -19,6 +19,7 @@ from jupyter_tpu.errors import (
     NodeExists,
     NodeNotFound,
     QueuedNotFound,
+    Text,
     TpuError,
     WrongState,
 )
@@ -163,7 +164,11 @@ class Queue:
         known = (await self.list()).find(name)
         if known is None:
             raise QueuedNotFound(
-                f"There is no queued resource {name.queued_id} in {name.zone}.",
+                Text(
+                    "There is no queued resource {queued_resource} in {zone}.",
+                    queued_resource=name.queued_id,
+                    zone=name.zone,
+                ),
                 exists="Nothing was removed.",
                 hint="`jupyter tpu queue` shows what exists.",
             )
@@ -184,8 +189,8 @@ class Queue:
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")
         raise CloudUnavailable(
-            f"The queued resource {known.name.queued_id} was not deleted.",
-            exists=f"It is {now.state} and counts towards your quota.",
+            Text("The queued resource {queued_resource} was not deleted.", queued_resource=known.name.queued_id),
+            exists=Text("It is {state} and counts towards your quota.", state=now.state),
             hint="Try again.",
         )
 
@@ -211,7 +216,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
         raise BadInput("A reservation can only be used by a reserved node.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
         raise BadInput(
-            f"{reservation[:70]!r} is not a reservation id.",
+            Text("{reservation} is not a reservation id.", reservation=repr(reservation[:70])),
             exists=_NOTHING,
             hint="Use letters, digits and hyphens.",
         )
@@ -220,7 +225,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
     # a time limit means flex-start, whether or not the spec says so already
     if spec.provisioning not in ("on-demand", "flex-start"):
         raise BadInput(
-            f"A flex-start node cannot be a {spec.provisioning} node too.",
+            Text("A flex-start node cannot be a {provisioning} node too.", provisioning=spec.provisioning),
             exists=_NOTHING,
             hint="Choose one of the two.",
         )
@@ -242,10 +247,19 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if is_same and known.intent_id and not known.is_leftover and known.state != "DELETING":
         return known
     raise NodeExists(
-        f"The queued resource {known.name.queued_id} exists already in {known.name.zone}.",
-        exists=f"It is {known.state}{' and counts towards your quota' if known.holds_quota else ''}.",
-        hint=f"Choose another name, or delete it with `jupyter tpu queue remove {known.name.queued_id} "
-        f"--zone {known.name.zone}`.",
+        Text(
+            "The queued resource {queued_resource} exists already in {zone}.",
+            queued_resource=known.name.queued_id,
+            zone=known.name.zone,
+        ),
+        exists=Text("It is {state} and counts towards your quota.", state=known.state)
+        if known.holds_quota
+        else Text("It is {state}.", state=known.state),
+        hint=Text(
+            "Choose another name, or delete it with `jupyter tpu queue remove {queued_resource} --zone {zone}`.",
+            queued_resource=known.name.queued_id,
+            zone=known.name.zone,
+        ),
     )
 
 
@@ -254,8 +268,14 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
         return error
     return CloudUnavailable(
         error.message,
-        exists=f"{name.queued_id} may be queued in {name.zone}, although the list does not show it.",
-        hint=f"{error.hint} Check with `jupyter tpu queue` before you try again.".strip(),
+        exists=Text(
+            "{queued_resource} may be queued in {zone}, although the list does not show it.",
+            queued_resource=name.queued_id,
+            zone=name.zone,
+        ),
+        hint=Text("{hint} Check with `jupyter tpu queue` before you try again.", hint=error.hint)
+        if error.hint
+        else "Check with `jupyter tpu queue` before you try again.",
         raw=error.raw,
     )
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.accelerators import price_on_terms
-from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, TpuError
+from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.journal.audit import Entry
@@ -282,7 +282,7 @@ async def set_recovery(
     node = await cloud.get_node(name)
     if is_on and node.provisioning == "flex-start":
         raise BadInput(
-            f"{name.node_id} is a flex-start node: the cloud deletes it when its run time is over.",
+            Text("{node} is a flex-start node: the cloud deletes it when its run time is over.", node=name.node_id),
             exists="It is not recreated.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
         )
@@ -313,7 +313,11 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
     request = NodeRequest(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
     if not await is_covered(cloud, journal, spec.name, request):
         raise BadInput(
-            f"There is no list price for {spec.name.node_id} ({terms(spec)}), so a cap in dollars cannot be checked.",
+            Text(
+                "There is no list price for {node} ({terms}), so a cap in dollars cannot be checked.",
+                node=spec.name.node_id,
+                terms=terms(spec),
+            ),
             exists="Auto-recovery is unchanged.",
             hint="Leave out the cap (--max-usd); --attempts limits how often the node is recreated.",
         )
@@ -322,9 +326,12 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
 def check_caps(max_attempts: int, max_usd: float | None) -> None:
     """Raise BadInput for caps that are out of range."""
     if not 1 <= max_attempts <= MOST_ATTEMPTS:
-        raise BadInput(f"{max_attempts} is not a valid number of attempts.", hint=f"Use 1 to {MOST_ATTEMPTS}.")
+        raise BadInput(
+            Text("{count} is not a valid number of attempts.", count=max_attempts),
+            hint=Text("Use 1 to {most}.", most=MOST_ATTEMPTS),
+        )
     if max_usd is not None and not 0 < max_usd < 1e9:
-        raise BadInput(f"{max_usd} is not a valid cap in US dollars.", hint="Use a positive amount.")
+        raise BadInput(Text("{usd} is not a valid cap in US dollars.", usd=max_usd), hint="Use a positive amount.")
 
 
 def _off(recovery: Recovery, now: float) -> Recovery:

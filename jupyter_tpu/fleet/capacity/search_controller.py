@@ -12,7 +12,7 @@ import logging
 from dataclasses import replace
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import CloudRefused, NodeExists, NodeNotFound, TpuError
+from jupyter_tpu.errors import CloudRefused, NodeExists, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet.capacity.search_service import audit_of, search_entry, searches_of
 from jupyter_tpu.fleet.reconciler.fleet import Fleet
 from jupyter_tpu.journal import Journal
@@ -104,7 +104,13 @@ class SearchController:
                 raise
             return node.intent_id
         if intent.spec is None or intent.spec.labels.get(SEARCH_LABEL) != search.search_id:
-            raise NodeExists(f"A node {spec.name.node_id} is being created in {spec.name.zone} by another request.")
+            raise NodeExists(
+                Text(
+                    "A node {node} is being created in {zone} by another request.",
+                    node=spec.name.node_id,
+                    zone=spec.name.zone,
+                )
+            )
         return intent.intent_id
 
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists
+from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists, Text
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.search_store import Searches
@@ -93,9 +93,12 @@ class SearchService:
         taken = next((node for node in listed.nodes if node.name.node_id == wanted.node_id), None)
         if taken is not None:
             raise NodeExists(
-                f"The name {wanted.node_id} is taken in {taken.name.zone}.",
+                Text("The name {node} is taken in {zone}.", node=wanted.node_id, zone=taken.name.zone),
                 exists=intent_texts.node_exists(taken),
-                hint=f"Choose another name, or delete that node with {intent_texts.command('delete', taken.name)}.",
+                hint=Text(
+                    "Choose another name, or delete that node with {command}.",
+                    command=intent_texts.command("delete", taken.name),
+                ),
             )
 
     async def all(self) -> tuple[Search, ...]:

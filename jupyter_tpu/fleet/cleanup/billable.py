@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.reconciler.inventory import Holdings
 from jupyter_tpu.fleet.reconciler.views import node_price
 from jupyter_tpu.fleet.termination.termination_executor import Opened, Result, TerminationExecutor, ignore_result
@@ -156,23 +156,27 @@ def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
     if found:
         several = ", ".join(item.name for item in found)
         raise BadInput(
-            f"{name[:100]!r} matches {len(found)} items.",
+            Text("{name} matches {count} items.", name=repr(name[:100]), count=len(found)),
             exists="Nothing was deleted.",
-            hint=f"Give the full name: {several}.",
+            hint=Text("Give the full name: {names}.", names=several),
         )
     raise BadInput(
-        f"Nothing in the project is named {name[:200]!r}{_if_partial(holdings)}.",
+        _no_such(repr(name[:200]), holdings),
         exists="Nothing was deleted.",
         hint="Name each item as `jupyter tpu cleanup` lists it.",
     )
 
 
-def _if_partial(holdings: Holdings) -> str:
-    return "" if holdings.is_complete else f"; the list is not complete{_where(holdings)}"
-
-
-def _where(holdings: Holdings) -> str:
-    return f" (no answer from {', '.join(holdings.unreachable)})" if holdings.unreachable else ""
+def _no_such(name: str, holdings: Holdings) -> Text:
+    if holdings.is_complete:
+        return Text("Nothing in the project is named {name}.", name=name)
+    if not holdings.unreachable:
+        return Text("Nothing in the project is named {name}; the list is not complete.", name=name)
+    return Text(
+        "Nothing in the project is named {name}; the list is not complete (no answer from {zones}).",
+        name=name,
+        zones=", ".join(holdings.unreachable),
+    )
 
 
 def all_dead(holdings: Holdings) -> tuple[Item, ...]:
@@ -183,7 +187,12 @@ def all_dead(holdings: Holdings) -> tuple[Item, ...]:
     """
     if not holdings.is_complete:
         raise BadInput(
-            f"The list is not complete{_where(holdings)}, so only items that you name can be deleted.",
+            Text(
+                "The list is not complete (no answer from {zones}), so only items that you name can be deleted.",
+                zones=", ".join(holdings.unreachable),
+            )
+            if holdings.unreachable
+            else "The list is not complete, so only items that you name can be deleted.",
             exists="Nothing was deleted.",
             hint="Name the items to delete, or try again when all zones answer.",
             raw=holdings.error.message if holdings.error else "",

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from jupyter_tpu.errors import CloudUnavailable, TpuError
+from jupyter_tpu.errors import CloudUnavailable, Text, TpuError
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
@@ -99,7 +99,7 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, and check again for what appeared in the meantime. A failure is in its result; the others continue.
+    """Stop all spending, and check again for what appeared meanwhile. A failure is in its result; the others continue.
 
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
@@ -159,7 +159,7 @@ def _gaps(holdings: Holdings) -> Iterable[Result]:
 
 def _silent(zone: str) -> TpuError:
     return CloudUnavailable(
-        f"{zone} did not answer.",
+        Text("{zone} did not answer.", zone=zone),
         exists="Nodes there that were not seen before may be running, and billed.",
         hint="Run it again until every zone answers, or check the Google Cloud console.",
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from jupyter_tpu.accelerators import accelerators, refuse_unserved, zones_for_type
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import BadInput, PermissionDenied
+from jupyter_tpu.errors import BadInput, PermissionDenied, Text
 from jupyter_tpu.lifecycle.intent_texts import NOTHING_CREATED
 from jupyter_tpu.models import NodeSpec
 
@@ -37,31 +37,47 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
 def _no_such_zone(spec: NodeSpec, zones: Iterable[str]) -> BadInput:
     offering = zones_for_type(spec.accelerator_type) if spec.accelerator_type in accelerators() else ()
     choice = [zone for zone in offering if zone in zones]
-    what = f"Zones that offer {spec.accelerator_type}" if choice else "Zones that exist"
+    shown = _some(spec.name.zone, choice or zones)
     return BadInput(
-        f"There is no zone {spec.name.zone} for Cloud TPU.",
+        Text("There is no zone {zone} for Cloud TPU.", zone=spec.name.zone),
         exists=NOTHING_CREATED,
-        hint=f"{what}: {_some(spec.name.zone, choice or zones)}.",
+        hint=Text("Zones that offer {accelerator_type}: {zones}.", accelerator_type=spec.accelerator_type, zones=shown)
+        if choice
+        else Text("Zones that exist: {zones}.", zones=shown),
     )
 
 
 def _no_such_type(spec: NodeSpec, types: Iterable[str]) -> BadInput:
     refuse_unserved(spec.accelerator_type)
     offering = zones_for_type(spec.accelerator_type) if spec.accelerator_type in accelerators() else ()
-    here = f"Types offered there: {_some(spec.accelerator_type, types)}."
-    elsewhere = f"Zones that offer {spec.accelerator_type}: {', '.join(offering)}. " if offering else ""
+    here = _some(spec.accelerator_type, types)
     return BadInput(
-        f"The accelerator type {spec.accelerator_type[:70]!r} is not offered in {spec.name.zone}.",
+        Text(
+            "The accelerator type {type} is not offered in {zone}.",
+            type=repr(spec.accelerator_type[:70]),
+            zone=spec.name.zone,
+        ),
         exists=NOTHING_CREATED,
-        hint=elsewhere + here,
+        hint=Text(
+            "Zones that offer {accelerator_type}: {zones}. Types offered there: {types}.",
+            accelerator_type=spec.accelerator_type,
+            zones=", ".join(offering),
+            types=here,
+        )
+        if offering
+        else Text("Types offered there: {types}.", types=here),
     )
 
 
 def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
     return BadInput(
-        f"The runtime version {spec.runtime_version[:70]!r} is not offered in {spec.name.zone}.",
+        Text(
+            "The runtime version {runtime_version} is not offered in {zone}.",
+            runtime_version=repr(spec.runtime_version[:70]),
+            zone=spec.name.zone,
+        ),
         exists=NOTHING_CREATED,
-        hint=f"Runtime versions offered there: {_some(spec.runtime_version, versions)}.",
+        hint=Text("Runtime versions offered there: {versions}.", versions=_some(spec.runtime_version, versions)),
     )
 
 

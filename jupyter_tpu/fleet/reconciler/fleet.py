@@ -15,7 +15,7 @@ from typing import Protocol
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.cloud_clock import wrong_clock_text
-from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
+from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.fleet.reconciler.admission_check import AdmissionCheck
 from jupyter_tpu.fleet.reconciler.availability import check_offered
@@ -237,7 +237,7 @@ class Fleet:
             news = self._state.intent_moved
             intent = await self.intent(intent_id)
             if intent is None:
-                raise NodeNotFound(f"There is no intent {intent_id[:70]!r}.")
+                raise NodeNotFound(Text("There is no intent {intent}.", intent=repr(intent_id[:70])))
             if intent.settled or self._closed:
                 return intent
             await news.wait()

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from jupyter_tpu.autostop import Moment
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.errors import JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.journal import ClaimLost
@@ -156,6 +156,6 @@ class IntentRunner:
 
     def _give_up(self) -> None:
         error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")
-        exists = f"The node {self._intent.node_name.node_id} may exist."
+        exists = Text("The node {node} may exist.", node=self._intent.node_name.node_id)
         given_up, _ = failed(self._intent, self._context.clock(), error, exists=exists, hint="See `jupyter tpu list`.")
         self._show(given_up)

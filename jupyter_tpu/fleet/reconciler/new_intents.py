@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
-from jupyter_tpu.errors import NodeExists
+from jupyter_tpu.errors import NodeExists, Text
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
@@ -41,7 +41,10 @@ def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float
 def name_taken(node: Node) -> NodeExists:
     """Return the error for a node whose name is taken by another one."""
     return NodeExists(
-        f"The name {node.name.node_id} is taken in {node.name.zone}.",
+        Text("The name {node} is taken in {zone}.", node=node.name.node_id, zone=node.name.zone),
         exists=intent_texts.node_exists(node),
-        hint=f"Choose another name, or delete that node with {intent_texts.command('delete', node.name)}.",
+        hint=Text(
+            "Choose another name, or delete that node with {command}.",
+            command=intent_texts.command("delete", node.name),
+        ),
     )

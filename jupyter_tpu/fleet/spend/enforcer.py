@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
+from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.unobserved import record_observation
@@ -315,7 +315,7 @@ def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
 
 
 def _reason(budget: Budget, usage: Usage) -> str:
-    return f"The budget {budget.name} is used up: {usage_text(budget, usage)}."
+    return Text("The budget {budget} is used up: {usage}.", budget=budget.name, usage=usage_text(budget, usage))
 
 
 def _notice(budget: Budget, account: Account) -> str:
@@ -330,20 +330,37 @@ def _until(window: Window, account: Account) -> str:
 
 
 def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
-    until = _until(usage.window, account)
+    ends_at, unmonitored = usage.window.ends_at, unmonitored_text(budget, usage)
     return BudgetExceeded(
-        f"{_reason(budget, usage)} {unmonitored_text(budget, usage)}".strip(),
+        Text(
+            "The budget {budget} is used up: {usage}. {unmonitored}",
+            budget=budget.name,
+            usage=usage_text(budget, usage),
+            unmonitored=unmonitored,
+        )
+        if unmonitored
+        else _reason(budget, usage),
         exists=_NOTHING_ASKED,
-        hint=f"Wait{until}, or raise or remove it with `jupyter tpu budget`."
-        if until
+        hint=Text(
+            "Wait until {time}, or raise or remove it with `jupyter tpu budget`.",
+            time=moment_text(ends_at, account.offset_at(ends_at)),
+        )
+        if ends_at is not None
         else "Raise or remove it with `jupyter tpu budget`.",
     )
 
 
 def _unpriced(spec: NodeSpec) -> BadInput:
     return BadInput(
-        f"The price of {spec.accelerator_type[:70]} in {spec.name.zone} is unknown, and there is a budget.",
+        Text(
+            "The price of {accelerator_type} in {zone} is unknown, and there is a budget.",
+            accelerator_type=spec.accelerator_type[:70],
+            zone=spec.name.zone,
+        ),
         exists=_NOTHING_ASKED,
-        hint="To accept that, use --accept-unknown-price. The node then counts as "
-        f"${dearest_usd_per_hour(spec.accelerator_type):,.2f} per hour, the highest price of this size.",
+        hint=Text(
+            "To accept that, use --accept-unknown-price. The node then counts as "
+            "${usd} per hour, the highest price of this size.",
+            usd=f"{dearest_usd_per_hour(spec.accelerator_type):,.2f}",
+        ),
     )

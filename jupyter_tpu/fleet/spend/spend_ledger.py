@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, WrongState
+from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, Text, WrongState
 from jupyter_tpu.fleet.reconciler.views import node_price
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -225,7 +225,11 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
         return budget_from_json(read.name, read.body)
     except BadInput as error:
         unreadable = JournalUnwritable(
-            f"The budget {read.name[:70]!r} in the journal is invalid: {error.message}",
+            Text(
+                "The budget {budget} in the journal is invalid: {reason}",
+                budget=repr(read.name[:70]),
+                reason=error.message,
+            ),
             exists="Until it is fixed, nothing that costs money is requested.",
             hint="Set it again, or remove it, with `jupyter tpu budget`.",
         )
@@ -238,16 +242,26 @@ def utc_offset_s(at: float) -> float:
 
 
 def _no_budget(name: str) -> BudgetNotFound:
-    return BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
+    return BudgetNotFound(
+        Text("There is no budget called {budget}.", budget=repr(name[:70])), hint="`jupyter tpu budget` lists them."
+    )
 
 
 def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     return WrongState(
-        f"The grant {grant} has covered nodes: without it the budget {budget.name} is used "
-        f"up, {usage_text(budget, usage)}, and READY nodes would be stopped.",
+        Text(
+            "The grant {grant} has covered nodes: without it the budget {budget} is used "
+            "up, {usage}, and READY nodes would be stopped.",
+            grant=grant,
+            budget=budget.name,
+            usage=usage_text(budget, usage),
+        ),
         exists="The grant is unchanged.",
-        hint=f"Raise or remove the budget {budget.name} first, or enter the grant again with its last day: what it has "
-        "covered then stays covered.",
+        hint=Text(
+            "Raise or remove the budget {budget} first, or enter the grant again with its last day: what it has "
+            "covered then stays covered.",
+            budget=budget.name,
+        ),
     )
 
 

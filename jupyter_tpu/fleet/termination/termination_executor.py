@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, Text, TpuError, WrongState
 from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_STOP_ALL_S, EndRequest, is_temporary
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent
@@ -192,8 +192,12 @@ class TerminationExecutor:
             now = await self._fleet.intent(intent.intent_id) or intent
         if not (now.operation or now.may_appear):  # another process is creating the node: wait for it
             raise CloudUnavailable(
-                f"The cloud did not accept the request to {intent.verb} {intent.node_name.node_id} within "
-                f"{self._accepted_s:.0f} s.",
+                Text(
+                    "The cloud did not accept the request to {verb} {node} within {seconds} s.",
+                    verb=intent.verb,
+                    node=intent.node_name.node_id,
+                    seconds=round(self._accepted_s),
+                ),
                 exists="It may still be running, and billed.",
                 hint="Try again, or delete it in the Google Cloud console.",
             )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState, plain_data
+from jupyter_tpu.errors import KernelFailed, NodeNotFound, Text, TpuError, WorkerUnreachable, WrongState, plain_data
 from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
@@ -96,7 +96,9 @@ async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> 
         async with asyncio.timeout(PATIENCE_S), open_agent_link(key) as link:
             return cast(dict[str, Any], plain_data(await link.call(method, params)))
     except TimeoutError as error:
-        raise WorkerUnreachable(f"{key.node.node_id} did not answer within {PATIENCE_S:.0f} s.") from error
+        raise WorkerUnreachable(
+            Text("{node} did not answer within {seconds} s.", node=key.node.node_id, seconds=round(PATIENCE_S))
+        ) from error
 
 
 def _ignore(_progress: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jupyter_tpu.errors import TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.errors import Text, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 
@@ -196,12 +196,25 @@ def _is_outdated(error: Exception | None) -> bool:
 
 def _waits(key: WorkerKey) -> TpuError:
     return WorkerUnreachable(
-        f"Worker {key.worker_id} of {key.node.node_id} is not connected yet: others connect first."
+        Text(
+            "Worker {worker_id} of {node} is not connected yet: others connect first.",
+            worker_id=key.worker_id,
+            node=key.node.node_id,
+        )
     )
 
 
 def _silent(key: WorkerKey, wait_s: float, *, is_up: bool) -> TpuError:
-    name = f"worker {key.worker_id} of {key.node.node_id}"
     if not is_up:
-        return WorkerUnreachable(f"Still connecting to {name}.", hint="Try again in a few seconds.")
-    return WorkerUnreachable(f"The agent on {name} did not answer within {wait_s:g} s.")
+        return WorkerUnreachable(
+            Text("Still connecting to worker {worker_id} of {node}.", worker_id=key.worker_id, node=key.node.node_id),
+            hint="Try again in a few seconds.",
+        )
+    return WorkerUnreachable(
+        Text(
+            "The agent on worker {worker_id} of {node} did not answer within {seconds} s.",
+            worker_id=key.worker_id,
+            node=key.node.node_id,
+            seconds=f"{wait_s:g}",
+        )
+    )

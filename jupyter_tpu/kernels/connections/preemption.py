@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.errors import NodeNotFound, TpuError
+from jupyter_tpu.errors import NodeNotFound, Text, TpuError
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.provisioning import can_start_again
 
@@ -64,8 +64,10 @@ def recreated_message(endpoint: str, name: NodeName) -> str:
     """Return one sentence about a node that was replaced by another one of its name."""
     choice = recovery_setting(endpoint, name)
     if choice is None or not choice.attempts:
-        return f"The node {name.node_id} was deleted and recreated."
-    return f"The node {name.node_id} was pre-empted and recreated, {choice.attempt_text}."
+        return Text("The node {node} was deleted and recreated.", node=name.node_id)
+    return Text(
+        "The node {node} was pre-empted and recreated, {attempt}.", node=name.node_id, attempt=choice.attempt_text
+    )
 
 
 def stopped_message(node: Node) -> str:

@@ -24,6 +24,7 @@ from jupyter_tpu.errors import (
     HostKeyChanged,
     LoginRefused,
     NodeNotFound,
+    Text,
     TpuError,
     WorkerUnreachable,
     WrongState,
@@ -272,7 +273,14 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
         raise _not_ready(node)
     identities = {identity.worker_id: identity for identity in await cloud.get_worker_identities(node.name)}
     if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
-        raise BadInput(f"The node {node.name.node_id} has no worker {worker_id}; it has {len(node.workers)}.")
+        raise BadInput(
+            Text(
+                "The node {node} has no worker {worker_id}; it has {count}.",
+                node=node.name.node_id,
+                worker_id=worker_id,
+                count=len(node.workers),
+            )
+        )
     return identities[worker_id]
 
 
@@ -288,7 +296,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
     host = worker.external_ip or worker.ip_address
     if not host:
         raise WorkerUnreachable(
-            f"Worker {worker.worker_id} of {node.name.node_id} has no IP address.",
+            Text("Worker {worker_id} of {node} has no IP address.", worker_id=worker.worker_id, node=node.name.node_id),
             hint="Check the node's network settings; without an external IP address set `proxy_command`.",
         )
     key_alias = host_key_alias(node, identity.worker_id)
@@ -362,12 +370,14 @@ def login_of(node: Node, user_key: UserKey) -> str:
 
 def _not_ready(node: Node) -> WrongState:
     advice = {
-        "STOPPED": f"Start it in the TPU panel, or with `jupyter tpu start {node.name.node_id}`; that costs money.",
+        "STOPPED": Text(
+            "Start it in the TPU panel, or with `jupyter tpu start {node}`; that costs money.", node=node.name.node_id
+        ),
         "PREEMPTED": _RECLAIMED,
         "TERMINATED": _RECLAIMED,
     }
     return WrongState(
-        f"The node {node.name.node_id} is {node.state}, not READY.",
+        Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
         exists="Nothing was started.",
         hint=advice.get(node.state, "Wait until the TPU panel shows it as READY."),
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, lock_text, requirements_file
-from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
 
@@ -36,7 +36,13 @@ class WorkerPlatform:
 
     def __post_init__(self) -> None:
         if self.machine not in _MACHINES or not all(part.isdigit() for part in self.python.split(".")):
-            raise EnvironmentFailed(f"No wheels are known for Python {self.python[:20]!r} on {self.machine[:20]!r}.")
+            raise EnvironmentFailed(
+                Text(
+                    "No wheels are known for Python {python} on {machine}.",
+                    python=repr(self.python[:20]),
+                    machine=repr(self.machine[:20]),
+                )
+            )
 
     @property
     def python_version(self) -> tuple[int, int]:
@@ -135,7 +141,7 @@ def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str)
     done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise EnvironmentFailed(
-            f"This machine could not {purpose} for the worker.",
+            Text("This machine could not {purpose} for the worker.", purpose=purpose),
             exists="Nothing was sent.",
             hint="The details show the error of uv or pip.",
             raw=done.stderr[-2000:],

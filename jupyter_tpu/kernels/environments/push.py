@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.archive import wheels_source
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
-from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
+from jupyter_tpu.errors import EnvironmentFailed, Text, WorkerUnreachable
 from jupyter_tpu.frameworks import newest, release_of
 from jupyter_tpu.kernels.connections.worker import Worker
 from jupyter_tpu.kernels.environments.download import (
@@ -83,7 +83,9 @@ async def _choose(
         return release, await asyncio.to_thread(fetch_python, platform, release)
     except EnvironmentFailed as error:  # uv could not download a Python here
         if version:
-            error.hint = f"{error.hint} Or omit --version: a release for the worker's own Python is sent then."
+            error.hint = Text(
+                "{hint} Or omit --version: a release for the worker's own Python is sent then.", hint=error.hint
+            )
             raise
         release = newest(framework, platform.python_version)
         _report(on_progress, f"{error.message} Using {release.title}, which works with Python {platform.python}.", None)
@@ -108,7 +110,11 @@ def _refuse_too_many(wheels: Sequence[Path], free_bytes: int) -> None:
     needed = _UNPACKED * sum(wheel.stat().st_size for wheel in wheels)
     if needed > free_bytes:
         raise EnvironmentFailed(
-            f"The worker's disk has {free_bytes / 1e9:.1f} GB free; the environment needs about {needed / 1e9:.1f} GB.",
+            Text(
+                "The worker's disk has {free} GB free; the environment needs about {needed} GB.",
+                free=f"{free_bytes / 1e9:.1f}",
+                needed=f"{needed / 1e9:.1f}",
+            ),
             exists="Nothing was sent.",
             hint="Log in with `jupyter tpu ssh` and free disk space on the worker.",
         )
@@ -151,7 +157,9 @@ class _Dialogue:
         for at in range(offset, len(content), _PIECE_BYTES):
             await self._write(content[at : at + _PIECE_BYTES])
         if (await self.read_line()).get("taken") != wheel.name:
-            raise EnvironmentFailed(f"{wheel.name} did not arrive intact on the worker.", hint="Try again.")
+            raise EnvironmentFailed(
+                Text("{name} did not arrive intact on the worker.", name=wheel.name), hint="Try again."
+            )
 
     async def read_line(self) -> dict[str, Any]:
         """Return the next line from the worker, a JSON object."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.agent.environments.python import accepted_pythons, preferred_python
-from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.errors import EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.environments.download import WorkerPlatform, run_uv, uv_command
@@ -63,7 +63,7 @@ def _named(folder: Path, key: str) -> Path:
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:
         raise EnvironmentFailed(
-            f"uv on this machine does not cache the archive of {key}.",
+            Text("uv on this machine does not cache the archive of {key}.", key=key),
             exists="Nothing was sent.",
             hint="Install a newer uv here: pip install --upgrade uv.",
         )

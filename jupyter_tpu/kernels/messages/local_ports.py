@@ -20,7 +20,7 @@ from typing import Any
 
 import zmq
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 _PREFIX = "jtpu-kernel-"
@@ -81,7 +81,8 @@ class TcpAddresses:
     def __init__(self, ip: str = "127.0.0.1", ports: Mapping[str, int] | None = None) -> None:
         if not _is_loopback(ip):
             raise BadInput(
-                f"A kernel's ports cannot be opened at {ip[:80]!r}: others could reach them.", hint="Use 127.0.0.1."
+                Text("A kernel's ports cannot be opened at {ip}: others could reach them.", ip=repr(ip[:80])),
+                hint="Use 127.0.0.1.",
             )
         self.ip = ip
         self.ports = {f"{channel}_port": 0 for channel in CHANNELS} | dict(ports or {})
@@ -119,11 +120,16 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
         BadInput: the file names another transport, or lacks a port.
     """
     if connection.get("transport", "tcp") != "tcp":
-        raise BadInput(f"The connection file has the transport {connection['transport']!r}; only tcp is supported.")
+        raise BadInput(
+            Text(
+                "The connection file has the transport {transport}; only tcp is supported.",
+                transport=repr(connection["transport"]),
+            )
+        )
     try:
         ports = {f"{channel}_port": int(connection[f"{channel}_port"]) for channel in CHANNELS}
     except (KeyError, ValueError, TypeError) as error:
-        raise BadInput(f"The connection file lacks a usable {error}.") from error
+        raise BadInput(Text("The connection file lacks a usable {field}.", field=error)) from error
     return TcpAddresses(str(connection.get("ip", "127.0.0.1")), ports)
 
 
@@ -183,7 +189,7 @@ def _short_folder() -> Path:
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     raise BadInput(
         "There is no folder with a path short enough for a kernel's sockets.",
-        hint=f"Set XDG_RUNTIME_DIR or TMPDIR to a folder of less than {_LONGEST_PATH - 40} characters.",
+        hint=Text("Set XDG_RUNTIME_DIR or TMPDIR to a folder of less than {most} characters.", most=_LONGEST_PATH - 40),
     )
 
 

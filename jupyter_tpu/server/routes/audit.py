@@ -7,7 +7,7 @@ import asyncio
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -30,7 +30,9 @@ class AuditHandler(TpuHandler):
     def _limit(self) -> int:
         text = self.get_query_argument("limit", "100")
         if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= _MOST):
-            raise BadInput("The parameter 'limit' is not valid.", hint=f"Send a number from 1 to {_MOST}.")
+            raise BadInput(
+                "The parameter 'limit' is not valid.", hint=Text("Send a number from 1 to {most}.", most=_MOST)
+            )
         return int(text)
 
 

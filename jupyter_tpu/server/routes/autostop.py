@@ -10,7 +10,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.autostop import ACTIONS, DURATION_FIELDS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
-from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text
 from jupyter_tpu.fleet.assembly import OpenFleet
 from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
 from jupyter_tpu.models import Node
@@ -81,7 +81,9 @@ async def _node(handler: TpuHandler, opened: OpenFleet, zone: str, node_id: str)
     name = await handler.node_name(zone, node_id)
     node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
     if node is None:
-        raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+        raise NodeNotFound(
+            Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone), hint="See the list of nodes."
+        )
     return node
 
 
@@ -96,7 +98,7 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
         if data.get(name) is not None:
             data[name] = _number(data, name)
     if "action" in data and data["action"] not in ACTIONS:
-        raise BadInput("The field 'action' is not valid.", hint=f"Send {' or '.join(ACTIONS)}.")
+        raise BadInput("The field 'action' is not valid.", hint=Text("Send {actions}.", actions=" or ".join(ACTIONS)))
     return data
 
 
@@ -111,7 +113,9 @@ def extension_from_body(body: bytes, now: float) -> KeepRunning:
     """
     data = _object(body, _KEEP)
     if len(data) > 1:
-        raise BadInput("Only one way to extend can be used at a time.", hint=f"Send one of {', '.join(_KEEP)}.")
+        raise BadInput(
+            "Only one way to extend can be used at a time.", hint=Text("Send one of {fields}.", fields=", ".join(_KEEP))
+        )
     if "while_busy" in data:
         if data["while_busy"] is not True:
             raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to cancel “keep running”.")
@@ -128,7 +132,10 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
     data = json_object(body, ", ".join(fields))
     unknown = sorted(set(data) - set(fields))
     if unknown:
-        raise BadInput(f"The request body has unknown fields: {unknown[0][:40]!r}.", hint=f"Send {', '.join(fields)}.")
+        raise BadInput(
+            Text("The request body has unknown fields: {unknown}.", unknown=repr(unknown[0][:40])),
+            hint=Text("Send {fields}.", fields=", ".join(fields)),
+        )
     return data
 
 
@@ -136,7 +143,10 @@ def _number(data: dict[str, Any], name: str) -> float:
     value = data[name]
     # the comparison refuses NaN, infinities and integers beyond any float, which Python all reads as JSON
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
-        raise BadInput(f"The field {name!r} is not a number.", hint=f"Send {name!r} in seconds.")
+        raise BadInput(
+            Text("The field {field} is not a number.", field=repr(name)),
+            hint=Text("Send {field} in seconds.", field=repr(name)),
+        )
     return float(value)
 
 

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from jupyter_tpu.accelerators import canonical_type
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, flags_of, parse_provisioning
 
@@ -95,13 +95,17 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
         BadInput: it is something else, or too long.
     """
     if len(body) > _LONGEST_BODY:
-        raise BadInput("The request body is too long.", hint=f"Send at most {_LONGEST_BODY} bytes.")
+        raise BadInput("The request body is too long.", hint=Text("Send at most {count} bytes.", count=_LONGEST_BODY))
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadInput("The request body is not JSON.", hint=f"Send an object with {fields}.") from error
+        raise BadInput(
+            "The request body is not JSON.", hint=Text("Send an object with {fields}.", fields=fields)
+        ) from error
     if not isinstance(data, dict):
-        raise BadInput("The request body is not a JSON object.", hint=f"Send an object with {fields}.")
+        raise BadInput(
+            "The request body is not a JSON object.", hint=Text("Send an object with {fields}.", fields=fields)
+        )
     return data
 
 
@@ -114,7 +118,10 @@ def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None
     unknown = sorted(set(data) - set(fields))
     if unknown:
         shown = ", ".join(repr(name[:40]) for name in unknown[:5])
-        raise BadInput(f"The request body has unknown fields: {shown}.", hint=f"Send only {_listed(fields)}.")
+        raise BadInput(
+            Text("The request body has unknown fields: {unknown}.", unknown=shown),
+            hint=Text("Send only {fields}.", fields=_listed(fields)),
+        )
 
 
 def text_field(data: dict[str, Any], name: str) -> str:
@@ -125,9 +132,15 @@ def text_field(data: dict[str, Any], name: str) -> str:
     """
     value = data.get(name)
     if not isinstance(value, str) or not value:
-        raise BadInput(f"The field {name!r} is missing or is not text.", hint=f"Send {name!r} as a non-empty string.")
+        raise BadInput(
+            Text("The field {field} is missing or is not text.", field=repr(name)),
+            hint=Text("Send {field} as a non-empty string.", field=repr(name)),
+        )
     if len(value) > 128 or not value.isprintable():  # names of the API have at most 63 characters
-        raise BadInput(f"The field {name!r} is too long or has control characters.", hint="Send a name as listed.")
+        raise BadInput(
+            Text("The field {field} is too long or has control characters.", field=repr(name)),
+            hint="Send a name as listed.",
+        )
     return value
 
 
@@ -139,7 +152,10 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
     """
     value = data.get(name, False)
     if not isinstance(value, bool):
-        raise BadInput(f"The field {name!r} must be true or false.", hint=f"Send {name!r} as true or false.")
+        raise BadInput(
+            Text("The field {field} must be true or false.", field=repr(name)),
+            hint=Text("Send {field} as true or false.", field=repr(name)),
+        )
     return value
 
 
@@ -153,7 +169,10 @@ def number_field(data: dict[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
-        raise BadInput(f"The field {name!r} is not a number above 0.", hint=f"Send {name!r} as a number, or omit it.")
+        raise BadInput(
+            Text("The field {field} is not a number above 0.", field=repr(name)),
+            hint=Text("Send {field} as a number, or omit it.", field=repr(name)),
+        )
     return float(value)
 
 

@@ -9,7 +9,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.accelerators import canonical_type
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
 from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
@@ -54,8 +54,8 @@ def search_from_body(body: bytes) -> WantedSearch:
     rows = data.get("candidates")
     if not isinstance(rows, list) or not 0 < len(rows) <= MOST_CANDIDATES or not all(isinstance(r, dict) for r in rows):
         raise BadInput(
-            f"The field 'candidates' is not a list of 1 to {MOST_CANDIDATES} objects.",
-            hint=f"Send what you would accept, each with {', '.join(_CANDIDATE_FIELDS)}.",
+            Text("The field 'candidates' is not a list of 1 to {most} objects.", most=MOST_CANDIDATES),
+            hint=Text("Send what you would accept, each with {fields}.", fields=", ".join(_CANDIDATE_FIELDS)),
         )
     minutes = number_field(data, "queue_minutes")
     return WantedSearch(

@@ -7,7 +7,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.cleanup.billable import billable_view, delete_items, marked, no_billable_view, results_view
 from jupyter_tpu.fleet.cleanup.stop_all import stop_all
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
@@ -73,7 +73,11 @@ def names_from_body(body: bytes) -> list[str]:
             hint="Send the full name of each item to delete, as `GET cleanup` lists them.",
         )
     if len(names) > _MOST_NAMES:
-        raise BadInput(f"More than {_MOST_NAMES} names were sent.", exists="Nothing was deleted.", hint="Send fewer.")
+        raise BadInput(
+            Text("More than {most} names were sent.", most=_MOST_NAMES),
+            exists="Nothing was deleted.",
+            hint="Send fewer.",
+        )
     return names
 
 

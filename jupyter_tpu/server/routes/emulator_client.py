@@ -11,7 +11,7 @@ from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPResponse
 
-from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeNotFound
+from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeNotFound, Text
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "GET": frozenset(["state"]),
@@ -76,10 +76,12 @@ def _json_of(answer: HTTPResponse) -> Any:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CloudUnavailable(f"The emulated cloud returned HTTP {answer.code}.", raw=text[:10_000]) from error
+        raise CloudUnavailable(
+            Text("The emulated cloud returned HTTP {status}.", status=answer.code), raw=text[:10_000]
+        ) from error
     if answer.code < 300:
         return body
-    message = _message_of(body) or f"The emulated cloud returned HTTP {answer.code}."
+    message = _message_of(body) or Text("The emulated cloud returned HTTP {status}.", status=answer.code)
     if answer.code == 404:
         raise NodeNotFound(message, hint="Reload the failure simulator.", raw=text[:10_000])
     if answer.code < 500:

@@ -8,7 +8,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.accelerators import canonical_type
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.assembly import OpenFleet
 from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
 from jupyter_tpu.journal.grant_store import Grants
@@ -102,7 +102,10 @@ class CoverageHandler(GrantRoute):
     def _text(self, name: str) -> str:
         value = self.get_query_argument(name, "")
         if not value or len(value) > 128 or not value.isprintable():
-            raise BadInput(f"The parameter {name!r} is missing, too long or not plain text.", hint="Send a name.")
+            raise BadInput(
+                Text("The parameter {parameter} is missing, too long or not plain text.", parameter=repr(name)),
+                hint="Send a name.",
+            )
         return value
 
 

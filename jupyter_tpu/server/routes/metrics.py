@@ -10,7 +10,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.fleet.assembly import OpenFleet
 from jupyter_tpu.kernels.agents.agent_calls import workers_of
 from jupyter_tpu.kernels.agents.open_links import was_reached
@@ -40,7 +40,10 @@ class ChipsRoute(TpuHandler):
         name = await self.node_name(zone, node_id)
         node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
         if node is None:
-            raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+            raise NodeNotFound(
+                Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone),
+                hint="See the list of nodes.",
+            )
         return opened, node
 
 
@@ -79,12 +82,21 @@ class ReleaseHandler(ChipsRoute):
         opened, node = await self.node(zone, node_id)
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
         if worker_id >= len(keys):
-            raise BadInput(f"The node {node_id} has no worker {worker_id}; it has {len(keys)}.")
+            raise BadInput(
+                Text(
+                    "The node {node} has no worker {worker_id}; it has {count}.",
+                    node=node_id,
+                    worker_id=worker_id,
+                    count=len(keys),
+                )
+            )
         (answer,) = await self.app.metrics_pool.call(
             [keys[worker_id]], "free", params, uid=node.uid, patience_s=_RELEASE_S
         )
         if answer.error is not None or answer.content is None:
-            raise answer.error or WorkerUnreachable(f"Worker {worker_id} of {node_id} did not answer.")
+            raise answer.error or WorkerUnreachable(
+                Text("Worker {worker_id} of {node} did not answer.", worker_id=worker_id, node=node_id)
+            )
         self.write_json(release_view(answer.content))
 
 
@@ -97,10 +109,12 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     """
     name = node.name.node_id
     if node.state != "READY":
-        raise WrongState(f"The node {name} is {node.state}, not READY.", exists="Nothing runs on it.")
+        raise WrongState(
+            Text("The node {node} is {state}, not READY.", node=name, state=node.state), exists="Nothing runs on it."
+        )
     if not was_reached(node):
         raise WorkerUnreachable(
-            f"This machine has not been connected to {name} yet.",
+            Text("This machine has not been connected to {node} yet.", node=name),
             exists="Its metrics are shown after the first connection.",
             hint="Start a kernel on it, or run `jupyter tpu top`.",
         )
@@ -129,7 +143,14 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
 def _whole(text: str, name: str, least: int, most: int) -> int:
     # nine digits are enough for any limit, and spare int() a number of millions of digits
     if not text.isdecimal() or not least <= int(text[:9]) <= most:
-        raise BadInput(f"The parameter {name!r} must be a whole number from {least} to {most}.")
+        raise BadInput(
+            Text(
+                "The parameter {parameter} must be a whole number from {least} to {most}.",
+                parameter=repr(name),
+                least=least,
+                most=most,
+            )
+        )
     return int(text[:9])
 
 

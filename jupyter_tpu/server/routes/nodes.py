@@ -16,7 +16,7 @@ from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado import web
 
-from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
+from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view, offers_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
@@ -188,7 +188,10 @@ class NodeHandler(TpuHandler):
         fleet = await self.fleet()
         node = fleet.snapshot().node(name) or (await fleet.refresh()).node(name)
         if node is None:
-            raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+            raise NodeNotFound(
+                Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone),
+                hint="See the list of nodes.",
+            )
         kernelspec = self.app.kernelspecs.names().get(str(name))
         self.write_json(node_view(node, kernelspec=kernelspec, cost_usd=node_cost(await self.costs(), node)))
 

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.capacity.recreate import recovery_view, set_recovery
 from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.lifecycle.recovery_state import DEFAULT_ATTEMPTS
@@ -56,7 +56,10 @@ def choice_from_body(body: bytes) -> dict[str, Any]:
     data = json_object(body, ", ".join(_FIELDS))
     unknown = sorted(set(data) - set(_FIELDS))
     if unknown:
-        raise BadInput(f"The request body has unknown fields: {unknown[0][:40]!r}.", hint=f"Send {', '.join(_FIELDS)}.")
+        raise BadInput(
+            Text("The request body has unknown fields: {unknown}.", unknown=repr(unknown[0][:40])),
+            hint=Text("Send {fields}.", fields=", ".join(_FIELDS)),
+        )
     if not isinstance(data.get("is_on"), bool):
         raise BadInput("The field 'is_on' must be true or false.", hint="Send 'is_on' as true or false.")
     attempts, usd = data.get("max_attempts", DEFAULT_ATTEMPTS), data.get("max_usd")

@@ -10,7 +10,9 @@ export const STOCKOUT: IError = {
   message: 'us-central1-a has no free v5litepod-8 now.',
   exists: 'Nothing was created.',
   hint: 'Try another zone.',
-  raw: 'code: 8 There is no more capacity'
+  raw: 'code: 8 There is no more capacity',
+  templates: { message: '{zone} has no free {accelerator_type} now.' },
+  arguments: { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' }
 };
 
 export function node(node_id: string, rest: Partial<INode> = {}): INode {

@@ -117,6 +117,8 @@ async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server,
     assert intent["settled"] is True
     assert intent["error"]["code"] == "out_of_capacity"
     assert intent["error"]["hint"]
+    assert intent["error"]["templates"]["message"] == "Could not {request}: {where} has no free machines now."
+    assert intent["error"]["arguments"]["where"] == f"zone {ZONE}"
     assert intent_id in [each["intent_id"] for each in server.tpu("GET", "nodes").json["intents"]]
 
     assert server.tpu("DELETE", f"intents/{intent_id}").status == 204
@@ -178,6 +180,14 @@ def test_what_cannot_be_is_refused_in_words(
     assert_fits(answer.json, "ErrorBody")
     assert answer.json["message"].startswith(answer.json["error"]["message"])
     assert cloud.control.billing() == []
+
+
+def test_a_refusal_carries_its_template_and_arguments(server: Server, cloud: Cloud) -> None:
+    error = server.tpu("GET", f"nodes/{ZONE}/nobody").json["error"]
+
+    assert error["message"] == f"There is no node nobody in {ZONE}."
+    assert error["templates"] == {"message": "There is no node {node} in {zone}."}
+    assert error["arguments"] == {"node": "nobody", "zone": ZONE}
 
 
 def test_a_refusal_leaves_no_traceback_in_the_log(server: Server) -> None:
