@@ -25,7 +25,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from paper_emulator import PaperEmulator
-from state_model import (
+
+from tests.emulator.state_model import (
     CALL_EDGES,
     GONE,
     IN_TIME,

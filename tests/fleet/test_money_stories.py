@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from test_money_machine import MoneyMachine
 
 from jupyter_tpu.emulator.resources.protos import State
+from tests.fleet.test_money_machine import MoneyMachine
 
 
 @pytest.fixture
