@@ -110,15 +110,3 @@ def run_terminal_of_ones_own() -> Callable[..., Iterator[Terminal]]:
 def terminal() -> Iterator[Terminal]:
     """A terminal whose cloud is an emulator, for all tests of a module; each test leaves the cloud as it was."""
     yield from run_terminal()
-
-
-@pytest.fixture(scope="module")
-def bare_terminal() -> Iterator[Terminal]:
-    """The same with workers as the real image gives them: a python3 without packages, and no uv."""
-    yield from run_terminal("--worker-image", "bare")
-
-
-@pytest.fixture
-def elsewhere(terminal: Terminal, elsewhere_in: Callable[[str, str], Any]) -> Any:
-    """Somebody else at work in the terminal's project."""
-    return elsewhere_in(terminal.rest, terminal.environment["JUPYTER_TPU_PROJECT"])

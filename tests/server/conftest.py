@@ -190,12 +190,6 @@ def cloud() -> Iterator[Cloud]:
     yield from run_cloud()
 
 
-@pytest.fixture
-def elsewhere(cloud: Cloud, elsewhere_in: Callable[[str, str], Any]) -> Any:
-    """Somebody else at work in the project."""
-    return elsewhere_in(cloud.rest, cloud.project)
-
-
 @pytest.fixture(scope="module")
 def faulty_cloud() -> Iterator[Cloud]:
     """A cloud whose links can be cut."""
