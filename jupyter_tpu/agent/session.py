@@ -18,7 +18,7 @@ from typing import Any
 from jupyter_tpu.agent.calls import Calls
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.errors import AgentBroken, KernelFailed, TpuError
 from jupyter_tpu.wire.flow import Window
 from jupyter_tpu.wire.frames import (

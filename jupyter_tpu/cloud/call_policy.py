@@ -15,7 +15,8 @@ from google.api_core.retry import AsyncRetry, if_exception_type
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
 
-# Only for reads: a change whose answer got lost must not be sent twice. The delays grow from 0.2 s to 2 s; after 6 s
+# For reads, and for CreateQueuedResource, whose request id makes a repetition harmless: no other change may be sent
+# twice when its answer got lost. The delays grow from 0.2 s to 2 s; after 6 s
 # the caller learns of the outage, because a user may be waiting for the list.
 _SAFE_RETRY = AsyncRetry(
     predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
-    from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
+    from jupyter_tpu.fleet.reconciler.polling import Polling
+    from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
     from jupyter_tpu.lifecycle.intents import Intent
 
 __all__ = ["Fleet", "FleetChange", "FleetSnapshot", "Intent", "Polling"]
@@ -24,7 +25,7 @@ _MODULES = {
     "FleetChange": "fleet.reconciler.records",
     "FleetSnapshot": "fleet.reconciler.records",
     "Intent": "lifecycle.intents",
-    "Polling": "fleet.reconciler.records",
+    "Polling": "fleet.reconciler.polling",
 }
 
 

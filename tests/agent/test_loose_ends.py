@@ -18,8 +18,8 @@ from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.kernels.takeover import Takeover
 from jupyter_tpu.agent.recording.checkpoint import Checkpoint
 from jupyter_tpu.agent.recording.jupyter_messages import DELIMITER, Signer, header_place, json_object
-from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.output_protocol import ATTACH
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.multipart import Channel

@@ -41,6 +41,24 @@ def test_every_make_target_that_is_named_exists(document):
     assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
 
 
+def test_every_package_starts_at_a_module_that_exists() -> None:
+    rows = re.findall(r"^\| (`[a-z]+/`) \|.*\| ([^|]+) \|$", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    places = [
+        f"{package[1:-2]}/{module}" for package, modules in rows for module in re.findall(r"`([a-z_/]+)`", modules)
+    ]
+    assert len(places) > 12
+    assert [place for place in places if not (ROOT / "jupyter_tpu" / f"{place}.py").exists()] == []
+
+
+def test_the_tour_names_files_that_exist() -> None:
+    rows = re.findall(r"^\| an? .*", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    named = {row: re.findall(r"`([a-z_]+(?:/[a-z_]*)*(?:\.(?:py|ts|tsx|yml|json))?)`", row) for row in rows}
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    paths = [name for names in named.values() for name in names if "/" in name or "." in name]
+    assert len(paths) > 20
+    assert [path for path in paths if not any(f"/{path.rstrip('/')}" in f"/{file}" for file in files)] == []
+
+
 def test_generated_pages_follow_the_code(tmp_path):
     subprocess.run([sys.executable, "docs/generate.py", str(tmp_path)], cwd=ROOT, check=True)
     differing = [

@@ -17,7 +17,7 @@ import pytest
 from jupyter_tpu.agent.autostop.policy import AutostopPolicy
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.paths import Home
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings

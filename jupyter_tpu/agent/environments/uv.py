@@ -45,7 +45,7 @@ _WAYS_OUT = (
 # Characters of uv's explanation that go into a message; the whole is in `raw`.
 _MOST_REASON = 600
 _BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
-# Less than the 10 minutes that a client waits for the worker (`link.worker`), so that the worker names what hangs.
+# Less than a client waits for the worker (`link.preparation.PATIENCE_S`), so that the worker names what hangs.
 STEP_S = 9 * 60.0
 # Characters of output that an error carries in `raw`.
 _TAIL = 2000

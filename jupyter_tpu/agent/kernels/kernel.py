@@ -29,7 +29,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import (
     text_of,
     without_content,
 )
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.errors import EnvironmentFailed, TpuError

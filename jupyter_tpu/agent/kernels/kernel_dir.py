@@ -53,7 +53,7 @@ class KernelDirectory:
 
     @property
     def record(self) -> Path:
-        """The folder of the record, see `recording.log`."""
+        """The folder of the record, see `recording.record`."""
         return self._path / "record"
 
     @property

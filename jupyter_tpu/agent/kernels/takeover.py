@@ -23,7 +23,7 @@ from typing import Any
 from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.recording.excerpt import Span, first_entry
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.request_index import IndexedRequest
 from jupyter_tpu.wire.entries import Entry

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.wire.entries import Entry, decode_entry, entry_span
 from jupyter_tpu.wire.frames import SLICE_BYTES
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jupyter_tpu.wire.entries import entry_span
 
 # The size of a segment: bounds what each kernel costs in memory while the disk is full.
-_MOST_BYTES = 32 * 1024 * 1024
+_MOST_MEMORY_BYTES = 32 * 1024 * 1024
 # Small batches are joined up to this size, so that thousands of them do not slow reading down.
 _PIECE_BYTES = 256 * 1024
 
@@ -21,7 +21,7 @@ class Overflow:
 
     def add(self, data: bytes, first_seq: int) -> bool:
         """Keep whole entries that start at `first_seq`; returns whether there was room."""
-        if self.size + len(data) > _MOST_BYTES:
+        if self.size + len(data) > _MOST_MEMORY_BYTES:
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:
             first_seq, before = self._pieces.pop()

@@ -11,8 +11,8 @@ from typing import Any
 
 from jupyter_tpu.agent.recording.checkpoint import Checkpoint
 from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, header_place, json_object
-from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.agent.recording.output_protocol import ATTACH, parse_head
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.entries import Entry

@@ -22,7 +22,8 @@ from jupyter_tpu.fleet.reconciler.availability import check_offered
 from jupyter_tpu.fleet.reconciler.fleet_state import FleetState
 from jupyter_tpu.fleet.reconciler.intent_runner import IntentRunner, RunnerContext
 from jupyter_tpu.fleet.reconciler.new_intents import name_taken, new_create_intent, new_intent
-from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
+from jupyter_tpu.fleet.reconciler.polling import Polling
+from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intent_events import Event, Resumed, Started

@@ -26,7 +26,7 @@ _GIB = 2**30
 _LEAST_DISK_BYTES = 2 * _GIB
 # A warning below this share of the disk.
 _LITTLE_DISK = 0.1
-# The same limit as `cloud.clock.WRONG_S`: an HTTP date has whole seconds, and an answer may take a while.
+# The same limit as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and an answer may take a while.
 _MOST_CLOCK_S = 30.0
 _AGENT_FIX = "Check it from your own machine: jupyter tpu doctor NODE"
 

@@ -27,9 +27,9 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.restore.cursors import Cursors
 from jupyter_tpu.server.websocket.page_messages import KernelHeaders, PageMessage, to_websocket
 from jupyter_tpu.server.websocket.page_session import PageGone, PageSession
-from jupyter_tpu.server.websocket.rate_limit import TEXT_LIMIT, RateLimit
+from jupyter_tpu.server.websocket.text_limit import TEXT_LIMIT, TextLimit
 from jupyter_tpu.server.websocket.too_large import Refusals
-from jupyter_tpu.server.websocket.truncation import refusal_notice, text_url, truncation_notice
+from jupyter_tpu.server.websocket.truncation_notices import refusal_notice, text_url, truncation_notice
 
 log = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             # cursors and refusals outlive a connection, so the server has them, not this object
             cursors=cursors_of(self.websocket_handler.settings),
             refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
-            rate_limit=RateLimit(make_header, describe, text_limit=self.page_text_limit),
+            text_limit=TextLimit(make_header, describe, text_limit=self.page_text_limit),
             make_header=make_header,
             is_here=self._is_here,
             refusal_notice=partial(refusal_notice, base_url, self.kernel_id),

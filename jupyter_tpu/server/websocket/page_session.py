@@ -25,8 +25,8 @@ from jupyter_tpu.server.restore.request_listing import list_requests
 from jupyter_tpu.server.websocket.acks import Acknowledgements
 from jupyter_tpu.server.websocket.page_messages import KernelHeaders, PageMessage, Unreadable, small_reply
 from jupyter_tpu.server.websocket.preamble import opening_messages, pending_question, shown_state, status_message
-from jupyter_tpu.server.websocket.rate_limit import RateLimit
 from jupyter_tpu.server.websocket.repeats import with_cells_refilled
+from jupyter_tpu.server.websocket.text_limit import TextLimit
 from jupyter_tpu.server.websocket.too_large import InFlight, Refusals
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class PageSession:
 
     Args:
         session_id: the id that the page gives itself; it keeps it when it connects again.
-        rate_limit: limits the text that is sent to the page.
+        text_limit: limits the text that is sent to the page.
         make_header: makes headers for messages of our own.
         is_here: whether a page with the given session id is open on this kernel.
         refusal_notice: returns the notice that replaces a message that is too large for the page.
@@ -91,7 +91,7 @@ class PageSession:
         session_id: str,
         cursors: Cursors,
         refusals: Refusals,
-        rate_limit: RateLimit,
+        text_limit: TextLimit,
         make_header: KernelHeaders,
         is_here: Callable[[bytes], bool],
         refusal_notice: Callable[[PageMessage], str],
@@ -104,7 +104,7 @@ class PageSession:
         self._refusals = refusals
         self._refused_words = refusal_notice
         self._on_the_way = InFlight()
-        self._rate_limit = rate_limit
+        self._text_limit = text_limit
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
@@ -216,7 +216,7 @@ class PageSession:
     async def _go_on(self, cursor: Cursor) -> None:
         """Follow from the cursor: what the page has not acknowledged is sent, perhaps for the second time."""
         self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
-        self._rate_limit.repeated_until = cursor.written
+        self._text_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
         await self._send_state()
 
@@ -246,7 +246,7 @@ class PageSession:
             follower = await self._kernel.follow(first_seq, self._deliver)
         self._started_after = first_seq - 1
         self._acks = Acknowledgements(first_seq - 1)
-        self._rate_limit.repeated_until = cursor.written if cursor else 0
+        self._text_limit.repeated_until = cursor.written if cursor else 0
         self._use(follower)
         if not self._is_gone:
             await self._send_opening(first_seq)
@@ -299,17 +299,17 @@ class PageSession:
         await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
         # any, not the first: a message that came early over the link may be at the front of the batch
-        if any(message.seq <= self._rate_limit.repeated_until for message in batch):
+        if any(message.seq <= self._text_limit.repeated_until for message in batch):
             refused = self._refusals.smallest(self._kernel_id, self._session_id)
             wanted = await with_cells_refilled(
                 self._kernel,
                 wanted,
-                self._rate_limit.repeated_until,
+                self._text_limit.repeated_until,
                 self._make_header,
                 refused,
                 self._unless_left_out,
             )
-        messages = self._rate_limit.feed(wanted, asyncio.get_running_loop().time())
+        messages = self._text_limit.feed(wanted, asyncio.get_running_loop().time())
         seqs = [message.seq for message in batch if not message.is_early]
         await self._write(messages, seqs[-1] if seqs else None)
         self._plan_renewal()
@@ -372,7 +372,7 @@ class PageSession:
             self._acks.reset()
             self._on_the_way.reset()
             self._refusals.reset_kernel(self._kernel_id)
-            self._started_after = self._rate_limit.repeated_until = 0
+            self._started_after = self._text_limit.repeated_until = 0
             self._store_cursor()
         if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
             return status_message(self._make_header, shown_state("starting"))
@@ -426,18 +426,18 @@ class PageSession:
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more than this one so far
-            written = max(self._acks.written, self._rate_limit.repeated_until)
+            written = max(self._acks.written, self._text_limit.repeated_until)
             cursor = Cursor(arrived, written, has_received=self._has_heard)
             self._cursors.store(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:
-        if self._rate_limit.due_s is not None and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.create_task(self._renew(self._rate_limit.due_s))
+        if self._text_limit.due_s is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._renew(self._text_limit.due_s))
 
     async def _renew(self, due_s: float) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due_s - loop.time())
-        await self._write(self._rate_limit.renew(loop.time()))
+        await self._write(self._text_limit.renew(loop.time()))
 
 
 def _with_told_state(message: PageMessage) -> PageMessage:

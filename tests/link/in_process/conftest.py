@@ -14,7 +14,7 @@ from weakref import WeakSet
 import pytest
 
 from jupyter_tpu.agent.calls import Calls
-from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.session import SILENCE_S, Session
 from jupyter_tpu.errors import KernelFailed, WorkerUnreachable
 from jupyter_tpu.link import KernelStream, Link

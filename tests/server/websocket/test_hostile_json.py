@@ -28,7 +28,7 @@ from jupyter_tpu.notebook.node.holders import _noted_notebook
 from jupyter_tpu.outputs.parsing import Malformed, parse
 from jupyter_tpu.outputs.parsing import json_object as strict_object
 from jupyter_tpu.server.websocket.page_messages import V1_PROTOCOL, KernelHeaders, PageMessage, Unreadable, to_websocket
-from jupyter_tpu.server.websocket.rate_limit import RateLimit
+from jupyter_tpu.server.websocket.text_limit import TextLimit
 from jupyter_tpu.wire.frames import ProtocolError
 from jupyter_tpu.wire.frames import json_object as frame_object
 from jupyter_tpu.wire.multipart import Channel
@@ -60,7 +60,7 @@ def messages(hostile: bytes) -> list[list[bytes]]:
 
 def test_a_page_gets_any_message_or_it_is_named_unreadable(hostile: bytes) -> None:
     make_header = KernelHeaders(Session().msg_header)
-    floods = RateLimit(make_header, lambda _id, _size, _text: {"text/plain": "more"}, text_limit=10)
+    floods = TextLimit(make_header, lambda _id, _size, _text: {"text/plain": "more"}, text_limit=10)
     for seq, parts in enumerate(messages(hostile), start=1):
         message = PageMessage.from_parts(seq, "iopub", parts)
         assert message is not None

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.server.websocket.page_messages import PageMessage
-from jupyter_tpu.server.websocket.rate_limit import TAIL_CHARACTERS, UPDATE_S, RateLimit, shown_after
 from jupyter_tpu.server.websocket.stream_merging import MERGED_CHARACTERS
-from jupyter_tpu.server.websocket.truncation import text_url, truncation_notice
+from jupyter_tpu.server.websocket.text_limit import TAIL_CHARACTERS, UPDATE_S, TextLimit, shown_after
+from jupyter_tpu.server.websocket.truncation_notices import text_url, truncation_notice
 
 LIMIT = 1_000
 
@@ -31,7 +31,7 @@ class Feed:
     """A kernel that speaks, and what a page heard of it."""
 
     def __init__(self, text_limit: int = LIMIT) -> None:
-        self.floods = RateLimit(header, describe, text_limit=text_limit)
+        self.floods = TextLimit(header, describe, text_limit=text_limit)
         self.now = 0.0
         self.said: list[PageMessage] = []
         self.heard: list[PageMessage] = []

@@ -38,7 +38,7 @@ Describe = Callable[[str, int, str], Mapping[str, str]]
 """Returns the notice as a MIME bundle, for the msg_id of the request, the bytes left out and their last lines."""
 
 
-class RateLimit:
+class TextLimit:
     """Limits the text of one kernel for one page.
 
     Per request, `text_limit` shown characters of its streams pass; overwritten text (carriage returns) does not count.
