@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,6 @@ import google.auth
 from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
 from jupyter_tpu.cloud.messages import LOGIN_HINT
@@ -35,17 +34,9 @@ from jupyter_tpu.errors import (
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 # Bounds a server that hangs, as for reads over gRPC (`cloud.call_policy`).
 _TIMEOUT_S = 30.0
-# Only for reads, as over gRPC: a change whose answer got lost must not be sent twice. The delays are 0, 0.4 and 0.8 s,
-# since a user may be waiting. Not after a time-out: that took long enough.
-_SAFE_RETRY = Retry(
-    total=3,
-    read=0,
-    status_forcelist=(503,),
-    allowed_methods=("GET",),
-    backoff_factor=0.2,
-    respect_retry_after_header=False,
-    raise_on_status=False,
-)
+# After a 503, and only for reads: a change whose answer got lost must not be sent twice. As over gRPC, the caller
+# learns of a longer outage soon, because a user may be waiting.
+_RETRY_DELAYS_S = (0.4, 0.8, 1.6)
 # Bounds a list whose last page never comes.
 _MOST_PAGES = 1000
 # Characters of an answer that an error carries, for logs and bug reports.
@@ -114,6 +105,10 @@ class RestClient:
             CloudUnavailable: there was no answer, or it cannot be read.
         """
         status, text = self._send("GET", path, query, None)
+        for delay_s in _RETRY_DELAYS_S:
+            if status == 503:
+                time.sleep(delay_s)
+                status, text = self._send("GET", path, query, None)
         if status != 200:
             raise self.refusal(status, text)
         return self.parsed(text)
@@ -208,10 +203,7 @@ class RestClient:
 
 
 def _session(credentials: Any) -> Any:
-    session = AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # it has no types
-    for scheme in ("https://", "http://"):
-        session.mount(scheme, HTTPAdapter(max_retries=_SAFE_RETRY))
-    return session
+    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # it has no types
 
 
 def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
