@@ -48,7 +48,7 @@ class AttachedNodes:
             raise BadInput(
                 "Several nodes match.",
                 exists=Text("They are {nodes}.", nodes=", ".join(names)),
-                hint="Name one of them.",
+                hint="Choose one of them.",
             )
         return _only(found, node, environment)
 

@@ -247,7 +247,7 @@ export interface IGrant {
   readonly rows: readonly IGrantRowUse[];
   /** Amount of a credit */
   readonly usd: number | null;
-  /** Used since it began, by list prices; null while unknown */
+  /** Used since it started, at list prices; null while unknown */
   readonly usd_used: number | null;
   readonly usd_left: number | null;
   /** Why the stored grant cannot be read; everything but the name is null then */

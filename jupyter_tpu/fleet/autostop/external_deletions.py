@@ -99,10 +99,10 @@ class ExternalDeletions:
         if state in _TAKEN:
             return f"The cloud has pre-empted the node: it is {state}."
         ended = f"The node {f'is {state}' if state else 'is gone'}, and this computer did not request that."
-        whoever = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
+        cause = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
         if rules.is_off:
-            return f"{ended} No auto-stop rule applied to it: {whoever}."
-        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; otherwise {whoever}."
+            return f"{ended} No auto-stop rule applied to it: {cause}."
+        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; otherwise {cause}."
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
         """Return the settings that the guard had; for a node that is gone, by what the journal knows of it."""
