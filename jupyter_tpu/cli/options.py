@@ -28,7 +28,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 def add_node_argument(parser: argparse.ArgumentParser) -> None:
     """Add the argument NODE and ``--zone``."""
     parser.add_argument("node", metavar="NODE", help="name of the node")
-    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
 
 
 def add_internal_ips_option(parser: argparse.ArgumentParser) -> None:

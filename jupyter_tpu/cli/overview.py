@@ -80,7 +80,7 @@ class Overview(CommandParser):
     def refuse(self, name: str) -> NoReturn:
         """Raise the error for an unknown command, with the name that was probably meant."""
         near = next((each for each in get_close_matches(name, self.commands.choices) if _may_suggest(name, each)), "")
-        meant = f"Did you mean `jupyter tpu {near}`?" if near else "`jupyter tpu --help` lists all."
+        meant = f"Did you mean `jupyter tpu {near}`?" if near else "`jupyter tpu --help` lists all commands."
         self.error(f"there is no command {plain(name)[:60]!r}. {meant}")
 
 

@@ -153,7 +153,7 @@ def address_quota(case: Case) -> TpuError:
     return AddressQuotaExceeded(
         _text(case, "Could not {request}: the project's limit of external IP addresses in the region is used up."),
         hint="Delete VMs or nodes that use one, choose another region, request more quota "
-        "(IN_USE_ADDRESSES), or, where this machine is in the node's network, create it with --internal-ips.",
+        "(IN_USE_ADDRESSES), or, if this machine is in the node's network, create it with --internal-ips.",
     )
 
 
@@ -231,7 +231,7 @@ def bad_request(case: Case) -> TpuError:
 
 def refused(case: Case) -> TpuError:
     """Return the error for any other refusal."""
-    return CloudRefused(_text(case, "Could not {request}: the cloud refused."), hint=_quoted(case))
+    return CloudRefused(_text(case, "Could not {request}: the cloud refused it."), hint=_quoted(case))
 
 
 def no_answer(case: Case) -> TpuError:
@@ -245,7 +245,7 @@ def no_answer(case: Case) -> TpuError:
 def broken_answer(case: Case) -> TpuError:
     """Return the error for an internal error of the cloud, or an answer from something else."""
     return CloudUnavailable(
-        _text(case, "Could not {request}: the Cloud TPU API had an internal error, or what answered is not that API."),
+        _text(case, "Could not {request}: the Cloud TPU API had an internal error, or something else answered."),
         hint=_text(case, "Try again in a minute. {quotation}", quotation=_quoted(case)),
     )
 

@@ -35,8 +35,8 @@ class Loss:
         found = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
         return JournalUnwritable(
             Text(
-                "The journal was found damaged on {time}, and not all of it could be read: budgets, or what was spent "
-                "of them, may be lost.",
+                "The journal was found damaged on {time}, and not all of it could be read: budgets, or records of "
+                "their use, may be lost.",
                 time=found,
             ),
             exists=Text(

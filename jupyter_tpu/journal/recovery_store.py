@@ -145,7 +145,7 @@ def _read(name: str, body: object) -> Recovery:
     except (KeyError, TypeError, ValueError):
         pass
     raise JournalUnwritable(
-        Text("The recovery {node} in the journal is damaged.", node=repr(name[:100])),
+        Text("The auto-recovery setting of {node} in the journal is damaged.", node=repr(name[:100])),
         exists="The node is unchanged.",
         hint="Set it again with `jupyter tpu recover`.",
         raw=str(body)[:500],

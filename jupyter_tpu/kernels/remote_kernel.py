@@ -60,7 +60,7 @@ _READY = {"phase": "ready", "message": "The kernel is running", "fraction": 1.0}
 _MAY_RUN_ON = (
     "kernel %s may keep running and using the TPU until the node is stopped or its process is killed there: %s"
 )
-_WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program still runs then."
+_WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program is still running."
 
 
 class RemoteKernel:

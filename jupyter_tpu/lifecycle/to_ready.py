@@ -78,7 +78,7 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         return unchanged(intent)
     name = event.node.name
     error = intent.cause or WrongState(
-        Text("The node {node} is {state} and does not become READY.", node=name.node_id, state=event.node.state)
+        Text("The node {node} is {state} and will not become READY.", node=name.node_id, state=event.node.state)
     )
     hint = error.hint or Text("Start it with {command}, or delete it.", command=intent_texts.command("start", name))
     return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)

@@ -263,7 +263,7 @@ def _zone(zone: Any, generation: str) -> str:
         return zone
     offering = ", ".join(zones_for(generation))
     raise _bad(
-        Text("{zone} is not a zone of Cloud TPU.", zone=repr(str(zone)[:40])),
+        Text("{zone} is not a Cloud TPU zone.", zone=repr(str(zone)[:40])),
         Text("Zones that offer {generation}: {zones}.", generation=generation, zones=offering),
     )
 
@@ -277,7 +277,7 @@ def _device(device: Any, generation: str) -> str:
                 device=repr(str(device)[:40]),
                 generation=generation,
             ),
-            "Leave the field 'device' out where nodes of any size are granted.",
+            "Leave out the field 'device' if nodes of any size are granted.",
         )
     return kind.type if kind else ""  # the API's spelling (v5litepod-8, not v5e-8), or no node would ever match it
 

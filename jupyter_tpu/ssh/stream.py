@@ -12,7 +12,7 @@ _STDERR_BYTES = 64 * 1024  # enough for any traceback, and bounded against a hos
 def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
     """Return the error for a connection that broke while in use."""
     return WorkerUnreachable(
-        "The SSH connection to the worker broke.",
+        "The SSH connection to the worker was lost.",
         exists="Kernels on the worker keep running.",
         hint="It reconnects automatically when the network is back.",
         raw=str(error or ""),

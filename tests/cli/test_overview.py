@@ -35,10 +35,10 @@ def test_the_overview_fits_a_terminal_and_says_what_each_command_does(monkeypatc
         ("lst", "Did you mean `jupyter tpu list`?"),
         ("delet", "Did you mean `jupyter tpu delete`?"),
         ("stpo", "Did you mean `jupyter tpu stop`?"),
-        ("idle", "`jupyter tpu --help` lists all."),
-        ("setup", "`jupyter tpu --help` lists all."),
+        ("idle", "`jupyter tpu --help` lists all commands."),
+        ("setup", "`jupyter tpu --help` lists all commands."),
         ("describ", "Did you mean `jupyter tpu describe`?"),
-        ("xyzzy", "`jupyter tpu --help` lists all."),
+        ("xyzzy", "`jupyter tpu --help` lists all commands."),
         ("\x1b[31m", "lists all"),
     ],
 )

@@ -218,6 +218,6 @@ def test_a_text_that_nobody_has_seen_is_shown_as_it_is():
 
 def test_a_warning_that_does_no_harm_is_explained_and_refuses_nothing():
     said = "Transparent hugepages are not enabled. TPU runtime startup and shutdown time should be significantly…"
-    assert "nothing else. To turn them on: !sudo" in explain_warning(said, ON_A_NODE, "jax")
+    assert "more slowly. To turn them on: !sudo" in explain_warning(said, ON_A_NODE, "jax")
     assert explain_warning("some other warning", ON_A_NODE, "jax") == ""
     assert explain_warning(ROWS[0].text, ON_A_NODE, "jax") == ""

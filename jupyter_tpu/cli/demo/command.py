@@ -44,7 +44,7 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="run JupyterLab on an emulated cloud: free, on this machine only",
-        description="Run JupyterLab on an emulated cloud: free, on this machine only. JupyterLab gets what follows --.",
+        description="Run JupyterLab on an emulated cloud: free, on this machine only. JupyterLab gets arguments after --.",
     )
     parser.add_argument(
         "--dir", type=Path, help="folder of the demo's state (default: ~/.local/share/jupyter-tpu-demo)"

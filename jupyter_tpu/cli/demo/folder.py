@@ -83,7 +83,7 @@ class DemoFolder:
         # never adopt a folder with other contents: --reset deletes everything in it
         if self.root.is_dir() and any(self.root.iterdir()) and not marker.exists():
             raise BadInput(
-                f"{self.root} is not empty and is not a demo's folder.", hint="Choose a new or empty folder with --dir."
+                f"{self.root} is not empty and is not a demo folder.", hint="Choose a new or empty folder with --dir."
             )
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch(mode=0o600)

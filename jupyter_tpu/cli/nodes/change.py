@@ -99,7 +99,7 @@ def _add_all_or_node(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="stop all spending now: stop or delete every node, cancel what waits for capacity",
     )
-    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
     parser.set_defaults(parser=parser)
 
 

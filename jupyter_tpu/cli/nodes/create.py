@@ -47,7 +47,7 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("create", help="create a node and wait until it is READY")
     parser.add_argument("node", metavar="NODE", help="name of the new node")
     parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
-    parser.add_argument("--zone", default="", help="zone (default: the first that lists the type)")
+    parser.add_argument("--zone", default="", help="zone (default: the first that offers the type)")
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     add_provisioning_options(parser)
     add_internal_ips_option(parser)

@@ -1,4 +1,4 @@
-"""The command `doctor`: finds what keeps kernels from their TPU, here, in the project and on a node, with fixes."""
+"""The command `doctor`: finds what keeps kernels from using their TPU, here, in the project and on a node."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add `doctor` to the command line."""
-    parser = commands.add_parser("doctor", help="find what keeps kernels from their TPU, and how to fix it")
+    parser = commands.add_parser("doctor", help="find what keeps kernels from using their TPU, and how to fix it")
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="also check this node's first worker")
-    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_doctor)

@@ -170,7 +170,7 @@ def _leftovers(report: QuotaReport) -> Finding:
 def _own_clock(wrong: str) -> Finding:
     if not wrong:
         return Finding(check="clock", state=OK, text="This computer's clock agrees with the cloud's.")
-    fix = "Set it from the network (NTP): the times of day that you type and see are by this clock."
+    fix = "Set it over the network (NTP): the times of day that you type and see use this clock."
     return Finding(check="clock", state=WARNING, text=wrong, fix=fix)
 
 

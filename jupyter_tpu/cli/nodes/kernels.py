@@ -142,7 +142,7 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
 
     listed = await cloud.list_nodes(zone)
     for silent in listed.unreachable:
-        warn(f"{silent} did not answer: kernels of its nodes are missing here.")
+        warn(f"{silent} did not answer: kernels on its nodes are not listed.")
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     ready = [node for node in listed.nodes if node.state == "READY"]
     for node in ready:

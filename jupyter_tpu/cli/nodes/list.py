@@ -104,7 +104,7 @@ def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None
         say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
     note(total_text(listed.nodes))
     for zone in listed.unreachable:
-        note(f"{plain(zone)} did not answer: its nodes are missing here.")
+        note(f"{plain(zone)} did not answer: its nodes are not listed.")
 
 
 def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:

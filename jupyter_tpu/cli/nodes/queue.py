@@ -48,7 +48,7 @@ def add_commands(commands: Commands) -> None:
         "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
     )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="add: the new node; remove: the ID")
-    parser.add_argument("--zone", default="", help="zone (add: needed; remove: where two zones have the ID)")
+    parser.add_argument("--zone", default="", help="zone (add: required; remove: only if several zones have this ID)")
     parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
     add_provisioning_options(parser)
     parser.add_argument(
@@ -62,7 +62,7 @@ def add_commands(commands: Commands) -> None:
         "--run-for",
         default="",
         metavar="TIME",
-        help="flex-start: how long the node runs before the cloud ends it, such as 4h",
+        help="flex-start: how long the node runs before the cloud deletes it, such as 4h",
     )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
@@ -93,7 +93,7 @@ def _list(options: argparse.Namespace) -> int:
     else:
         note("Nothing is queued.")
     for zone in snapshot.unreachable:
-        note(f"{plain(zone)} did not answer: what is queued there is missing here.")
+        note(f"{plain(zone)} did not answer: its queued resources are not listed.")
     return 0
 
 
@@ -141,7 +141,7 @@ def _add(options: argparse.Namespace) -> int:
     until = _time_text(queued.valid_until)
     say(f"{queued.name.queued_id} is {queued.state} in {queued.name.zone}{f', until {until}' if until else ''}.")
     costs = costs_text(kind.type, options.zone, provisioning)
-    note(f"Its node {costs} from READY on; `jupyter tpu queue` shows its state.")
+    note(f"Its node {costs} once it is READY; `jupyter tpu queue` shows its state.")
     return 0
 
 
@@ -235,8 +235,9 @@ def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) ->
 
 
 def _require_consent_to_removal(queued: QueuedResource) -> None:
-    what = f"{queued.name.queued_id} is {queued.state}"
-    if not is_confirmed(f"{what}: delete it with {', '.join(queued.node_ids)}, disk and kernels?"):
+    nodes = ", ".join(queued.node_ids)
+    what = f"{queued.name.queued_id} ({queued.state}) and {nodes}"
+    if not is_confirmed(f"Delete {what}, with disks and kernels?"):
         raise BadInput(
             f"Removing {queued.name.queued_id} was not confirmed.",
             exists=f"It is still {queued.state}.",

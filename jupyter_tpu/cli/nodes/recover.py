@@ -27,9 +27,9 @@ _HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
 
 def add_commands(commands: Commands) -> None:
     """Add `recover` to the command line."""
-    parser = commands.add_parser("recover", help="recreate a node after a pre-emption, or show whether that is on")
+    parser = commands.add_parser("recover", help="recreate a node after a pre-emption, or show the setting")
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
-    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--on", action="store_true", help="recreate it; the new node costs as much as the old one")
     choice.add_argument("--off", action="store_true", help="do not recreate it")

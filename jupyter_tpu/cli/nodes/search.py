@@ -186,7 +186,7 @@ def _try_text(search: Search, tried: Try) -> str:
     what = f"{of.accelerator_type} in {of.zone} ({terms}{terms_text(of.accelerator_type, of.zone, of.provisioning)})"
     if tried.outcome == "trying":
         return plain(f"Trying {what} …")
-    details = f" It said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
+    details = f" The cloud said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
     return plain(f"  {what}: {_OUTCOMES[tried.outcome]}.{details}")
 
 

@@ -41,14 +41,14 @@ def add_commands(commands: Commands) -> None:
 def _add_autostop(commands: Commands) -> None:
     parser = commands.add_parser("autostop", help="show or set the auto-stop rules of nodes")
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
-    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
     parser.add_argument("--idle", metavar="1h|off", help="idle timeout: stop or delete it after this long without use")
     parser.add_argument(
         "--unattended",
         metavar="2h|off",
         help="treat a running cell as idle after this long with idle chips, no output and no connection (default: 2h)",
     )
-    parser.add_argument("--session", metavar="12h|off", help="maximum session length from READY on, even if busy")
+    parser.add_argument("--session", metavar="12h|off", help="maximum session length, counted from READY, even if busy")
     parser.add_argument(
         "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
     )
@@ -120,7 +120,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
     async with open_cloud(cloud_settings(options)) as cloud:
         listed = await cloud.list_nodes(options.zone or "-")
         for zone in listed.unreachable:
-            warn(f"The zone {zone} did not answer: its nodes are missing here.")
+            warn(f"The zone {zone} did not answer: its nodes are not listed.")
         with closing(_journal()) as journal:
             return await _controller(cloud, journal, listed.nodes).evaluate(listed.nodes)
 

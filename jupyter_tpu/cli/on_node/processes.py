@@ -64,7 +64,7 @@ def run_release(options: argparse.Namespace) -> int:
     """End processes that use the chips; exit code 1 if one is left."""
     # without a pid it would end whatever another user runs on the chips
     if options.force and options.pid is None:
-        raise BadInput("--force needs --pid: another user's process is ended only by its number.")
+        raise BadInput("--force needs --pid: another user's process can only be ended by its pid.")
     view = asyncio.run(_release(options))
     if options.json:
         say_json(view)

@@ -91,7 +91,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
     hostname = f" {worker['hostname']}" if worker["hostname"] else ""
     if worker["sample"] is None:
         error = worker["error"] or {}
-        yield plain(f"worker {worker['worker_id']}{hostname}: {error.get('message', 'nothing is known')}")
+        yield plain(f"worker {worker['worker_id']}{hostname}: {error.get('message', 'no data')}")
         return
     sample = Sample.from_json(worker["sample"])
     yield plain(f"worker {worker['worker_id']}{hostname}: {_host(sample.host)}")

@@ -1,4 +1,4 @@
-"""The command `audit`: what was done with money and access, when and why."""
+"""The command `audit`: actions that affected cost or access, when and why."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 def add_commands(commands: Commands) -> None:
     """Add `audit` to the command line."""
-    parser = commands.add_parser("audit", help="show what was done with money and access, and why, newest first")
+    parser = commands.add_parser("audit", help="show actions that affected cost or access, and why, newest first")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many entries (default: 100)")
     add_cloud_options(parser)
     add_json_option(parser)
@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
 
 def run_audit(options: argparse.Namespace) -> int:
     """Print the newest entries of the audit log."""
-    # the limit is one of sanity: it keeps a typing error from filling the memory
+    # so that a typing error cannot fill the memory
     if not 1 <= options.limit <= 1_000_000:
         raise BadInput(f"{options.limit} is not a valid number of entries.", hint="Use a number from 1 to 1000000.")
     entries = asyncio.run(_entries(options))

@@ -190,7 +190,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, "Nothing costs money."
-    return results, f"No node was READY. Disks are still billed, of: {', '.join(map(plain, stopped))}."
+    return results, f"No node was READY. Still billed: the disks of {', '.join(map(plain, stopped))}."
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:

@@ -123,7 +123,7 @@ def _user_text(user: _JSON) -> str:
 
 def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
-        warn(f"{zone} did not answer: what is there is not counted.")
+        warn(f"{zone} did not answer: resources there are not counted.")
     for name in view["uncounted"]:
         warn(f"{name} has a type that this version doesn't know: it is not counted.")
 

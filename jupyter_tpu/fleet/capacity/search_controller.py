@@ -170,7 +170,7 @@ class SearchController:
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
         for node in fleet.snapshot().nodes:
             if node.intent_id in given_up and _is_of(node, search) and not _was_deleted(fleet, node, now):
-                await self._delete(fleet, search, node.name, "It appeared after its attempt was given up.")
+                await self._delete(fleet, search, node.name, "It appeared after the search had given up on it.")
 
 
 def release_searches(cloud: CloudApi, journal: Journal) -> None:

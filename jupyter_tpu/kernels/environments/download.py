@@ -143,7 +143,7 @@ def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str)
         raise EnvironmentFailed(
             Text("This machine could not {purpose} for the worker.", purpose=purpose),
             exists="Nothing was sent.",
-            hint="The details show the error of uv or pip.",
+            hint="The details show the error from uv or pip.",
             raw=done.stderr[-2000:],
         )
     return done.stdout

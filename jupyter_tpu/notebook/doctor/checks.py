@@ -212,16 +212,16 @@ def _variables(facts: Facts) -> Findings:
     found = list(_suspicious(facts.environ, facts.worker))
     yield from found
     if not found:
-        yield Finding(check="variables", state=OK, text="No variable keeps a framework from the chips.")
+        yield Finding(check="variables", state=OK, text="No variable keeps a framework from using the chips.")
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     """Find variables that mislead a framework; on an emulated worker those that select the CPU are right."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
-        yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from the TPU.")
+        yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from using the TPU.")
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
-        yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from the TPU.")
+        yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from using the TPU.")
     # On a single worker it does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
         text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."

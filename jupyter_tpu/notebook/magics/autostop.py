@@ -15,7 +15,7 @@ END_TIMEOUT_S = 20.0
 
 
 def idle(context: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Show the activity on this node and when auto-stop ends it."""
+    """Show the activity on this node and when auto-stop will end it."""
     parse_arguments(words)
     answer = context.call("activity", {})
     return _shown(answer, lambda report: [*filter(None, [reminder(context.call, report)]), *report_lines(report)])
@@ -27,7 +27,7 @@ def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
 
 
 def extend(context: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Keep this node running for a time, until the current cell ends, or no longer."""
+    """Keep this node running for a time or until the current cell ends, or cancel that."""
     params = parse_extend(words, context.now)
     try:
         answer = context.call("keep", params)
@@ -105,7 +105,7 @@ def _short(node: str) -> str:
 SUBCOMMANDS = (
     Subcommand(
         name="idle",
-        summary="Show the activity on this node and when auto-stop ends it.",
+        summary="Show the activity on this node and when auto-stop will end it.",
         usage={"%tpu idle": "running cells, chips and people, each with its age, and the auto-stop rules"},
         act=idle,
     ),

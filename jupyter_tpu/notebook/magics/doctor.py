@@ -1,4 +1,4 @@
-"""``%tpu doctor``: find what could keep this kernel from its chips, and say how to fix it."""
+"""``%tpu doctor``: find what could keep this kernel from using its chips, and say how to fix it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_json(findings: Sequence[Finding]) -> MagicOutput:
 SUBCOMMANDS = (
     Subcommand(
         name="doctor",
-        summary="Find what could keep this kernel from its chips, and how to fix it.",
+        summary="Find what could keep this kernel from using its chips, and how to fix it.",
         usage={
             "%tpu doctor": "check Python, versions, TPU processes, lock file, fallback, disk, clock, guard, auto-stop",
             "%tpu doctor --json": "the findings as JSON",

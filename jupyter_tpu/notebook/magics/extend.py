@@ -83,7 +83,7 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     idle = "No idle timeout" if idle_s is None else f"Idle timeout: {duration_text(idle_s)}"
     # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
-    unattended = "" if unattended_s is None else f", or {duration_text(unattended_s)} of an unattended silent cell"
+    unattended = "" if unattended_s is None else f", or {duration_text(unattended_s)} of a silent, unattended cell"
     lines = [f"{idle}{unattended}; maximum session length: {_length(rules['session_s'])}."]
     if report["ends_in_s"] is not None:
         lines.append(f"Auto-stop in {duration_text(report['ends_in_s'])} ({report['ends_why']}).")

@@ -179,7 +179,7 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
     if len(samples) < _LEAST_POINTS or len(samples) * step_s < _LEAST_COVERED * timed.wall_s:
         return f"{UNKNOWN}: the chips' duty cycle is known for only {len(samples) * step_s:.0f} s of it"
     share = math.fsum(samples) / len(samples) / 100
-    return f"about {wall_text(share * timed.wall_s)}, {share * 100:.0f} % of the time by the chips' duty cycle"
+    return f"about {wall_text(share * timed.wall_s)}, {share * 100:.0f} % of the time (the chips' duty cycle)"
 
 
 def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterator[float]:

@@ -127,14 +127,14 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",
-        means="This TensorFlow was built without TPUs, or with another libtpu than the installed one.",
+        means="This TensorFlow was built without TPU support, or for another libtpu than the installed one.",
         fix=REINSTALL,
         is_elsewhere=True,
     ),
     KnownError(
         name="tensorflow-without-tpu",
         text=r"TPUs not found in the cluster|Op 'ConfigureDistributedTPU'",
-        means="This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without, tensorflow-tpu"
+        means="This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without it, tensorflow-tpu"
         " with it.",
         fix="%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel.",
         is_elsewhere=True,
@@ -143,14 +143,14 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="tpu-unnamed",
         text=r"Please provide a TPU Name to connect to",
         means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the machine's own TPU is called “local”.",
-        fix='Use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
+        fix='Use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.',
         is_elsewhere=True,
     ),
     KnownError(
         name="tpu-name-unknown",
         text=r"Name or service not known|Temporary failure in name resolution",
         means="TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here.",
-        fix='On a TPU VM use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
+        fix='On a TPU VM use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.',
         is_elsewhere=True,
     ),
     # PyTorch: the build is for other devices, or TorchTPU is not loaded.
@@ -178,7 +178,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
-        means="Transparent huge pages are off on this machine: the TPU starts and stops more slowly, nothing else.",
+        means="Transparent huge pages are off on this machine: this only makes the TPU start and stop more slowly.",
         fix='To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"',
         is_harmless=True,
     ),

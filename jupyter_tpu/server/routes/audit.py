@@ -15,7 +15,7 @@ _MOST = 1000  # entries per response: the log grows without bound
 
 
 class AuditHandler(TpuHandler):
-    """``audit``: what was done with money and access, newest first."""
+    """``audit``: actions that affected cost or access, newest first."""
 
     @web.authenticated
     @authorized

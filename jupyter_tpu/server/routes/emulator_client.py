@@ -66,7 +66,9 @@ class EmulatorClient:
             )
         except (OSError, HTTPClientError) as error:
             raise CloudUnavailable(
-                "The emulated cloud does not answer.", hint="Start the demo again: both stop together.", raw=str(error)
+                "The emulated cloud does not answer.",
+                hint="Start the demo again: it starts the emulated cloud too.",
+                raw=str(error),
             ) from error
         return _json_of(answer)
 

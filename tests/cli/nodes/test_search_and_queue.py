@@ -55,7 +55,7 @@ def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal, tpu: C
     assert searched.stdout.strip() == "my-node in us-west4-a is READY and costs $9.60/h until it is stopped or deleted."
     said = searched.stderr
     assert f"Trying v5litepod-8 in {ZONE} ($9.60/h) …" in said
-    assert 'no free machines. It said: There is no more capacity in the zone "us-central1-a"' in said
+    assert 'no free machines. The cloud said: There is no more capacity in the zone "us-central1-a"' in said
     assert f"v5litepod-8 in {ELSEWHERE} ($9.60/h): READY." in said
     (node,) = json.loads(tpu("list", "--json").stdout)["nodes"]
     assert (node["zone"], node["kernelspec"]) == (ELSEWHERE, f"tpu-my-node-{ELSEWHERE}")
@@ -141,7 +141,7 @@ def test_a_node_is_queued_listed_and_removed(terminal: Terminal, tpu: Callable[.
     added = tpu("queue", "add", "waiting", "--zone", ZONE, "--type", "v5litepod-8", "--valid-for", "1h")
     assert added.returncode == 0, added.stderr
     assert "waiting is CREATING in us-central1-a, until " in added.stdout
-    assert "$9.60/h from READY on" in added.stderr
+    assert "$9.60/h once it is READY" in added.stderr
 
     (queued,) = json.loads(tpu("queue", "--json").stdout)["items"]
     assert (queued["queued_id"], queued["node_ids"], queued["holds_quota"]) == ("waiting", ["waiting"], True)
@@ -180,7 +180,7 @@ def test_a_reserved_node_is_queued_once_its_unknown_price_is_accepted(
     assert "There is no list price for a reserved v5litepod-8" in tpu(*wanted).stderr
     added = tpu(*wanted, "--yes")
     assert added.returncode == 0, added.stderr
-    assert "billed by its reservation, price unknown from READY on" in added.stderr
+    assert "billed by its reservation, price unknown once it is READY" in added.stderr
     terminal.cloud.advance(3600)
     (queued,) = json.loads(tpu("queue", "--json").stdout)["items"]
     assert (queued["provisioning"], queued["state"]) == ("reserved", "ACTIVE")

@@ -48,7 +48,7 @@ def test_a_damaged_journal_allows_nothing_until_the_budgets_are_confirmed(
     code, _, said = tpu("create", "mine", *V5E, "--yes")
     assert code == 1
     assert "warning: The journal was damaged. It is kept as " in said
-    assert "budgets, or what was spent of them, may be lost" in said
+    assert "budgets, or records of their use, may be lost" in said
     assert "`jupyter tpu budget confirm`" in said
     (lost,) = budgets(tpu)
     assert (lost["name"], lost["level"]) == ("lost-budgets", "100")

@@ -175,7 +175,7 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewher
     assert terminal.cloud.billing() == []
     assert states(terminal) == {"single": "STOPPED"}
     assert terminal.tpu_json("stop", "--all", "--yes") == {"results": []}
-    assert "Disks are still billed, of: single." in terminal.tpu("stop", "--all", "--yes").stderr
+    assert "Still billed: the disks of single." in terminal.tpu("stop", "--all", "--yes").stderr
 
 
 def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:

@@ -169,7 +169,7 @@ async def test_a_node_that_comes_after_its_try_was_given_up_is_deleted(bench: An
     control.clear_faults()
     await bench.until(lambda: any(change.phase == "deleted" for change in bench.changes))
     assert control.billing() == [search.node_name]
-    assert "It appeared after its attempt was given up." in [entry.reason for entry in seeker.audit.newest()]
+    assert "It appeared after the search had given up on it." in [entry.reason for entry in seeker.audit.newest()]
 
 
 async def test_a_cancelled_search_leaves_nothing(bench: Any, seek: Any) -> None:

@@ -357,7 +357,7 @@ async def test_budgets_that_damage_may_have_taken_allow_nothing_until_they_are_c
 ) -> None:
     (bench.folder / "journal.db").write_bytes(b"this is no database, " * 400)
     desk = await opened(bench, stack)
-    with pytest.raises(JournalUnwritable, match="budgets, or what was spent of them, may be lost") as refused:
+    with pytest.raises(JournalUnwritable, match="budgets, or records of their use, may be lost") as refused:
         await desk.fleet.create(bench.spec())
     assert "`jupyter tpu budget confirm`" in refused.value.hint
     await desk.tick()
