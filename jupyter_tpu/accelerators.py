@@ -254,7 +254,7 @@ def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str
 
 
 def describe(accelerator_type: str) -> str:
-    """Describe a type for people: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty if it is unknown."""
+    """Describe a type for display: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty if it is unknown."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""

@@ -391,7 +391,7 @@ class Reminder:
     usd: float | None = None
 
     def text(self, node_id: str) -> str:
-        """Return the reminder as a text for people."""
+        """Return the reminder as a text for display."""
         cost = "What it has cost is unknown." if self.usd is None else f"It has cost ${self.usd:,.2f}."
         return f"{node_id} has been billed for {duration_text(self.for_s)} without any known action of yours. {cost}"
 
@@ -460,7 +460,7 @@ def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """Format a duration for people: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
+    """Format a duration for display: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
     # Up to two minutes a whole number of minutes would be too coarse for a countdown.
     if whole < 120:

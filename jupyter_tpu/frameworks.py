@@ -51,7 +51,7 @@ class Release:
 
     @property
     def title(self) -> str:
-        """Name and minor version for people: ``JAX 0.10``."""
+        """Name and minor version for display: ``JAX 0.10``."""
         return f"{TITLES[self.framework]} {self.minor}"
 
     def fits(self, python: Python) -> bool:
@@ -162,7 +162,7 @@ def release_of(framework: str, version: str) -> Release | None:
 
 
 def python_range(release: Release) -> str:
-    """Format the supported Pythons for people: ``3.10 to 3.13``, or ``3.11 or newer``."""
+    """Format the supported Pythons for display: ``3.10 to 3.13``, or ``3.11 or newer``."""
     if release.python_max is None:
         return f"{_dotted(release.python_min)} or newer"
     return f"{_dotted(release.python_min)} to {_dotted(release.python_max)}"

@@ -125,7 +125,7 @@ class Sample:
     holders: tuple[Holder, ...] = ()
 
     def unknown_lines(self, titles: Mapping[str, str]) -> Iterator[str]:
-        """Yield a line for each unknown field with the reason, for people; `titles` are labels by field name."""
+        """Yield a line for each unknown field with the reason, for display; `titles` are labels by field name."""
         for name, why in self.unknown.items():
             title = titles.get(name, name.replace("_", " "))
             is_partial = any(getattr(row, name, None) is not None for row in (*self.chips, *self.cores))

@@ -386,7 +386,7 @@ class Price:
 
     @property
     def origin(self) -> str:
-        """Source and date for people: ``catalog 2026-11-22`` or ``list 2025``."""
+        """Source and date for display: ``catalog 2026-11-22`` or ``list 2025``."""
         return f"{'catalog' if self.is_live else 'list'} {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
 # A client pings every 4 s and gives up after 12 s of silence itself. One that is silent for longer is gone, whatever
 # its SSH server believes, or its path is dead in one direction, which only the agent can notice.
 SILENCE_S = 14.0
-# Silence is counted in so many ticks, so that time in which this process itself was suspended does not count.
+# Silence is counted in ticks, so that time during which this process itself was suspended does not count.
 _TICKS = 7
 # A minute, while replies of many MiB drain on a slow path: the client's pings are not read in that time.
 _MOST_TICKS_OF_REPLIES = 30

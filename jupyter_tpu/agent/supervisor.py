@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
-# An agent that lived for so long had started; a crash later than that is not a crash at start.
+# An agent that lived this long had started; a crash later than that is not a crash at start.
 _STEADY_S = 10.0
 # Then the agent can't start at all (a broken environment, a full disk), and restarting it only burns CPU.
 _MOST_CRASHES = 5

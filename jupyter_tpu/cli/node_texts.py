@@ -62,7 +62,7 @@ def resource_text(name: str) -> str:
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:
-    """Say what the node costs in its present state."""
+    """Return what the node costs in its present state."""
     if emulated:
         return EMULATED
     if node.state == "READY":

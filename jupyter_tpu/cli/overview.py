@@ -85,5 +85,5 @@ class Overview(CommandParser):
 
 
 def _may_suggest(typed: str, command: str) -> bool:
-    """Say whether to suggest `command`. One that ends nodes is suggested for a typing error only, never for a guess."""
+    """Return whether to suggest `command`; one that ends nodes is suggested for a typing error, never for a guess."""
     return command not in _DESTRUCTIVE or SequenceMatcher(None, typed, command).ratio() >= _TYPO_SIMILARITY

@@ -70,7 +70,7 @@ class Cloud:
         self.project = project
         self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
-        # virtual time must not go back behind what clients have seen before a restart
+        # virtual time must not go back before what clients saw before a restart
         start = self.store.latest_moment() or time.time()
         self.clock = restored_clock(self.store, start=start, scale=time_scale, real_time=real_time)
         self.store.date_by(self.clock.now)

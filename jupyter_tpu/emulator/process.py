@@ -171,7 +171,7 @@ def _image(options: argparse.Namespace, state_dir: Path) -> Image:
 
 
 def _require_python(path: Path) -> None:
-    """Run the Python once; else the first login to a worker would find out that it is none."""
+    """Run the Python once; else only the first login to a worker would show that it is not a Python."""
     try:
         done = subprocess.run([path, "-I", "-S", "-c", "print('yes')"], capture_output=True, check=False)
     except OSError as error:

@@ -104,7 +104,7 @@ class Searches:
                     self._put(database, replace(search, owner=""))
 
     def all(self) -> tuple[Search, ...]:
-        """Return the open searches and those that ended lately, oldest first."""
+        """Return the open searches and those that ended recently, oldest first."""
         with self._journal.reading() as database:
             return self._all(database)
 

@@ -288,7 +288,7 @@ class KernelHost:
             await asyncio.sleep(_PORT_TRY_S)
 
     async def _release(self, *, and_forget: bool) -> None:
-        # Readers first, so that they get "closed" and nothing of the end; the worker last, as it may take long.
+        # Readers first, so that they get "closed" and nothing of the shutdown; the worker last, as it may be slow.
         self._environment.close()
         self._fanout.publish_event("closed")
         self._fanout.disconnect()

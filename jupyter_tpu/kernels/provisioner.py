@@ -141,7 +141,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return kwargs
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
-        """Start the kernel, or restart it behind its old sockets; the KernelManager adopts the returned info."""
+        """Start the kernel, or restart it on its old sockets; the KernelManager adopts the returned info."""
         assert self._launch, "pre_launch comes first"
         self._restart_requested_at = None
         report = ProgressReport(self._manager, self.log, self._identity())

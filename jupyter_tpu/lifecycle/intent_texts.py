@@ -9,7 +9,7 @@ from jupyter_tpu.provisioning import Provisioning
 
 NOTHING_CREATED = "No node was created; nothing is billed."
 
-# charges accrue while a node is READY, its disk is billed apart (cloud.google.com/tpu/pricing)
+# charges accrue while a node is READY; its disk is billed separately (cloud.google.com/tpu/pricing)
 _NOT_READY = "it is not billed until it is READY"
 _ONLY_DISK = "only its disk is billed"
 _IN_QUOTA = "it is not billed, but counts towards your quota until it is deleted"

@@ -1,4 +1,4 @@
-"""Open a dialogue with the agent over a fresh connection; prepares the worker first where that is needed."""
+"""Open a dialogue with the agent over a fresh connection; prepare the worker first if needed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """How a dialogue begins: our hello, and the function that sends everything that is open behind it."""
+    """How a dialogue begins: our hello, and the function that sends everything that is open after it."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]

@@ -320,7 +320,7 @@ class Link:
             self._hang_up()
             raise
         self._agent = opened.agent
-        # Behind the greeting, so that the user does not wait for it.
+        # After the greeting, so that the user does not wait for it.
         if not opened.is_prepared:
             self._preparing = self._run_in_background(
                 prepare_in_background(self._connection, self._demands, self._memory)

@@ -257,7 +257,7 @@ class KernelStream:
             self._skip_damaged()
 
     def _skip_damaged(self) -> None:
-        """Attach again behind a damaged entry: only the agent knows where the next one begins."""
+        """Reattach after a damaged entry: only the agent knows where the next one begins."""
         self._report_cut(self._replay.skip())
         self.attach()
         self._is_reattaching = True

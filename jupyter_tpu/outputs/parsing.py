@@ -54,7 +54,7 @@ def parse(seq: int, parts: Sequence[bytes]) -> Message:
 def _json_parts(parts: Sequence[bytes]) -> Sequence[bytes]:
     start = 2 + next((place for place, part in enumerate(parts) if part == _DELIMITER), len(parts))
     if start + 4 > len(parts):
-        raise Malformed("no delimiter, or too little behind it")
+        raise Malformed("no delimiter, or too little after it")
     return parts[start : start + 4]
 
 

@@ -69,7 +69,7 @@ class Replay:
             yield from self._apply(entry)
 
     def skip(self) -> Cut:
-        """Give up the entry `next_seq`, so that the next position requested is behind it."""
+        """Give up the entry `next_seq`, so that the next position requested is after it."""
         self.next_seq += 1
         return Cut(self.next_seq - 1, self.next_seq - 1)
 

@@ -106,7 +106,7 @@ class ActivityWatch:
         self._asked = asked
 
     def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
-        """Note new output; returns whose output came lately, for people.
+        """Note new output; returns the names of kernels with recent output, for display.
 
         The first observation only counts: what an earlier agent recorded is not new.
         """

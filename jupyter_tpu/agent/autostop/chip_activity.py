@@ -157,7 +157,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def _named(pid: int, kernels: Kernels) -> str:
-    """Name a process for people: by its notebook, else by pid and command."""
+    """Name a process for display: by its notebook, else by pid and command."""
     known = describe(pid, kernels)
     if known is None:
         return f"process {pid}"

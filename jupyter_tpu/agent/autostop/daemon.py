@@ -34,7 +34,7 @@ _SHORTEST_TURN_S = 0.5
 _TURNS_OF_IDLE_TIME = 10
 # Between two attempts to end the node: the API may take a while to show the effect of the first one.
 _AGAIN_AFTER_S = 30.0
-# After so many refused stops the node is deleted: TPU pods can't be stopped, and would be billed forever.
+# After this many refused stops the node is deleted: TPU pods can't be stopped, and would be billed forever.
 _MOST_REFUSALS = 5
 # Ends that no further activity postpones.
 _SURE = ("session", "deadline")
@@ -289,7 +289,7 @@ def _wall(moment: Moment | None, now: Moment) -> float | None:
 
 
 def _reason(verdict: Verdict) -> str:
-    """Say why the node ends, for the kernels' hooks and their users."""
+    """Return why the node ends, for the kernels' hooks and their users."""
     return {
         "idle": "the node reached its idle timeout",
         "session": "the node reached its maximum session length",

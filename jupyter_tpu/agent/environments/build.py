@@ -36,7 +36,7 @@ PHASE = "environment"
 _NEEDS = (*KERNEL_NEEDS, "pip")  # pip is for %pip: uv leaves it out
 _COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
-_NEVER = (_NO_SOLUTION, "Couldn't parse")  # uv's words for what no retry can change
+_NEVER = (_NO_SOLUTION, "Couldn't parse")  # uv's messages for failures that a retry cannot fix
 
 
 @dataclass

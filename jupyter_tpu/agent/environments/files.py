@@ -193,7 +193,7 @@ def name_and_version(line: str) -> tuple[str, str]:
 
 
 def names(lines: Iterable[str]) -> str:
-    """List the packages of these lines for people, by name, at most eight of them."""
+    """List the packages of these lines for display, by name, at most eight of them."""
     found = [name_and_version(line)[0] for line in lines]
     return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
 

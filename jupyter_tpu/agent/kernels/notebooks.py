@@ -1,4 +1,4 @@
-"""Name kernels by their notebooks, for people."""
+"""Name kernels by their notebooks, for display."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class SampleHistory:
         Args:
             since: Unix seconds.
         """
-        # From the oldest to the newest: the ring begins behind the place that is written next.
+        # From the oldest to the newest: the ring begins just after the place that is written next.
         order = [(self._next - self._count + index) % self._size for index in range(self._count)]
         chosen = [index for index in order if self._at[index] > since]
         keys = sorted(self._series)

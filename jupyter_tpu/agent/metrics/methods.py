@@ -21,7 +21,7 @@ from jupyter_tpu.errors import BadInput
 
 # What the sampler keeps.
 _LONGEST_HISTORY_S = 3600
-# Bounds the answer: each series has at most so many points.
+# Bounds the answer: each series has at most this many points.
 _MOST_POINTS = 600
 _LOCK_UNSEEN = "libtpu's lock is held by a process that cannot be seen from here, such as one in a container"
 
@@ -50,7 +50,7 @@ class Metrics:
         return {"metrics": self.metrics, "who": self.who, "free": self._freeing.release}
 
     async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the newest sample and, with ``history_s``, the history of so many seconds in ``points`` points.
+        """Return the newest sample and, with ``history_s``, the history of that many seconds in ``points`` points.
 
         Raises:
             BadInput: a parameter is not valid.

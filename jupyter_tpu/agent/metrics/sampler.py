@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
 """Time from one sample to the next; chosen. An hour of them takes less than 1 MiB (`history`)."""
-# Between two uses of the chips the SDK's process stays for so long, so that libtpu need not be loaded each time.
+# Between two uses of the chips the SDK's process stays this long, so that libtpu need not be loaded each time.
 _SDK_RESTS_AFTER_S = 60.0
 
 

@@ -182,7 +182,7 @@ class Notices:
 
 
 def _message(outcome: Mapping[str, Any], reason: str) -> str:
-    """Describe an outcome for people."""
+    """Describe an outcome for display."""
     if outcome["status"] == "unfinished":
         return f"checkpoint hook did not finish in time ({reason})"
     if outcome["status"] == "failed":

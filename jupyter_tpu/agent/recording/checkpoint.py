@@ -1,4 +1,4 @@
-"""Store the request index as of some seq, so that a later agent reads only the record behind it."""
+"""Store the request index as of some seq, so that a later agent reads only the record after it."""
 
 from __future__ import annotations
 

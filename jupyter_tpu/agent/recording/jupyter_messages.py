@@ -30,7 +30,7 @@ def header_place(parts: Sequence[bytes]) -> int:
 
 
 def json_object(frame: bytes) -> dict[str, Any]:
-    """Parse a frame as a JSON object; empty if it is none."""
+    """Parse a frame as a JSON object; empty if it is not one."""
     try:
         value = json.loads(frame)
     except (ValueError, RecursionError):
@@ -63,7 +63,7 @@ def date_of(parts: Sequence[bytes]) -> datetime | None:
 
 
 def text_of(header: dict[str, Any], name: str) -> str:
-    """Return a field that should be a string; empty if it is none."""
+    """Return a field that should be a string; empty if it is not one."""
     value = header.get(name)
     return value if isinstance(value, str) else ""
 

@@ -149,7 +149,7 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first sound one behind it."""
+        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first sound one after it."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]

@@ -178,7 +178,7 @@ class Segment:
         return None
 
     def resume_at(self, offset: int) -> tuple[int, int] | None:
-        """Return ``(offset, seq)`` of the first run of sound entries at or behind `offset`; None if there is none."""
+        """Return ``(offset, seq)`` of the first run of sound entries at or after `offset`; None if there is none."""
         self.check()
         return next(((run.start, run.first_seq) for run in self._runs if run.start >= offset), None)
 

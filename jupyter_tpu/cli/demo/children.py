@@ -47,7 +47,7 @@ class Child:
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Say whether this very process listens on the TCP port; another demo may have taken the port first."""
+        """Return whether this very process listens on the TCP port; another demo may have taken the port first."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:

@@ -202,7 +202,7 @@ def _matching_specs(options: argparse.Namespace, settings: CloudSettings) -> tup
 
 
 def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
-    """Say whether the kernelspec matches the node, zone and project of the options; an empty option matches all."""
+    """Return whether the kernelspec matches the node, zone and project of the options; an empty option matches all."""
     from jupyter_tpu.models import NodeName
 
     # the endpoint counts too: two clouds may have a node of the same name

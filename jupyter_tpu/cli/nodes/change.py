@@ -190,7 +190,7 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:
-    """Say what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     note(f"\ninterrupted: the {change.verb} of {node.name.node_id} may be under way.")
     note(f"  now: {charge}")
     note(f"   do: check with jupyter tpu describe {node.name.node_id} --zone {node.name.zone}, or repeat the command")

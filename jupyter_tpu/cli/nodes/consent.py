@@ -37,7 +37,7 @@ class UnknownPriceError(Exception):
 
 
 async def who_pays(work: RunningFleet | OpenFleet, spec: NodeSpec) -> Coverage:
-    """Say whether a grant covers the node, given the nodes that exist now.
+    """Return whether a grant covers the node, given the nodes that exist now.
 
     Raises:
         BadInput: the cloud offers no such node.

@@ -200,7 +200,7 @@ async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
 
 
 def _say_interrupted(wanted: Wanted) -> None:
-    """Say what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
+    """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     if not wanted.was_asked:
         note("\ninterrupted: no request was sent to the cloud.")
         return

@@ -77,7 +77,7 @@ def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
 
 
 def moved_in_time(answer: Message, seconds: float) -> Message:
-    """Return a copy with every timestamp so many seconds later."""
+    """Return a copy with every timestamp moved later by `seconds`."""
     moved = type(answer)()
     moved.CopyFrom(answer)
     _move(moved, round(seconds * NANOS))

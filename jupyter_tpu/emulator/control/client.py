@@ -108,7 +108,7 @@ class EmulatorControl:
         self._request("POST", "clock", {"scale": scale})
 
     def pause(self) -> None:
-        """Stop virtual time but for `advance`."""
+        """Stop virtual time, except for `advance`."""
         self._request("POST", "clock", {"paused": True})
 
     def resume(self) -> None:
@@ -148,7 +148,7 @@ class EmulatorControl:
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
-        """Leave no capacity (or so many chips) for a while, or until it is set again; ``for_s=0`` ends it."""
+        """Leave no capacity (or `chips`) for a while, or until it is set again; ``for_s=0`` ends it."""
         self._request("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
 
     def reservations(self) -> list[dict[str, Any]]:

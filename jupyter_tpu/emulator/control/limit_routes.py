@@ -99,7 +99,7 @@ class ControlRules:
         return await self.capacity(request)
 
     async def stock_out(self, request: web.Request) -> Any:
-        """Leave no room, or only so many chips, in a zone for a while; ``for_s`` 0 ends it, none lasts until then."""
+        """Leave no room, or only some chips, in a zone for ``for_s`` seconds (missing: until changed; 0 ends it)."""
         settings = fields.checked(await json_object(request), _STOCKOUT, required=("zone",))
         with self._cloud.store.transaction():
             self._stock_out(settings)
@@ -109,7 +109,7 @@ class ControlRules:
     def _stock_out(self, settings: Mapping[str, Any]) -> None:
         pools, zone, family = self._cloud.rules.capacity, settings["zone"], settings.get("family", "")
         chips, for_s = settings.get("chips", 0), settings.get("for_s")
-        # a stock-out leaves the pool as it was; so many chips replace it, for a while or for good
+        # a stock-out leaves the pool as it was; a number of chips replaces it, for a while or for good
         if not chips:
             pools.stock_out(zone, family, for_s)
             return

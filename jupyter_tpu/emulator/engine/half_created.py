@@ -33,7 +33,7 @@ class HalfCreated:
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
     def expect(self, operation: str, seconds: float) -> None:
-        """Let the node of this create stay so many virtual seconds longer than its operation."""
+        """Let the node of this create stay that many virtual seconds longer than its operation."""
         self._delays[operation] = seconds
         self._save()
 

@@ -238,7 +238,7 @@ def _name_of(operation: OperationRecord) -> str:
 
 
 def rendered(operation: OperationRecord) -> Message:
-    """Return the operation in the types of v2; its metadata name the API version that started it."""
+    """Return the operation in the types of v2; its metadata names the API version that started it."""
     shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
     shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
     if operation.error is not None:

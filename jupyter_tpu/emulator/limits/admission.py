@@ -1,4 +1,4 @@
-"""Checks a call before anything is created: may this project do that, here, now, and so much of it?
+"""Checks a call before anything is created: may this project do that, here, now, and that much of it?
 
 A check passes silently or raises a refusal; nothing is counted but the creates of the last minute.
 """

@@ -57,7 +57,7 @@ def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
 
 def _instance(facts: WorkerFacts) -> dict[str, Any]:
     return {
-        # the user's own metadata win over Cloud TPU's
+        # the user's own metadata wins over Cloud TPU's
         "attributes": Named({**tpu_attributes(facts), **facts.node.metadata}),
         "description": str(facts.node.description),
         "guest-attributes": Named({space: Named(items) for space, items in facts.guest_attributes.items()}),

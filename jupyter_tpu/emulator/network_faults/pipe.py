@@ -25,7 +25,7 @@ PIECES_PER_S = 100  # a slow link delivers at least this often, so that its byte
 
 
 class Mark(enum.Enum):
-    """The end of a direction, behind the bytes that were sent before it."""
+    """The end of a direction, after the bytes that were sent before it."""
 
     END_OF_FILE = enum.auto()
     RESET = enum.auto()
@@ -188,7 +188,7 @@ class Pipe:
         return min((size for size in sizes if size), default=1 if self.conditions.bytes_per_s else 0)
 
     def _due(self, size: int) -> float:
-        """Return when so many bytes that are sent now arrive."""
+        """Return when that many bytes arrive if they are sent now."""
         now = self.conditions
         free_at = max(self._loop.time(), self._bottleneck_free_at)
         if now.bytes_per_s:

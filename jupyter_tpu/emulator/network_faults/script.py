@@ -1,4 +1,4 @@
-"""Faults over time: from a script, or made up by a seed. Pure but for `play`.
+"""Faults over time: from a script, or made up by a seed. Pure, except for `play`.
 
 A script is JSON: ``{"faults": [{"at_s": 1.5, "verb": "reset"}, {"at_s": 3, "verb": "stall", "for_s": 2}]}``.
 """

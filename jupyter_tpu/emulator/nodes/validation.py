@@ -77,7 +77,7 @@ def check_tags(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/metadata/setting-custom-metadata",
 )
 def check_metadata(node: NodePb) -> None:
-    """Raise for a malformed key, or metadata that are too large."""
+    """Raise for a malformed key, or metadata that is too large."""
     for key, value in node.metadata.items():
         if not _METADATA_KEY.fullmatch(key):
             raise bad_field("node.metadata", f"metadata key {key[:80]!r} is not valid")

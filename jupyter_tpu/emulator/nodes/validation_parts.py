@@ -43,7 +43,7 @@ def check_network_once(node: NodePb) -> None:
 
 @documented("cidr-29", "A cidr_block is a /29 block.", source="google-cloud-tpu, Node.cidr_block")
 def check_cidr(block: str) -> None:
-    """Raise for a block that is no /29."""
+    """Raise for a block that is not a /29."""
     if not block:
         return
     try:

@@ -62,7 +62,7 @@ class Case:
 
 
 def case_from_json(data: Mapping[str, Any]) -> Case:
-    """Parse a case. Raises KeyError, TypeError or ValueError if it is none."""
+    """Parse a case. Raises KeyError, TypeError or ValueError if it is not one."""
     verb, _, path = str(data["request"]).partition(" ")
     if not (verb.isupper() and path.startswith("/")):
         raise ValueError(f"{data['request']!r} is not of the form VERB /path")

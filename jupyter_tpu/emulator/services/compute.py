@@ -40,7 +40,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
 
 
 class Compute:
-    """One project, whose metadata change at once; operations are done when they are answered."""
+    """One project, whose metadata changes at once; operations are done when they are answered."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -181,7 +181,7 @@ def _denied(permission: str, project: str) -> ComputeRefusal:
     source="Compute Engine API, Metadata",
 )
 def check_items(items: Mapping[str, str], count: int) -> None:
-    """Raise for metadata that break a rule; `count` is the number of items as they were sent."""
+    """Raise for metadata that breaks a rule; `count` is the number of items as they were sent."""
     # functions, so that the first broken rule is the one that is named
     rules: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: all(_KEY.fullmatch(key) for key in items), "Metadata keys must match [-_a-zA-Z0-9]{1,127}."),

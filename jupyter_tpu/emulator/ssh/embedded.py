@@ -92,7 +92,7 @@ class WorkerServer(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Accept the keys that the metadata name for this user."""
+        """Accept the keys that the metadata names for this user."""
         # compared without the comment, as `machine.key_lines` stores it
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized

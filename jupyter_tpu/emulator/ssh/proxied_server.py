@@ -79,7 +79,7 @@ def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Return whether the connection is our own user's; the SSH server behind sees only the proxy."""
+    """Return whether the connection is our own user's; the SSH server behind it sees only the proxy."""
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
     except OSError:  # closed again already

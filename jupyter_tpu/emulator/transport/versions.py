@@ -79,7 +79,7 @@ def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest
     """Return the call of a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
     paths = list(mask.paths)
-    # MessageToDict refuses a mask whose paths are not snake_case, so it is taken out for the while
+    # MessageToDict refuses a mask whose paths are not snake_case, so it is taken out first
     mask.Clear()
     try:
         fields = json_format.MessageToDict(request) if method in RESOURCES or version != V2 else {}
@@ -215,7 +215,7 @@ class View:
 
 
 def version_of(operation: operations_pb2.Operation) -> str:
-    """Return the API version that started an operation, as its metadata say."""
+    """Return the API version that started an operation, from its metadata."""
     metadata = PACKAGES[V2].OperationMetadata.pb().FromString(operation.metadata.value)
     return metadata.api_version or V2
 

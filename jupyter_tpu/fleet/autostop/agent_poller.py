@@ -126,7 +126,7 @@ class AgentPoller:
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
-        """Return the agent's answer with its history of the last hour; or why there is none, for people."""
+        """Return the agent's answer with its history of the last hour; or why there is none, for display."""
         if self._agents is None:
             return NO_LINK
         try:
@@ -204,7 +204,7 @@ def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
 
 
 def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dict[str, Any]:
-    """Return what the agent must get; the newer revision wins, whichever computer set it."""
+    """Return the settings to send to the agent; the newer revision wins, whichever computer set it."""
     try:
         revision, keep_revision = float(answer["revision"]), float(answer["keep_revision"])
         agent_ready_s, has_rules = float(answer["ready_for_s"] or 0.0), bool(answer["has_rules"])

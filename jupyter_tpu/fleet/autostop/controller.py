@@ -320,7 +320,7 @@ def _can_overrule(action: str, intent: Intent) -> bool:
 
 
 def why_text(status: AutostopStatus) -> str:
-    """Return why a node ends, for people."""
+    """Return why a node ends, for display."""
     rules = status.rules
     if status.verdict.ends_why == "idle" and status.verdict.idle_limit_s is not None:
         return f"It was idle for longer than {duration_text(status.verdict.idle_limit_s)}: {status.verdict.reason}."

@@ -266,7 +266,7 @@ class BudgetEnforcer:
         return account
 
     async def _update(self) -> None:
-        """List and record the nodes unless they were seen lately: what ended meanwhile must not count."""
+        """List and record the nodes unless they were seen recently: what ended meanwhile must not count."""
         if self._clock.now() - self._recorded.as_of <= FRESH_S:
             return
         requested = self._clock.steady()

@@ -99,7 +99,7 @@ class QuotaService:
 
     def forget_use(self) -> None:
         """Count the use again at the next call, after a deletion."""
-        self._seen = object()  # equal to nothing
+        self._seen = object()  # equals no other value, so the next call counts again
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:

@@ -61,7 +61,7 @@ class EndRequest:
         return replace(self, refused_since=self.at)
 
     def why_delete(self, now: float) -> str:
-        """Return why the node is deleted instead of stopped, for people; empty = stop it."""
+        """Return why the node is deleted instead of stopped, for display; empty = stop it."""
         if self.cannot_be_stopped:
             return "The cloud says that this node cannot be stopped, so it is deleted."
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:

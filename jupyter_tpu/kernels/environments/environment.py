@@ -145,7 +145,7 @@ class KernelEnvironment:
         """Recreate the environment that was lost with its node; return its Python, empty if that failed."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
-        # The folder's requirements come second and apart: if they fail, what was there before is restored already.
+        # The folder's requirements come second and separately: if they fail, what was there before is restored already.
         orders = [remembered.to_order()]
         if set(needs.lines) - set(remembered.requirements):
             orders.append({"requirements": list(needs.lines)})

@@ -97,7 +97,7 @@ def _download(
 ) -> list[Path]:
     agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
     of_environment = replace(platform, python=python.minor) if python else platform
-    # Resolved apart: the worker installs the agent's wheels by their hashes, in exactly the versions of the lock.
+    # Resolved separately: the worker installs the agent's wheels by their hashes, in exactly the versions of the lock.
     wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
     return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 

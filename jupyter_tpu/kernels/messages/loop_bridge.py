@@ -23,7 +23,7 @@ FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
 # Bounds how long one call of `deliver` keeps a server's loop busy.
 _BATCH_BYTES = 1024 * 1024
-_OBJECT_BYTES = 1000  # what Python spends on a message in addition to its bytes
+_OBJECT_BYTES = 1000  # Python's overhead per message
 
 
 class KernelMessage(NamedTuple):

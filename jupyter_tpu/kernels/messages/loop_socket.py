@@ -96,5 +96,5 @@ class LoopSocket:
         try:
             self._on_message(parts)
         except BaseException:
-            self._schedule()  # for what came behind it
+            self._schedule()  # for what came after it
             raise

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # The source is held above the first and resumed below the second.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
-# Patience is counted in so many steps, see `_start_patience`.
+# Patience is counted in this many steps, see `_start_patience`.
 _TICKS = 10
 
 

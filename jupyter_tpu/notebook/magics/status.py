@@ -57,7 +57,7 @@ def status(context: MagicContext, words: Sequence[str]) -> MagicOutput:
 
 def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     """Warn of a wrong clock of this worker; ages are right anyway, because they are counted."""
-    # Each snapshot tells it; one of them may be missing.
+    # Each snapshot has it; one of them may be missing.
     answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
     known = [float(each) for each in ahead if isinstance(each, (int, float))]

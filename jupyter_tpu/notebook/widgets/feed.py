@@ -23,7 +23,7 @@ from typing import Any
 SILENCE_S = 75.0
 # Bounds what an unseen widget adds to the kernel's record, see above, and still shows that the cell is alive.
 _SLOWEST_S = 5.0
-# After so many seconds of silence, updates come every second, after twice as many every 2 s, and so on.
+# After this many seconds of silence, updates come every second, after twice as many every 2 s, and so on.
 _SILENCE_PER_PACE = 60.0
 
 PageRequest = Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Adopt the kernels that an earlier server left on their nodes, and leave the own ones running when this server stops.
+"""Adopt the kernels that an earlier server left on their nodes, and leave this server's own running when it stops.
 
 An adopted kernel keeps its id, and its sessions keep theirs, so a browser that is reloaded continues as before. The
 start waits for the network only for a moment; a kernel whose node cannot be reached counts as alive until its agent

@@ -91,7 +91,7 @@ class Cursors:
         return next((place.cursor for _, place in self._all() if place and place.key == key), None)
 
     def arrived(self, kernel_id: str, session_id: str) -> int:
-        """Return up to which seq the session has received everything; 0 if unknown."""
+        """Return the seq up to which the session has received everything; 0 if unknown."""
         cursor = self.find(kernel_id, session_id)
         return cursor.arrived if cursor and cursor.has_received else 0
 

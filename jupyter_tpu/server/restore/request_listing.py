@@ -19,7 +19,7 @@ _UP = ("live", "resuming")
 
 
 class Provisioner(Protocol):
-    """What this module needs of a kernel's provisioner."""
+    """What this module needs from a kernel's provisioner."""
 
     @property
     def link_state(self) -> Any: ...

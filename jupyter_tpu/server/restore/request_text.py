@@ -19,7 +19,7 @@ _ENDS = ("gone", "lost", "closed", "new_record")
 
 
 class Source(Protocol):
-    """What this module needs of a kernel's provisioner."""
+    """What this module needs from a kernel's provisioner."""
 
     async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
 

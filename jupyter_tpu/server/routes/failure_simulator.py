@@ -17,7 +17,7 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 
 
 class EmulatedApp(Protocol):
-    """What these routes need of the extension in addition to `nodes.App`."""
+    """What these routes need from the extension in addition to `nodes.App`."""
 
     emulator: EmulatorClient
 

@@ -33,7 +33,7 @@ _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
 
 
 class App(Protocol):
-    """What the routes need of the extension (`server.app.TPUApp`)."""
+    """What the routes need from the extension (`server.app.TPUApp`)."""
 
     fleet: LazyFleet
     kernelspecs: KernelspecSync

@@ -37,7 +37,7 @@ _RETRY_S = 1.0  # between attempts to connect over a link that has just broken; 
 
 
 class Kernel(Protocol):
-    """What a session needs of a kernel's provisioner."""
+    """What a session needs from a kernel's provisioner."""
 
     @property
     def link_state(self) -> Any: ...
@@ -380,7 +380,7 @@ class PageSession:
         return self._notice(text) if text else None
 
     def _notice(self, text: str) -> PageMessage:
-        """Return one of our notices in the cell of the kernel's last message, since pages show text nowhere else."""
+        """Return a notice of ours as output of the kernel's last message: pages show text nowhere but in cells."""
         content = {"name": "stderr", "text": text + "\n"}
         return PageMessage.made(self._make_header("stream"), self._last_parent, content)
 

@@ -25,7 +25,7 @@ UPDATE_S = 2.0
 
 _LAST_LINES_CHARACTERS = 4_000  # from which the last 20 lines of the notice are taken
 _REMEMBERED_REQUESTS = 256  # bounds the memory; a page seldom follows more than one request at a time
-# The tail is kept in pieces of at least this size, and at most so many of them: a kernel may print single characters.
+# The tail is kept in pieces of at least this size, and at most this many of them: a kernel may print single characters.
 _PIECE_CHARACTERS = 4_000
 _MOST_PIECES = 1_000
 

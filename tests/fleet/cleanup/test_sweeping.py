@@ -35,7 +35,7 @@ V5E = "v2-alpha-tpuv5-lite"
 
 @dataclass(frozen=True)
 class Hands:
-    """What a sweep needs of an open fleet."""
+    """What a clean-up needs from an open fleet."""
 
     fleet: Fleet
     cloud: CloudApi
