@@ -253,7 +253,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
     """Decide whether a node is in use and when it must end.
 
     Args:
-        ready_since: since when it is READY; None while it is not: then it is not billed, not idle and in no session.
+        ready_since: when it became READY; None while it is not: then it is not billed, not idle and in no session.
         now: Unix seconds, by the clock of all other times.
     """
     use = _use(rules, activity, keep, ready_since, now)
@@ -404,7 +404,7 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
     """Return the reminder that is due, or None.
 
     Args:
-        ready_since: since when the node is READY; None while it is not.
+        ready_since: when the node became READY; None while it is not.
         acts: the known times of user actions; None among them counts for nothing.
     """
     if ready_since is None:

@@ -329,7 +329,7 @@ class LinkDown(WorkerUnreachable):
 
 
 class HostKeyChanged(WorkerUnreachable):
-    """The server that answered has another host key than the pinned one."""
+    """The server that answered has a host key other than the pinned one."""
 
     code = "host_key_changed"
 

@@ -71,7 +71,7 @@ class Holder:
         command: its command line, shortened.
         kernel_id: the kernel that it is or that started it; empty for any other process.
         notebook: the notebook of that kernel; empty where there is none.
-        since: since when it uses the chips (Unix seconds); None where unknown.
+        since: when it began to use the chips (Unix seconds); None if unknown.
         is_own_user: whether it runs as the agent's own user.
         is_kernel: whether it is the kernel itself and not a process that the kernel started.
     """

@@ -119,8 +119,8 @@ class Node:
     """A node as the cloud describes it.
 
     Attributes:
-        state: the API's word, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
-        health: the API's word; empty until the cloud reports one.
+        state: as the API spells it, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
+        health: as the API spells it; empty until the cloud reports one.
         uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
     """
@@ -271,7 +271,7 @@ class QueuedResource:
     """A queued resource (a request waiting for capacity) as the cloud describes it.
 
     Attributes:
-        state: the API's word, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
+        state: as the API spells it, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
             ``UNKNOWN(17)``.
         accelerator_type: type of its nodes; of the first one where they differ.
         node_ids: ids of all its nodes, including those that do not exist yet.

@@ -200,7 +200,7 @@ class Cloud:
 
         Raises:
             Refusal: the call is refused.
-            WireFault: a scripted fault; the transport sends something else than the answer.
+            WireFault: a scripted fault; the transport sends something other than the answer.
         """
         # the store knows names by the project's id only
         call = with_project_id(call, self.project, PROJECT_NUMBER)

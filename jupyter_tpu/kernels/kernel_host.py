@@ -361,7 +361,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker is of another node than the lost one; a node that was stopped keeps its disk."""
+        """Return whether this worker's node is not the lost one; a node that was stopped keeps its disk."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, reason: str) -> None:

@@ -37,7 +37,7 @@ def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float)
 
 
 def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
-    """Return whether the node that auto-recovery watches now is another one than the lost one."""
+    """Return whether auto-recovery now watches a node other than the lost one."""
     if not loss.host_key_alias:
         return choice.since > loss.known_at
     return alias_of_uid(choice.uid, worker_id) != loss.host_key_alias

@@ -34,7 +34,7 @@ class Intent:
         operation: name of the cloud's operation; empty until the cloud has answered.
         asked_at: when the last request was sent (Unix seconds); 0 = never.
         phase_since: when the present phase began (Unix seconds).
-        missing_since: since when the cloud has no such node (Unix seconds); 0 = it has one, or was not asked.
+        missing_since: when the cloud first had no such node (Unix seconds); 0 = it has one, or was not asked.
         cause: why the request or operation failed, until it is known what that left behind.
         may_appear: for delete: a creation of the node was open when this began, and no node has been seen yet.
     """

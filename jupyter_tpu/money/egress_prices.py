@@ -21,7 +21,7 @@ _USD_PER_GIB = {
     frozenset({_EUROPE, _ASIA}): 0.08,
 }
 _PREFIXES = {"us": _NORTH_AMERICA, "northamerica": _NORTH_AMERICA, "europe": _EUROPE, "asia": _ASIA}
-# Jakarta and Querétaro have other prices than the rest of their continents.
+# Prices in Jakarta and Querétaro differ from those of the rest of their continents.
 _ELSEWHERE = ("asia-southeast2", "northamerica-south1")
 # Multi-regions and the predefined dual-regions: https://cloud.google.com/storage/docs/locations
 _SPREAD = {

@@ -154,7 +154,7 @@ def _chips_at_most(accelerator_type: str) -> int:
 
 
 def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
-    """Return since when the nodes with an open span have been READY (Unix seconds), by name and uid.
+    """Return when the nodes with an open span became READY (Unix seconds), by name and uid.
 
     When a price changes, a new span begins exactly where the old one ends; the node stays READY all along.
 

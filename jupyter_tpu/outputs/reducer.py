@@ -1,6 +1,6 @@
 """Reduce the messages of one kernel, in the order of its record, to requests and the displays that they share.
 
-All requests share one table of displays, because an update may come from another cell than the display. A display that
+All requests share one table of displays, because an update may come from a different cell. A display that
 no output shows any longer is dropped from the table.
 """
 

@@ -62,7 +62,7 @@ async def connect(
         config_files: the user's ssh configuration; ``~/.ssh/config`` if None.
 
     Raises:
-        HostKeyChanged: the worker's host key is none of those in `address`.
+        HostKeyChanged: the worker's host key is not one of those in `address`.
         LoginRefused: the worker does not accept our key.
         WorkerUnreachable: the worker does not answer, or what answers is not an SSH server.
         BadInput: the ssh configuration or the proxy command is invalid.

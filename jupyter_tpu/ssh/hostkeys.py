@@ -37,7 +37,7 @@ class HostKeyStore:
         """Return the keys to accept for `alias`, pinning what the cloud has `published` if nothing is pinned yet.
 
         Raises:
-            HostKeyChanged: the cloud now publishes another key than the pinned one.
+            HostKeyChanged: the cloud now publishes a key other than the pinned one.
             WorkerUnreachable: nothing is pinned and nothing is published, so there is nothing to trust.
         """
         keys = tuple(_canonical(key) for key in published)

@@ -112,7 +112,7 @@ class Window:
     def _update_rate(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
         """Raise the path's rate at once; lower it only after a burst has stayed below it for a while.
 
-        `_pace` is ``(since when the burst is observed, its best rate since then)``.
+        `_pace` is ``(when the burst was first observed, its best rate since then)``.
         """
         if rate >= self._rate:
             self._rate, self._pace = rate, None

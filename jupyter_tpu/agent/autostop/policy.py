@@ -31,7 +31,7 @@ class AutostopPolicy:
         keep: the request to keep the node running.
         keep_revision: revision of the last such request that came from a laptop.
         kept_at: when `keep` arrived.
-        ready_since: since when the node is READY; None until a client has said.
+        ready_since: when the node became READY; None until a client has sent it.
         supervisor: identity of the agent's supervisor; another one means that a client had to start the agent again.
     """
 

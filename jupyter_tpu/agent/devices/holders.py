@@ -57,7 +57,7 @@ class LockFile:
 
 
 class Holders:
-    """Finds the TPU processes repeatedly and remembers since when each uses the chips.
+    """Finds the TPU processes repeatedly and remembers when each began to use the chips.
 
     Args:
         environ: may name another device folder and lock file.

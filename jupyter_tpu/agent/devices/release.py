@@ -104,7 +104,7 @@ class ChipRelease:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The processes to end: pid to the time it started to use the chips (None: not checked); None: all of the user's."""
+    """The processes to end: pid to the time it began to use the chips (None: not checked); None: all of the user's."""
 
     processes: Mapping[int, float | None] | None
     force: bool

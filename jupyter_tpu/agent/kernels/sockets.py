@@ -115,7 +115,7 @@ class KernelSockets:
         return monitor
 
     def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Send a message once all sockets are connected: the kernel may answer on another one than it was asked on."""
+        """Send a message once all sockets are connected: the kernel may answer on a different one."""
         if self._has_met:
             self._send(channel, parts)
         else:

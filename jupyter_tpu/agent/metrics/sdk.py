@@ -66,7 +66,7 @@ class Sdk:
         """Return the percentage of each TensorCore of this worker, in libtpu's order, or why they are unknown.
 
         Args:
-            python: the Python to use; another one than before starts a new process.
+            python: the Python to use; a different one starts a new process.
         """
         # Another kernel uses the chips, whose environment may have another libtpu.
         if python != self._python:

@@ -77,7 +77,7 @@ class RequestIndex:
 
     Attributes:
         outputs: number of outputs since this index was created.
-        state_since: since when the kernel is busy, idle or starting (Unix seconds).
+        state_since: when the kernel became busy, idle or starting (Unix seconds).
         begun: number of requests of any kind that the kernel has started since this index was created.
         generation: how often the kernel was started, by the record; None if an older agent's checkpoint lacks it.
     """

@@ -44,7 +44,8 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help="run JupyterLab on an emulated cloud: free, on this machine only",
-        description="Run JupyterLab on an emulated cloud: free, on this machine only. JupyterLab gets arguments after --.",
+        description="Run JupyterLab on an emulated cloud: free, on this machine only. "
+        "Arguments after -- go to JupyterLab.",
     )
     parser.add_argument(
         "--dir", type=Path, help="folder of the demo's state (default: ~/.local/share/jupyter-tpu-demo)"

@@ -65,7 +65,7 @@ class DemoFolder:
         """Lock the folder for one demo.
 
         Raises:
-            BadInput: another demo runs in it, or it has other contents than a demo's.
+            BadInput: another demo runs in it, or it contains something other than a demo.
         """
         self._claim()
         with (self.root / _MARKER).open("a") as marker:

@@ -230,7 +230,7 @@ def _not_found(search: Search) -> TpuError:
         return WrongState(search.message, exists=exists)
     outcomes = [_OUTCOMES[each.outcome] for each in search.tries if each.outcome != "other"]
     refusals = [f"{outcome[0].upper()}{outcome[1:]}." for outcome in outcomes]
-    if not refusals:  # failed for another reason than capacity; the message says what to do
+    if not refusals:  # failed for a reason other than capacity; the message says what to do
         return OutOfCapacity(search.message, exists=exists)
     hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
     return OutOfCapacity(search.message, exists=" ".join((exists, *dict.fromkeys(refusals))), hint=hint)

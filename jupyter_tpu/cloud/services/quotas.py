@@ -94,7 +94,7 @@ def _unreadable(title: str, error: Exception) -> TpuError:
 
 
 def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
-    """Yield the limits in a page of Cloud Quotas' list; other quotas than those of nodes are skipped."""
+    """Yield the limits in a page of Cloud Quotas' list; quotas other than those of nodes are skipped."""
     for info in page.get("quotaInfos", ()):
         quota = quotas_by_id().get(info.get("quotaId", ""))
         if quota is not None:

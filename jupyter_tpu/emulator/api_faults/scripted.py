@@ -63,7 +63,7 @@ class ScriptedFaults:
 
         Raises:
             Refusal: a fault refuses the call, or the cloud does.
-            WireFault: the transport must send something else than the answer.
+            WireFault: the transport must send something other than the answer.
         """
         # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)

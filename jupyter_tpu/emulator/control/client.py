@@ -210,7 +210,7 @@ class EmulatorControl:
         return list(self._request("POST", "links", body)["links"])
 
     def change_host_key(self, node: str, worker_id: int = 0) -> None:
-        """Let the worker show another host key than its guest attributes do."""
+        """Make the worker show a host key other than that in its guest attributes."""
         self._change(node, worker_id, "change_host_key")
 
     def reset(self) -> None:

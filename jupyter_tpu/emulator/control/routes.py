@@ -147,7 +147,7 @@ class ControlRoutes:
         # a table, so that the refusal can name what exists
         act = actions.get(settings["action"])
         if act is None:
-            raise ValueError(f"action: {settings['action'][:40]!r} is none of {', '.join(actions)}")
+            raise ValueError(f"action: {settings['action'][:40]!r} is not one of {', '.join(actions)}")
         # worker 0 is the only one of most nodes
         await act(node_named(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
         return {}

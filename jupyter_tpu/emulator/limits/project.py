@@ -86,7 +86,7 @@ def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
     def check(value: object) -> str:
         if value not in words:
-            raise ValueError(f"{value!r} is none of {', '.join(words)}")
+            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
         return str(value)
 
     return check

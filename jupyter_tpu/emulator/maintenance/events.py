@@ -63,7 +63,7 @@ def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
 @documented(
     "upcoming-maintenance",
     "A node shows its next maintenance: its type, when its window opens and closes and the latest moment that it can "
-    "be moved to, PENDING or ONGOING, and whether one may start it oneself (a pending scheduled one). Scheduled "
+    "be moved to, PENDING or ONGOING, and whether the user may start it (a pending scheduled one). Scheduled "
     "maintenance is announced seven days before.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; v2 discovery document, UpcomingMaintenance",
 )

@@ -37,7 +37,7 @@ class Maintenance:
     """Plans, begins and ends maintenance; an agenda of the timeline.
 
     `node_changed` is called with each node that changes, `notice_changed` with the name of each node whose metadata
-    change.
+    changes.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ CLEAR = "clear"
 
 
 MEANINGS: Mapping[str, str] = {
-    "latency": "every byte arrives so many milliseconds later, in order; throughput stays, new connections take longer",
+    "latency": "every byte arrives this many ms later, in order; throughput stays, new connections take longer",
     "rate": "no more bytes per second than this",
     "stall": "nothing moves and nothing is lost; the sender notices once buffers are full",
     "black_hole": "bytes vanish without an error; a connection that lost bytes never recovers",
@@ -27,7 +27,7 @@ MEANINGS: Mapping[str, str] = {
     "reset": "connections are torn down (RST)",
     "finish": "both ends get an orderly end (FIN)",
     "half_close": "one end gets an end of file, the other direction stays open",
-    "cut": "reset behind a byte, which still arrives",
+    "cut": "reset after a byte, which still arrives",
     "corrupt": "one byte arrives with one bit flipped",
     CLEAR: "the end of all faults",
 }

@@ -101,7 +101,7 @@ class Nodes:
         "A node is billed until its deletion is requested.",
         source="cloud.google.com/tpu/pricing (charges accrue while a node is READY)",
     )
-    @assumed("delete-while-creating", "A node can be deleted while it is made; its create operation ends with code 1.")
+    @assumed("delete-while-creating", "A node can be deleted while CREATING; its create operation ends with code 1.")
     def delete_node(self, request: Any) -> Message:
         """Answer ``DeleteNode``: the node is DELETING and unbilled at once, its workers go later."""
         node = self._allowed("delete", request.name)

@@ -36,7 +36,7 @@ class PreemptionNotices:
 
     @documented(
         "preemption-notice",
-        "A spot or preemptible node learns 30 seconds before from the metadata server that it will be taken away: "
+        "A spot or preemptible node learns of its pre-emption from the metadata server 30 seconds before: "
         "instance/preempted turns TRUE.",
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )

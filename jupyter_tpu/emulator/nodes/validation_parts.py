@@ -56,7 +56,7 @@ def check_cidr(block: str) -> None:
 
 @documented(
     "cidr-in-use",
-    "A cidr_block that a node of the project has, in part or in whole, cannot be had by another.",
+    "A cidr_block must not overlap with that of another node of the project.",
     source="google-cloud-tpu, Node.cidr_block",
 )
 def check_cidr_free(block: str, used: Iterable[str]) -> None:

@@ -203,7 +203,7 @@ def check_run(extras: Mapping[str, Any], now: float) -> None:
     """Raise if the run of a new queued resource would have no time."""
     ends = run_end(extras, now)
     if ends is not None and ends <= now:
-        raise bad_field("queued_resource.run_duration", "termination_time must lie ahead")
+        raise bad_field("queued_resource.run_duration", "termination_time must be in the future")
 
 
 def _checked_run(text: str) -> float:

@@ -81,21 +81,21 @@ def check_node_ids(ids: Iterable[str]) -> None:
     for node_id in ids:
         check_node_id(node_id)
         if node_id in known:
-            raise bad_field("queued_resource.tpu.node_spec.node_id", f"node_id {node_id!r} is there twice")
+            raise bad_field("queued_resource.tpu.node_spec.node_id", f"node_id {node_id!r} is used twice")
         known.add(node_id)
 
 
-@assumed("queueing-policy", "Durations are positive, moments lie ahead, and an interval ends after it starts.")
+@assumed("queueing-policy", "Durations are positive, times are in the future, and an interval ends after it starts.")
 def check_policy(policy: Any, now: float) -> None:
     """Raise for a `QueueingPolicy` whose time is over or empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:
         raise bad_field(f"{field}.{chosen}", f"{chosen} must be positive")
-    # only ends must lie ahead: a request may be valid from a moment that has passed
+    # only ends must be in the future: a request may be valid from a time that has passed
     if chosen == "valid_until_time" and policy.valid_until_time.ToNanoseconds() <= now * 1e9:
-        raise bad_field(f"{field}.{chosen}", "valid_until_time must lie ahead")
+        raise bad_field(f"{field}.{chosen}", "valid_until_time must be in the future")
     if chosen == "valid_interval":
         interval = policy.valid_interval
         if interval.end_time.ToNanoseconds() <= max(interval.start_time.ToNanoseconds(), now * 1e9):
-            raise bad_field(f"{field}.{chosen}", "valid_interval must end after it starts, and lie ahead")
+            raise bad_field(f"{field}.{chosen}", "valid_interval must end after it starts, and in the future")

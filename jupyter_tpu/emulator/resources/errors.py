@@ -30,7 +30,7 @@ class Refusal(Exception):
 
 
 class WireFault(Exception):
-    """A scripted fault: the transport sends something else than the answer; see `wire_faults` for the kinds.
+    """A scripted fault: the transport sends something other than the answer; see `wire_faults` for the kinds.
 
     `answer` is the result of the call; None: it was not performed.
     """
@@ -217,7 +217,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
 
 @recorded(
     "E8-project-denied",
-    "A project that one may not read is refused with 403 in these words.",
+    "A project that the caller may not read is refused with 403 and this text.",
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:

@@ -36,7 +36,7 @@ def reservation_not_found() -> status_pb2.Status:
 
 @recorded(
     "E10-addresses",
-    "When a region's external IP addresses are used up, a queued resource goes from PROVISIONING over SUSPENDING to "
+    "When a region's external IP addresses are used up, a queued resource goes from PROVISIONING through SUSPENDING to "
     "FAILED with these words; internal addresses help.",
     source="notes of three public repositories (limits of 4 and 8 per region)",
 )

@@ -57,7 +57,7 @@ def _numbers(value: object) -> tuple[float, ...]:
 
 def _lie(value: object) -> str:
     if value not in LIES:
-        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(LIES)}")
+        raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(LIES)}")
     return str(value)
 
 

@@ -78,7 +78,7 @@ async def limited_content(request: web.Request) -> bytes:
     "A body sent as a form is read as query parameters, whose names no method knows.",
     source="GoogleCloudPlatform/php-docs-samples#460",
 )
-@assumed("content-type", "A body of another content type than JSON is refused with 400; the text is ours.")
+@assumed("content-type", "A body of a content type other than JSON is refused with 400; the text is ours.")
 def _check_content_type(kind: str, content: bytes) -> None:
     if kind == "application/x-www-form-urlencoded":
         name = content.partition(b"=")[0].decode(errors="replace")[:200]

@@ -45,7 +45,7 @@ class ProjectMetadata:
 
 @documented(
     "project-ssh-keys",
-    "SSH keys in the project's metadata are accepted by every worker, unless the node's metadata have "
+    "SSH keys in the project's metadata are accepted by every worker, unless the node's metadata has "
     "block-project-ssh-keys=TRUE.",
     source="gcloud tpu_vm/ssh.py leaves the node as it is when the project has the key; "
     "cloud.google.com/compute/docs/connect/restrict-ssh-keys",

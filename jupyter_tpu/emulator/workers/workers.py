@@ -204,7 +204,7 @@ class Workers:
         worker.ssh_server = await self._open_at_saved_port(worker.machine)
 
     async def change_host_key(self, node: NodePb, worker_id: int) -> None:
-        """Let the worker answer with another host key than the one its guest attributes show."""
+        """Make the worker answer with a host key other than that in its guest attributes."""
         self._worker(node, worker_id).machine.renew_host_key()
         await self.restart_ssh(node, worker_id)
 

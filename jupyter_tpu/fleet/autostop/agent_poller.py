@@ -225,7 +225,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
         for_s = None if settings.keep.until is None else settings.keep.until - now.wall
         keep = {"for_s": for_s, "while_busy": settings.keep.while_busy}
         news |= {"keep": keep, "keep_revision": settings.keep_revision}
-    # the ledger may know better than the guard since when the node has been READY
+    # the ledger may know better than the guard when the node became READY
     ready_s = None if settings.ready_since is None else now.wall - settings.ready_since
     if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
         news |= {"ready_for_s": max(0.0, ready_s)}

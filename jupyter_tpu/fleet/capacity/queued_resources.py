@@ -86,7 +86,7 @@ class Queue:
         return QueueSnapshot(as_of=as_of, items=listed.items, unreachable=listed.unreachable, since=since)
 
     def _since(self, items: Iterable[QueuedResource], now: float) -> dict[QueuedName, float]:
-        """Record states; return since when, but not for one seen for the first time: it may be old."""
+        """Record states and return when each began, but not for a state seen for the first time: it may be old."""
         states: dict[QueuedName, tuple[str, float | None]] = {}
         for each in items:
             known = self._states.get(each.name)

@@ -169,7 +169,7 @@ class Fleet:
             await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
 
     def equipped(self, spec: NodeSpec) -> NodeSpec:
-        """Return the spec with our label and login key, for callers that create it by another way than `create`."""
+        """Return the spec with our label and login key, for callers that do not create it with `create`."""
         settings = self._cloud.settings
         wanted = new_create_intent(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
         return wanted.spec or spec

@@ -41,7 +41,7 @@ class EndRequest:
         intent_id: of the last request; empty = it was sent without an intent.
         at: when that was (seconds of the caller's clock).
         times: how many there were.
-        refused_since: since when every stop was refused for a temporary reason; None = the last one was not.
+        refused_since: the time since which every stop was refused for a temporary reason; None = the last one was not.
         cannot_be_stopped: the cloud said that the node can never be stopped.
     """
 

@@ -288,7 +288,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
     """Return the address of the worker of `identity`; pins its host keys in our ``known_hosts``.
 
     Raises:
-        HostKeyChanged: the cloud publishes other host keys than the pinned ones.
+        HostKeyChanged: the cloud publishes host keys other than the pinned ones.
         WorkerUnreachable: no host keys have been published yet, or the worker has no address.
     """
     worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)

@@ -167,7 +167,7 @@ def not_on_node(raw: str) -> TpuError:
 
 
 def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that has another number of devices than the worker should have."""
+    """Return the error for a framework whose number of devices differs from what the worker should have."""
     kind = "an emulated worker" if worker.is_emulated else "a worker"
     return AcceleratorFailed(
         f"{TITLES[framework]} has {devices(found)} in this kernel, but {kind} of {worker.accelerator_type}"

@@ -127,7 +127,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",
-        means="This TensorFlow was built without TPU support, or for another libtpu than the installed one.",
+        means="This TensorFlow was built without TPU support, or for a libtpu other than the installed one.",
         fix=REINSTALL,
         is_elsewhere=True,
     ),

@@ -227,7 +227,7 @@ NONSENSE = [
     ("maintenance", {"node": "n1", "in_s": -1}, "in_s: -1 is not a number, at least 0"),
     ("reservations", {}, "is missing or unknown"),
     ("reservations", {"reservation_id": "a", "zone": ZONE, "family": "v9", "chips": 1}, "has no chips of 'v9'"),
-    ("workers", {"node": "n1", "action": "explode"}, "is none of close_ssh, open_ssh, change_host_key"),
+    ("workers", {"node": "n1", "action": "explode"}, "is not one of close_ssh, open_ssh, change_host_key"),
     ("workers", {"node": "n1", "action": "close_ssh", "worker_id": -1}, "worker_id: -1 is not a whole number"),
     ("links", {}, "node is missing or unknown"),
 ]

@@ -131,12 +131,12 @@ def test_a_queued_resource_that_obeys_is_let_in(body: Any) -> None:
         (queued(spec(node={}, nodeId="n1")), "accelerator_type or accelerator_config must be set"),
         (queued(spec(), validUntilDuration="0s"), "valid_until_duration must be positive"),
         (queued(spec(), validAfterDuration="-5s"), "valid_after_duration must be positive"),
-        (queued(spec(), validUntilTime="2020-01-01T00:00:00Z"), "valid_until_time must lie ahead"),
+        (queued(spec(), validUntilTime="2020-01-01T00:00:00Z"), "valid_until_time must be in the future"),
         (
             queued(spec(), validInterval={"startTime": "2027-06-02T00:00:00Z", "endTime": "2027-06-01T00:00:00Z"}),
             "valid_interval must end after it starts",
         ),
-        (queued(spec(), validInterval={"endTime": "2020-01-01T00:00:00Z"}), "and lie ahead"),
+        (queued(spec(), validInterval={"endTime": "2020-01-01T00:00:00Z"}), "and in the future"),
     ],
     ids=lambda value: str(value)[:60],
 )

@@ -111,12 +111,12 @@ async def test_a_spec_that_cannot_be_made_is_refused_at_once(queue: QueuedCloud,
 
 
 async def test_two_specs_of_one_name_are_refused(queue: QueuedCloud) -> None:
-    with pytest.raises(exceptions.InvalidArgument, match="is there twice"):
+    with pytest.raises(exceptions.InvalidArgument, match="is used twice"):
         await queue.ask("q1", queue.spec("n"), queue.spec("n"))
 
 
 async def test_a_moment_that_has_passed_is_refused(queue: QueuedCloud) -> None:
-    with pytest.raises(exceptions.InvalidArgument, match="valid_until_time must lie ahead"):
+    with pytest.raises(exceptions.InvalidArgument, match="valid_until_time must be in the future"):
         await queue.ask(queueing_policy={"valid_until_time": {"seconds": 1}})
 
 
@@ -196,7 +196,7 @@ async def test_flex_start_where_it_is_not_offered_fails_its_operation(queue: Que
             {"provisioningModel": "FLEX_START", "runDuration": {"maxRunDuration": "604801s"}},
             "max_run_duration must be more than 0 and at most 7 days",
         ),
-        ({"runDuration": {"terminationTime": "2020-01-01T00:00:00Z"}}, "termination_time must lie ahead"),
+        ({"runDuration": {"terminationTime": "2020-01-01T00:00:00Z"}}, "termination_time must be in the future"),
         ({"guaranteed": {"minDuration": "-5s"}}, "min_duration must not be negative"),
     ],
 )
