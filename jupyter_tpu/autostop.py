@@ -151,7 +151,7 @@ class Source:
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
         last_at: when it was last active; None: never observed since the node became READY.
-        detail: for people: who is active, or why the state is unknown.
+        detail: who is active, or why the state is unknown, for display.
     """
 
     state: str = "unknown"
@@ -166,7 +166,7 @@ class Activity:
     Attributes:
         execution: running and waiting cells.
         accelerator: use of the chips.
-        human: acts of people, such as running a cell.
+        human: user actions, such as running a cell.
         output: what cells print and show; None where the agent is too old to report it: then a running cell is busy.
         connection: open pages and clients: not activity, but what runs is then not unattended; None as for `output`.
         cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.
@@ -218,7 +218,7 @@ class Verdict:
 
     Attributes:
         verdict: ``busy``, ``idle`` or ``unknown``.
-        reason: one sentence for people.
+        reason: one sentence for display.
         ages_s: by source, seconds since it was active; None where unknown.
         idle_s: seconds without activity, while the idle timeout counts them; else None.
         idle_limit_s: the `idle_s` at which the idle timeout ends the node; None where it does not apply.

@@ -20,7 +20,7 @@ AS_OF = "2026-11-22"
 FRAMEWORKS = ("jax", "torch_xla", "torch_tpu", "tf")
 
 TITLES = {"jax": "JAX", "torch_xla": "PyTorch/XLA", "torch_tpu": "TorchTPU", "tf": "TensorFlow"}
-"""Framework names for people."""
+"""Framework names for display."""
 
 Python: TypeAlias = "tuple[int, int]"
 

@@ -99,8 +99,8 @@ class CloudApi(Protocol):
         """Queue a request for a node. Safe to repeat: the same request is queued only once.
 
         Args:
-            valid_for_s: after so many seconds without capacity the cloud gives up; None: never.
-            run_for_s: flex-start: the cloud deletes the node so many seconds after it became READY.
+            valid_for_s: seconds without capacity after which the cloud gives up; None: never.
+            run_for_s: flex-start: seconds after READY at which the cloud deletes the node.
         """
         ...
 

@@ -19,7 +19,7 @@ class Entry:
         at: Unix seconds.
         action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
         subject: what it was done to: a node's full name, a budget's name.
-        reason: one sentence for people.
+        reason: one sentence for display.
         detail: more facts about it, as JSON.
     """
 

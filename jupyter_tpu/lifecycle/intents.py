@@ -26,7 +26,7 @@ class Intent:
         phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
             delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.
-        message: one sentence for people about the present phase.
+        message: one sentence for display about the present phase.
         error: why it failed; set only when settled.
         settled: done or failed; no more requests are sent.
         created_at, updated_at: Unix seconds.

@@ -35,7 +35,7 @@ class Recovery:
         spec: the node to recreate.
         max_attempts: the maximum number of attempts, failed ones included.
         max_usd: give up once the node has cost this much since the setting was made; None = no such cap.
-        message: one sentence for people about the phase.
+        message: one sentence for display about the phase.
         uid: the node that is watched, or the leftover that is deleted.
         was_ready: whether that node was READY; only such a node is recreated.
         is_queued: a queued resource created that node, and must be deleted with it.

@@ -124,7 +124,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (gx.ServiceUnavailable("502:Bad Gateway"), "cloud_unavailable", "does not answer"),
     (gx.DeadlineExceeded("504"), "cloud_unavailable", "does not answer"),
     (gx.InternalServerError("an internal error has occurred"), "cloud_unavailable", "had an internal error"),
-    (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "is not that API"),
+    (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "or something else answered"),
     (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "does not answer"),
     (TimeoutError(), "cloud_unavailable", "does not answer"),
     (gx.InvalidArgument("cidr is wrong"), "bad_input", "It said: cidr is wrong"),

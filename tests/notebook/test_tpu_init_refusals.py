@@ -134,7 +134,7 @@ ROWS = [
         "no-tpu-platform",
         "tf",
         "No TPU platform found. Platform manager status: OK",
-        "built without TPUs, or with another libtpu",
+        "built without TPU support, or for a libtpu other",
         '"tensorflow-tpu==',
     ),
     Row(

@@ -33,7 +33,7 @@ class ChipUse:
 
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
-        detail: why, for people.
+        detail: why, for display.
         working: which process has the chips open and works on the CPU only, such as a compiler; empty if none does.
         cpu: the state of the CPU time that stands in for chip use; empty where chip use is known.
     """

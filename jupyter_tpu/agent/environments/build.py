@@ -47,7 +47,7 @@ class Build:
         files: the environment's files.
         request: what the client wants.
         report: called with the progress.
-        notes: for people, what could not be installed although it was requested; the environment works without it.
+        notes: for display, what could not be installed although it was requested; the environment works without it.
     """
 
     files: EnvironmentFiles

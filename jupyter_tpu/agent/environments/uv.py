@@ -135,7 +135,7 @@ def run_streaming(argv: Sequence[str], purpose: str, on_line: Callable[[str], No
 def exit_reason(exit_code: int) -> str:
     """Return a text for a program that was killed before it could explain itself; else an empty one.
 
-    >>> how_it_ended(-9)
+    >>> exit_reason(-9)
     'error: it was ended by SIGKILL'
     """
     return f"error: it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else ""

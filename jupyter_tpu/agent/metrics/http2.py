@@ -46,7 +46,7 @@ class GrpcCalls:
         deadline: end of all waiting, by `time.monotonic`.
 
     Raises:
-        NobodyServes: no process listens on the port.
+        NotServed: no process listens on the port.
         Unreadable: it can't be reached.
     """
 

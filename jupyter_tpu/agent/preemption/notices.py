@@ -80,7 +80,7 @@ class Notices:
 
         Args:
             kind: `BY_RULE`, `PREEMPTED` or `MAINTENANCE`.
-            reason: why the node ends, for people.
+            reason: why the node ends, for display.
             within_s: seconds until the node may be gone.
         """
         now = time.monotonic()

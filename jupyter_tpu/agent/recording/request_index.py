@@ -1,7 +1,7 @@
 """Index the execute requests in a kernel's record: what was requested, and how far it got.
 
 The index depends on the record's entries alone, so a later agent gets the same one by reading them. `observe` runs for
-every message: it parses a parent header only if it has not seen it lately, and content only of the few messages that
+every message: it parses a parent header only if it has not seen it before, and content only of the few messages that
 start or end a request.
 """
 

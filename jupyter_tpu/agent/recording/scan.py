@@ -1,6 +1,6 @@
 """Scan a record's bytes for sound entries: those whose checksum is right and whose seqs increase.
 
-Disks lose tails and flip bits. Damaged parts are left out, and the entries behind them are found by their seqs.
+Disks lose tails and flip bits. Damaged parts are left out, and the entries after them are found by their seqs.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Watermark:
 
     Attributes:
         number: number of the kernel's last message that is on disk.
-        next_seq: seq behind that message in the record.
+        next_seq: seq after that message in the record.
         assigned: seqs below this were used, on disk or not.
     """
 

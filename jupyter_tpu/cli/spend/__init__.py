@@ -1,4 +1,4 @@
 """Commands about money: cost, budget, grant, quota, cleanup, stop --all, audit.
 
-Start with `books`, which opens the ledger and budgets that most of them share.
+Start with `ledger_access`, which opens the ledger and budgets that most of them share.
 """

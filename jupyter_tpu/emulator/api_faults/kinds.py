@@ -43,7 +43,7 @@ class Kind:
     """One kind of fault.
 
     Attributes:
-        meaning: one line for people, shown by ``fault --help``.
+        meaning: one line, shown by ``fault --help``.
         fits: whether it can hit a method.
         lasts: it stays until it is cleared, unless a number of times is given.
     """

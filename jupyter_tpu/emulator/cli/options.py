@@ -41,7 +41,7 @@ class Command:
     Attributes:
         name: what follows ``jupyter tpu emulator``.
         perform: performs it, and returns what ``--json`` prints; raises BadValue for wrong arguments.
-        format_lines: the same as lines for people.
+        format_lines: the same as lines for display.
         notes: printed after the arguments in the help; line breaks are kept.
     """
 

@@ -1,7 +1,7 @@
 """The emulator's SQLite file: nodes, queued resources, operations, billing and the clock.
 
 Stores and finds, decides nothing. Used from one thread; a call of the API is one transaction, and so is an effect. Each
-transaction also stores the virtual time at which it was made, so that no restart goes back behind it; on a full disk, a
+transaction also stores the virtual time at which it was made, so that no restart goes back before it; on a full disk, a
 transaction that only reads does without.
 """
 

@@ -48,7 +48,7 @@ class NodeSettings:
         acted_at: when a person last used the node, as any process here knows (Unix seconds).
         ready_since: when the node became READY, by the ledger; None = not known.
         is_ours: this user created the node.
-        damage: what cannot be read and what applies instead, for people; empty = all can be read.
+        damage: what cannot be read and what applies instead, for display; empty = all can be read.
     """
 
     rules: Rules = field(default_factory=Rules)

@@ -20,7 +20,7 @@ def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float 
     """Return the stretches of time with the same verdict, oldest first.
 
     Args:
-        said: the agent's answer; or why there is none, for people.
+        said: the agent's answer; or why there is none, for display.
         idle_after_s: the present idle timeout in seconds; None: there is none.
         now: when the answer came (Unix seconds); the agent gives ages, because its clock may differ.
     """

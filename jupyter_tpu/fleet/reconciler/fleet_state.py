@@ -22,7 +22,7 @@ class FleetState:
 
     Attributes:
         node_cache: the nodes as last seen.
-        intents: open ones and those that ended lately, by id.
+        intents: open ones and those that ended recently, by id.
         due: set when the nodes should be listed soon.
         intent_moved: set, and replaced by a new one, whenever an intent has moved on.
     """

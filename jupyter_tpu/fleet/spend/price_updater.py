@@ -45,7 +45,7 @@ class StoredPrices:
         address: of the catalogue that they are from.
         read_at: when the rows were read (Unix seconds); 0 = never.
         failed_at: when reading failed last, since then (Unix seconds); 0 = it did not.
-        failure: why, for people.
+        failure: why, for display.
     """
 
     address: str

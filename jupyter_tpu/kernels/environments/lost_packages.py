@@ -16,9 +16,9 @@ _LONGEST = 200
 def lost_packages_notice(codes: Iterable[str]) -> str:
     """Return for users the installations in these cells, and how to repeat them; empty if there are none.
 
-    >>> what_is_gone(["x = 1"])
+    >>> lost_packages_notice(["x = 1"])
     ''
-    >>> what_is_gone(["x = 1\\n%pip install einops", "!uv pip install a@https://me@example.org/a.whl"])[:75]
+    >>> lost_packages_notice(["x = 1\\n%pip install einops", "!uv pip install a@https://me@example.org/a.whl"])[:75]
     "Lost with the node: packages that cells had installed in the node's own Pyt"
     """
     found = dict.fromkeys(without_user(line)[:_LONGEST] for code in codes for line in _INSTALL.findall(code))

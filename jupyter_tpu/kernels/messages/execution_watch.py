@@ -27,7 +27,7 @@ class ExecutionWatch:
     """Observes a kernel's messages in the order of its record, and logs its runs.
 
     Attributes:
-        node: returns the worker that the kernel is on, see `NotedRun.node`.
+        node: returns the worker that the kernel is on, see `LoggedRun.node`.
     """
 
     def __init__(self, runs: ExecutionLog) -> None:

@@ -193,7 +193,7 @@ def test_a_folder_of_something_else_is_left_alone(terminal: Terminal) -> None:
     refused = terminal.tpu("demo", "--no-browser", "--reset", "--dir", str(terminal.home / "thesis"))
 
     assert refused.returncode == 1
-    assert "is not a demo's folder" in refused.stderr
+    assert "is not a demo folder" in refused.stderr
     assert (terminal.home / "thesis" / "thesis.tex").exists()
 
 

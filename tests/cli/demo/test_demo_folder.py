@@ -81,7 +81,7 @@ def test_kernels_of_an_earlier_cloud_are_forgotten(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 
-    with pytest.raises(BadInput, match="is not a demo's folder"), DemoFolder(tmp_path).locked():
+    with pytest.raises(BadInput, match="is not a demo folder"), DemoFolder(tmp_path).locked():
         pass
 
     assert (tmp_path / "thesis.tex").exists()
