@@ -19,12 +19,12 @@ from jupyter_tpu.money.spans import HOUR_S, Cost, Span, Window, at_worst, cost
 
 Unit = Literal["usd", "hours"]
 Period = Literal["day", "week", "month", "total"]
-Action = Literal["stop", "warn"]
+Action = Literal["stop", "stop-all", "warn"]
 Level = Literal["ok", "50", "80", "100"]
 
 UNITS = ("usd", "hours")
 PERIODS = ("day", "week", "month", "total")
-ACTIONS = ("stop", "warn")
+ACTIONS = ("stop", "stop-all", "warn")
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
 
@@ -51,7 +51,8 @@ class Budget:
         amount: in `unit`; more than 0. ``hours`` are node-hours of all nodes together.
         resets_on: the weekday on which a weekly budget resets; None for other periods.
         resets_at: ``HH:MM`` by the wall clock, when a day, week or month begins.
-        action: what happens at the cap; ``stop`` also refuses requests that would cost more.
+        action: what happens at the cap. ``stop`` and ``stop-all`` stop nodes and refuse new ones; ``stop`` spares those
+            that a grant pays for, unless `unit` is ``hours``, which they use too.
     """
 
     name: str
@@ -61,6 +62,16 @@ class Budget:
     resets_on: str | None = None
     resets_at: str = "00:00"
     action: Action = "stop"
+
+    @property
+    def stops_nodes(self) -> bool:
+        """Whether nodes are stopped at the cap, and new ones refused."""
+        return self.action != "warn"
+
+    @property
+    def spares_granted(self) -> bool:
+        """Whether nodes that a grant pays for are left alone at the cap."""
+        return self.action == "stop" and self.unit == "usd"
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields but the name, as the REST API and the journal have them."""

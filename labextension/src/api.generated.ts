@@ -831,7 +831,11 @@ export interface INewBudget {
   readonly resets_on?: 'monday' | 'tuesday' | 'wednesday' | 'thursday' | 'friday' | 'saturday' | 'sunday' | null;
   /** HH:MM by the wall clock of this machine */
   readonly resets_at?: string | null;
-  readonly action?: 'stop' | 'warn';
+  /**
+   * What happens at the cap; stop spares nodes that a grant pays for, if the unit is usd, and stop-
+   * all does not
+   */
+  readonly action?: 'stop' | 'stop-all' | 'warn';
 }
 
 /**
@@ -845,7 +849,7 @@ export interface IBudget {
   readonly period: 'day' | 'week' | 'month' | 'total' | null;
   readonly resets_on: string | null;
   readonly resets_at: string | null;
-  readonly action: 'stop' | 'warn' | null;
+  readonly action: 'stop' | 'stop-all' | 'warn' | null;
   /**
    * In its unit, at most; an unknown price counts as the highest known one, unmonitored time as
    * READY

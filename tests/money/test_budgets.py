@@ -87,6 +87,22 @@ def test_what_makes_no_sense_is_refused_in_words(changes: dict[str, Any], messag
     assert refused.value.exists == "No budget was changed."
 
 
+@pytest.mark.parametrize(
+    ("changes", "stops", "spares"),
+    [
+        ({}, True, True),
+        ({"unit": "hours"}, True, False),
+        ({"action": "stop-all"}, True, False),
+        ({"action": "warn"}, False, False),
+    ],
+)
+def test_a_budget_in_dollars_spares_what_a_grant_pays_for_unless_told_otherwise(
+    changes: dict[str, Any], stops: bool, spares: bool
+) -> None:
+    made = budget(**changes)
+    assert (made.stops_nodes, made.spares_granted) == (stops, spares)
+
+
 @pytest.mark.parametrize("name", ["", " ", "a/b", "<b>", "x" * 64, "a\nb"])
 def test_a_budget_has_a_harmless_name(name: str) -> None:
     with pytest.raises(BadInput, match="is not a name for a budget"):

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
-_SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "warn_only")
+_SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "warn_only")
 _UNCHANGED = "The budgets are unchanged."
 _UP_TO = "Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it."
-_AT_THE_CAP = {"stop": "stops READY nodes", "warn": "only warns"}
+_AT_THE_CAP = {"stop": "stops billed nodes", "stop-all": "stops all READY nodes", "warn": "only warns"}
 
 
 def add_commands(commands: Commands) -> None:
     """Add `budget` to the command line."""
     parser = commands.add_parser(
-        "budget", help="list, set or remove budgets; at the cap all READY nodes of the project stop"
+        "budget",
+        help="list, set or remove budgets; at the cap the project's billed nodes stop, not those that a grant pays for",
     )
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove, confirm"
@@ -56,11 +57,18 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resets-at", default="", metavar="HH:MM", help="time of day at which the budget resets (default: 00:00)"
     )
-    parser.add_argument(
+    at_the_cap = parser.add_mutually_exclusive_group()
+    at_the_cap.add_argument(
+        "--stop-all",
+        action="store_true",
+        help="at the cap stop all READY nodes; without it those that a grant pays for keep running, unless the limit "
+        "is in hours",
+    )
+    at_the_cap.add_argument(
         "--warn-only",
         action="store_true",
-        help="at the cap only warn; without it all READY nodes are stopped, and those that cannot be (spot nodes and "
-        "nodes of several VMs, and what the cloud refuses to stop for 5 min) are deleted with their disks",
+        help="at the cap only warn; without it nodes are stopped, and those that cannot be (spot nodes and nodes of "
+        "several VMs, and what the cloud refuses to stop for 5 min) are deleted with their disks",
     )
 
 
@@ -105,7 +113,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
         if view["error"]:
             note(plain(view["error"]))
         # a budget that only warns leaves nodes running on purpose
-        elif view["level"] == "100" and view["action"] == "stop":
+        elif view["level"] == "100" and view["action"] != "warn":
             _say_still_ready(view, account)
     if any(view["unwatched"] for view in views):
         note(_UP_TO)
@@ -113,12 +121,13 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
 
 def _say_still_ready(view: dict[str, Any], account: Account) -> None:
     """Print the commands that stop what is still READY: this one stops nothing, and no server may be running."""
-    # a node that a grant pays for uses no budget in dollars
-    counted = (span for span in account.spans if span.is_open and (view["unit"] != "usd" or span.usd_per_hour != 0))
+    spares_granted = view["unit"] == "usd" and view["action"] == "stop"
+    counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
     commands = [command(_end_of(span), span.name) for span in counted]
     if commands:
+        still = "READY and billed" if spares_granted else "READY"
         note(
-            f"The budget {plain(view['name'])} is used up, and these nodes are still READY and billed. A running "
+            f"The budget {plain(view['name'])} is used up, and these nodes are still {still}. A running "
             "Jupyter server stops them; without one, stop them now:"
         )
     for each in commands:
@@ -140,7 +149,9 @@ def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
     renewed = _moment(view["window_end"], offset_at)
     limit = f"{_amount(view, view['amount'])} {per}"
-    return (view["name"], limit, used, runs_out, renewed, _AT_THE_CAP[view["action"]])
+    # a grant pays for dollars, not for hours
+    action = "stop-all" if view["action"] == "stop" and view["unit"] == "hours" else view["action"]
+    return (view["name"], limit, used, runs_out, renewed, _AT_THE_CAP[action])
 
 
 def _amount(view: dict[str, Any], amount: float) -> str:
@@ -177,7 +188,7 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
         "period": options.per,
         "resets_on": options.resets_on or None,
         "resets_at": options.resets_at or None,
-        "action": "warn" if options.warn_only else "stop",
+        "action": "warn" if options.warn_only else "stop-all" if options.stop_all else "stop",
     }
 
 

@@ -116,8 +116,8 @@ class BudgetEnforcer:
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
-        """Return the nodes that a grant covers; none where a budget counts hours, which these nodes use too."""
-        if any(budget.unit != "usd" for budget, _ in used_up):
+        """Return the nodes that a grant covers; none where a budget does not spare them."""
+        if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
         # READY nodes too: if another process just saw one end, the ledger has no open span of it
         nodes = [node for node in snapshot.nodes if node.is_billed or _is_on_its_way(snapshot, node)]
@@ -220,7 +220,7 @@ class BudgetEnforcer:
         return self._notices
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
-        """Check whether the budgets allow such a node; one that a grant covers uses no budget in dollars.
+        """Check whether the budgets allow such a node; see `Budget.spares_granted` for one that a grant covers.
 
         Raises:
             BudgetExceeded: a budget is used up.
@@ -300,7 +300,7 @@ def can_stop(node: Node) -> bool:
 def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None:
     """Raise BudgetExceeded for the first one that the node would use."""
     for budget, usage in used_up:
-        if not (is_free and budget.unit == "usd"):
+        if not (is_free and budget.spares_granted):
             raise _exceeded(budget, usage, account)
 
 
@@ -311,7 +311,7 @@ def _spared_notice(spared: frozenset[NodeName]) -> tuple[str, ...]:
 
 def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
     """Return the used-up budgets whose action is to stop nodes."""
-    return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.action == "stop"]
+    return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.stops_nodes]
 
 
 def _reason(budget: Budget, usage: Usage) -> str:
@@ -321,7 +321,8 @@ def _reason(budget: Budget, usage: Usage) -> str:
 def _notice(budget: Budget, account: Account) -> str:
     """Return the notice. Its text has no amount, which would change: so it is logged once."""
     until = _until(window_of(budget, account.now, account.offset_at), account)
-    return f"The budget {budget.name} is used up: READY nodes are stopped, and none may be created{until}."
+    nodes = "billed nodes" if budget.spares_granted else "READY nodes"
+    return f"The budget {budget.name} is used up: {nodes} are stopped, and none may be created{until}."
 
 
 def _until(window: Window, account: Account) -> str:

@@ -204,7 +204,7 @@ class SpendLedger:
         # only budgets that the removal would use up: others are beyond their cap in any case
         used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
         for budget, usage in self.account(now, without_grant=name).usages():
-            if usage.is_used_up and budget.action == "stop" and budget.name not in used_up:
+            if usage.is_used_up and budget.stops_nodes and budget.name not in used_up:
                 raise _needed(name, budget, usage)
         self._grants.remove(name, now=now)
 

@@ -150,7 +150,15 @@ def _budget_texts(view: JSON) -> tuple[str, str, str]:
         return UNKNOWN, f"cannot be read: {view['error']}", ""
     amount, used = (usd(value) if view["unit"] == "usd" else f"{value:.1f} hours" for value in _amounts(view))
     per = "in all" if view["period"] == "total" else f"per {view['period']}"
-    return used, f"{amount} {per}", "nodes are stopped" if view["action"] == "stop" else "a warning"
+    return used, f"{amount} {per}", _at_the_cap(view)
+
+
+def _at_the_cap(view: JSON) -> str:
+    if view["action"] == "warn":
+        return "a warning"
+    # a grant pays for dollars, not for hours
+    spares_granted = view["action"] == "stop" and view["unit"] == "usd"
+    return "billed nodes are stopped" if spares_granted else "all nodes are stopped"
 
 
 def _amounts(view: JSON) -> tuple[float, float]:

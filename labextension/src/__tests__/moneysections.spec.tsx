@@ -226,6 +226,28 @@ describe('the section of spend', () => {
     expect(doing.onSetBudget).toHaveBeenCalledWith('budget', { ...terms, ...window });
   });
 
+  it.each([
+    ['usd', 'stop', 'at the cap stops billed nodes, not those under a grant'],
+    ['usd', 'stop-all', 'at the cap stops all nodes'],
+    ['hours', 'stop', 'at the cap stops all nodes'],
+    ['usd', 'warn', 'only warns']
+  ] as const)('says what a budget of %s with %s does to nodes under a grant', (unit, action, text) => {
+    show({ spend: answered(spend({ budgets: [budget({ unit, action })] })) }, 'spend');
+    screen.getByText(text, { exact: false });
+  });
+
+  it('offers to stop nodes under a grant too, and offers only that for hours', async () => {
+    const doing = show({ spend: answered(spend()) }, 'spend');
+    await click('Set a budget…');
+    fill('Amount', '25');
+    fill('At the cap', 'stop-all');
+    await click('Set budget');
+    expect(doing.onSetBudget.mock.calls[0][1].action).toBe('stop-all');
+    await click('Set a budget…');
+    fill('Unit', 'hours');
+    expect(screen.getByLabelText<HTMLSelectElement>('At the cap').value).toBe('stop-all');
+  });
+
   it('keeps a budget that is refused, and says why', async () => {
     const doing = show({ spend: answered(spend()) }, 'spend');
     doing.onSetBudget.mockRejectedValue(new TpuRequestError(STOCKOUT));

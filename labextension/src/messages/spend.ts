@@ -110,8 +110,12 @@ export function atTheCap(trans: TranslationBundle): string {
   return trans.__('At the cap');
 }
 
-export function stopEverything(trans: TranslationBundle): string {
-  return trans.__('stop everything that is billed');
+export function stopBilled(trans: TranslationBundle): string {
+  return trans.__('stop billed nodes, not those under a grant');
+}
+
+export function stopAll(trans: TranslationBundle): string {
+  return trans.__('stop all nodes');
 }
 
 export function onlyWarn(trans: TranslationBundle): string {
@@ -378,12 +382,21 @@ export function budgetUse(budget: IBudget, trans: TranslationBundle): string {
     : trans.__('%1 of %2 %3', used, amount, period);
 }
 
+/** A grant pays for dollars, not for hours: a budget of hours stops its nodes too. */
+function atTheCapText({ action, unit }: IBudget, trans: TranslationBundle): string {
+  if (action === 'warn') {
+    return trans.__('only warns');
+  }
+  return action === 'stop' && unit === 'usd'
+    ? trans.__('at the cap stops billed nodes, not those under a grant')
+    : trans.__('at the cap stops all nodes');
+}
+
 /** What happens at the cap, when it is reached, and when the budget resets. */
 export function budgetTerms(budget: IBudget, now_s: number, trans: TranslationBundle): string {
   const { action, level, runs_out_at, window_end } = budget;
   return [
-    action === 'stop' && trans.__('stops everything at the cap'),
-    action === 'warn' && trans.__('only warns'),
+    action !== null && atTheCapText(budget, trans),
     level !== '100' &&
       runs_out_at !== null &&
       runs_out_at > now_s &&

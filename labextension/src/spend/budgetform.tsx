@@ -90,10 +90,12 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
       <Window draft={draft} change={change} trans={trans} />
       <Select
         label={messages.atTheCap(trans)}
-        value={draft.action}
+        // a grant pays for dollars, not for hours
+        value={draft.unit === 'hours' && draft.action === 'stop' ? 'stop-all' : draft.action}
         onChange={action => change({ action: action as BudgetAction })}
       >
-        <option value="stop">{messages.stopEverything(trans)}</option>
+        {draft.unit === 'usd' && <option value="stop">{messages.stopBilled(trans)}</option>}
+        <option value="stop-all">{messages.stopAll(trans)}</option>
         <option value="warn">{messages.onlyWarn(trans)}</option>
       </Select>
       {problem && <Problem problem={problem} trans={trans} />}

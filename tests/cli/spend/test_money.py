@@ -251,6 +251,7 @@ def test_a_budget_that_is_used_up_says_who_stops_what_is_ready(terminal: Termina
             "  jupyter tpu stop one --zone us-central1-a\n"
             "  jupyter tpu delete two --zone us-central1-a\n"
         ) in said.stderr
+    assert "stops billed nodes" in terminal.tpu("budget").stdout
     assert len(terminal.cloud.billing()) == 2
 
     assert terminal.tpu("stop", "--all", "--yes").returncode == 0

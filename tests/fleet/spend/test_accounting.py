@@ -179,7 +179,7 @@ async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk
         assert refused.value.exists == "No request was sent to the cloud."
         assert "Wait until 20" in refused.value.hint
     assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
-    assert any("is used up: READY nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
+    assert any("is used up: billed nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
     desk.books.remove_budget("mine", now=2.0)
     await desk.tick()
     assert desk.fleet.snapshot().notices == ()
@@ -243,9 +243,24 @@ async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) ->
     assert await desk.asked() == [("stop", "paid")]
     assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
 
-    desk.budget(NO_AMOUNT, unit="hours")  # which the free node uses as well
+
+
+@pytest.mark.parametrize("terms", [{"unit": "hours"}, {"action": "stop-all"}], ids=["hours", "stop-all"])
+async def test_a_used_up_budget_stops_and_refuses_what_a_grant_pays_for_where_it_is_told_to(
+    desk: Desk, terms: dict[str, str]
+) -> None:
+    grant(desk, V5E_ROW)
+    await desk.ready("free")
+    await desk.tick(1.0)  # the oldest node is the one that the grant pays for
+    await desk.ready("paid")
     await desk.tick(1.0)
-    assert ("stop", "free") in await desk.asked()
+    desk.budget(NO_AMOUNT, **terms)
+    await desk.tick(1.0)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("stop", "free"), ("stop", "paid")]
+    assert any("is used up: READY nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
+    with pytest.raises(BudgetExceeded):  # though the grant has chips free again
+        await desk.fleet.start_node(desk.bench.name("free"))
 
 
 async def test_a_used_up_budget_spares_what_a_grant_pays_for_though_the_ledger_has_it_as_ended(desk: Desk) -> None:
