@@ -278,6 +278,8 @@ class TPUProvisioner(KernelProvisionerBase):
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
         """Change the note, such as its sessions, which only the server knows."""
         await self._registry.change(change)
+        if self._runs and self.note:
+            self._runs.notebook = self.note.notebook
 
     async def learn_state(self) -> Mapping[str, Any]:
         """Return the agent's ``kernel_info`` of a kernel that was found by its note; waits for the link.
@@ -317,8 +319,11 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.close()
 
     def lost_runs(self) -> LostRuns | None:
-        """Return what had run on a lost node, until the user has rerun or dismissed it. Blocks on the disk."""
-        return self._runs.lost() if self._runs else None
+        """Return what had run on a lost node, until the user has rerun or dismissed it. Blocks on the disk.
+
+        If this kernel has lost nothing, it is what an earlier kernel of its notebook has lost.
+        """
+        return self._runs.offered() if self._runs else None
 
     def settle_lost_runs(self) -> None:
         """Drop the lost runs: the user has rerun or dismissed them. Blocks on the disk."""
@@ -526,6 +531,8 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def _attach_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
         host = self._new_host()
+        if self._runs:
+            self._runs.notebook = note.notebook
         try:
             await link_thread.run(host.attach(self.kernel_id, report))
         except BaseException:

@@ -36,11 +36,14 @@ class Notebook:
     kernel_id: str
 
     @classmethod
-    async def open(cls, server: Server, cloud: Cloud, events: Events, node_id: str) -> Notebook:
+    async def open(
+        cls, server: Server, cloud: Cloud, events: Events, node_id: str, *, recovers: bool = True
+    ) -> Notebook:
         node = {"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite", "spot": True}
         server.tpu("POST", "nodes", {"node_id": node_id, "zone": ZONE, **node})
         await events.until(lambda event: event.get("phase") == "ready")
-        assert server.tpu("PUT", f"nodes/{ZONE}/{node_id}/recovery", {"is_on": True}).json["is_on"]
+        if recovers:
+            assert server.tpu("PUT", f"nodes/{ZONE}/{node_id}/recovery", {"is_on": True}).json["is_on"]
         kernel = {"name": f"tpu-{node_id}-{ZONE}"}
         asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": kernel}
         made = server.request("POST", "api/sessions", asked)
@@ -80,6 +83,7 @@ class Notebook:
         self.server.request("DELETE", f"api/sessions/{self.session_id}")
         self.server.tpu("DELETE", f"nodes/{ZONE}/{self.node_id}")
         await events.until(lambda event: event.get("phase") == "deleted")
+        self.server.tpu("DELETE", f"kernels/{self.kernel_id}/replay")
         assert list((self.server.folder / "tpu" / "runs").iterdir()) == []
 
 
@@ -112,6 +116,29 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
         assert server.tpu("DELETE", f"kernels/{notebook.kernel_id}/replay").status == 204
         assert notebook.replay()["cells"] == []
         await notebook.end(events)
+
+
+async def test_what_had_run_stays_for_the_next_kernel_of_the_notebook(
+    server: Server, cloud: Cloud, open_page: OpenPages
+) -> None:
+    async with server.events() as events:
+        lost = await Notebook.open(server, cloud, events, "gone", recovers=False)
+        await lost.run_until_cut(await open_page(server, lost.kernel_id))
+        lost.preempt()
+        await events.until_true(lambda: bool(lost.replay()["cells"]))
+        server.request("DELETE", f"api/sessions/{lost.session_id}")
+        replay = lost.replay()
+        assert_fits(replay)
+        assert (offered(replay), replay["is_back"]) == ([("one", "ok", 0), ("two", "cut", 3)], False)
+
+        following = await Notebook.open(server, cloud, events, "next", recovers=False)
+        assert offered(following.replay()) == offered(replay)
+        assert server.tpu("DELETE", f"kernels/{following.kernel_id}/replay").status == 204
+        assert following.replay()["cells"] == []
+        assert lost.server.tpu("GET", f"kernels/{lost.kernel_id}/replay").status == 404
+        await following.end(events)
+        server.tpu("DELETE", f"nodes/{ZONE}/{lost.node_id}")
+        await events.until(lambda event: event.get("phase") == "deleted")
 
 
 @pytest.mark.nightly

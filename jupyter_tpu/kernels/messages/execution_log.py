@@ -2,13 +2,15 @@
 
 One line per execute request, in the order sent; the first bytes of a line are its state and its number of outputs, and
 are rewritten in place by a single call. So a server that is killed leaves each line old or new, and at worst a torn
-last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it.
+last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it, for 30 days. It
+outlives the kernel: another kernel of the same notebook offers it too.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +29,8 @@ MOST_CODE = 256 * 1024
 """Characters of a cell that are logged; a longer one is cut, and marked as incomplete."""
 MOST_BYTES = 16 * 1024 * 1024
 """The log's size, above which its older half is dropped."""
+KEPT_S = 30 * 86_400.0
+"""How long lost runs are offered; our choice: longer than most holidays, and short enough to bound the folder."""
 
 _OVER = frozenset({"ok", "error", "aborted"})
 _MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
@@ -82,12 +86,14 @@ class LostRuns:
         reason: why the node is gone, for users.
         runs: in the order sent.
         has_successor: whether the kernel was started again since, on another node.
+        notebook: the kernel's notebook, see `ExecutionLog.notebook`.
     """
 
     lost_at: float
     reason: str
     runs: tuple[LoggedRun, ...]
     has_successor: bool = False
+    notebook: str = ""
 
 
 def _head(state: str, outputs: int) -> bytes:
@@ -113,10 +119,12 @@ class ExecutionLog:
 
     Attributes:
         ran_on: the worker of the newest run, by its host key alias, even if that run is lost; empty if there is none.
+        notebook: path of the kernel's notebook on this machine; empty if it has none.
     """
 
     def __init__(self, folder: Path, kernel_id: str, *, most_bytes: int = MOST_BYTES) -> None:
         name = quote(kernel_id, safe="")
+        self._folder = folder
         self._path = folder / f"{name}.log"
         self._lost_path = folder / f"{name}.lost"
         self._most_bytes = most_bytes
@@ -124,7 +132,7 @@ class ExecutionLog:
         self._size = 0
         self._open: dict[str, tuple[int, LoggedRun]] = {}
         self._has_failed = False
-        self.ran_on = ""
+        self.ran_on = self.notebook = ""
 
     def begin(self) -> None:
         """Start an empty log, for a new process."""
@@ -171,13 +179,17 @@ class ExecutionLog:
         self._guarded(self._lose, reason, at)
 
     def lost(self) -> LostRuns | None:
-        """Return the runs that wait for the user's answer; None if there are none."""
+        """Return this kernel's runs that wait for the user's answer; None if there are none."""
         return _read_lost(self._lost_path)
 
+    def offered(self) -> LostRuns | None:
+        """Return `lost`, or else the newest runs that an earlier kernel of the notebook has lost."""
+        return _read_lost(self._offered_path())
+
     def settle(self) -> None:
-        """Remove the lost runs: the user has rerun or dismissed them."""
+        """Remove the offered runs: the user has rerun or dismissed them."""
         with suppress(OSError):
-            self._lost_path.unlink(missing_ok=True)
+            self._offered_path().unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop writing; the files stay."""
@@ -186,12 +198,11 @@ class ExecutionLog:
             self._file = None
 
     def remove(self) -> None:
-        """Remove all files of the kernel."""
+        """Remove the log of an ended kernel; what was lost with a node stays."""
         self.close()
         self._open.clear()
-        for path in (self._path, self._lost_path):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
     # -- the file ------------------------------------------------------------------------------------------------------
 
@@ -239,9 +250,17 @@ class ExecutionLog:
         runs = _read_runs(self._path)
         if not runs:  # an earlier loss, if any, still waits for its answer
             return
-        lost = LostRuns(lost_at=at, reason=reason, runs=_with_earlier(runs, self.lost()))
+        earlier = self.lost()
+        lost = LostRuns(lost_at=at, reason=reason, runs=_with_earlier(runs, earlier), notebook=self.notebook)
         _write_lost(self._lost_path, lost)
         self._rewrite([])
+
+    def _offered_path(self) -> Path:
+        if self._lost_path.exists() or not self.notebook:
+            return self._lost_path
+        found = ((path, _read_lost(path)) for path in self._folder.glob("*.lost"))
+        ours = [(lost.lost_at, path) for path, lost in found if lost and lost.notebook == self.notebook]
+        return max(ours)[1] if ours else self._lost_path
 
 
 def _with_earlier(runs: list[LoggedRun], earlier: LostRuns | None) -> tuple[LoggedRun, ...]:
@@ -276,11 +295,18 @@ def _read_runs(path: Path) -> list[LoggedRun]:
 
 
 def _read_lost(path: Path) -> LostRuns | None:
+    """Read lost runs; removes those that nobody has rerun or dismissed for `KEPT_S`."""
     try:
+        if time.time() - path.stat().st_mtime > KEPT_S:
+            path.unlink()
+            return None
         data = json.loads(path.read_bytes())
         runs = tuple(LoggedRun(**run) for run in data["runs"])
         lost_at, has_successor = float(data["lost_at"]), bool(data.get("has_successor"))
-        return LostRuns(lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor)
+        notebook = str(data.get("notebook", ""))
+        return LostRuns(
+            lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor, notebook=notebook
+        )
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -8,7 +8,8 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.kernels.messages.execution_log import LoggedRun, LostRuns
+from jupyter_tpu.errors import OutputsNotFound
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LoggedRun, LostRuns, runs_folder
 from jupyter_tpu.server.routes.kernels import KernelHandler
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -16,24 +17,41 @@ _STATES = {"running": "cut"}  # in the API, a cell that ran when the node went i
 
 
 class ReplayHandler(KernelHandler):
-    """``kernels/{kernel_id}/replay``: the lost cells, until the user reruns or dismisses them."""
+    """``kernels/{kernel_id}/replay``: the lost cells, until the user reruns or dismisses them, for 30 days."""
 
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
         """Return the lost cells."""
-        provisioner = self.provisioner_of(kernel_id)
-        lost = await asyncio.to_thread(provisioner.lost_runs)
-        is_back = provisioner.link_state.state == "live"
+        try:
+            provisioner = self.provisioner_of(kernel_id)
+        except OutputsNotFound:  # an ended kernel, whose lost cells are still here
+            lost, is_back = await asyncio.to_thread(_log_of(kernel_id).lost), False
+            if lost is None:
+                raise
+        else:
+            lost = await asyncio.to_thread(provisioner.lost_runs)
+            is_back = provisioner.link_state.state == "live"
         self.write_json({"kernel_id": kernel_id, "is_back": is_back, **replay_view(lost)})
 
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
         """Dismiss the lost cells."""
-        await asyncio.to_thread(self.provisioner_of(kernel_id).settle_lost_runs)
+        try:
+            settle = self.provisioner_of(kernel_id).settle_lost_runs
+        except OutputsNotFound:
+            ended = _log_of(kernel_id)
+            if await asyncio.to_thread(ended.lost) is None:
+                raise
+            settle = ended.settle
+        await asyncio.to_thread(settle)
         self.set_status(204)
         self.finish()
+
+
+def _log_of(kernel_id: str) -> ExecutionLog:
+    return ExecutionLog(runs_folder(), kernel_id)
 
 
 def replay_view(lost: LostRuns | None) -> dict[str, Any]:

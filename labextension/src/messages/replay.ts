@@ -42,7 +42,7 @@ export function clockOf(at_s: number, now: Date): string {
   return at.toDateString() === now.toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
 }
 
-/** `Node pre-empted at 14:02. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
+/** `Kernel lost with its node at 14:02. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
 export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle): string {
   const { cells, lost_at } = replay;
   const ended = cells.filter(({ state }) => state === 'ok' || state === 'error').length;
@@ -54,7 +54,7 @@ export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle)
     ),
     ...(waiting ? [trans._n('%1 had not started', '%1 had not started', waiting)] : [])
   ];
-  const head = trans.__('Node pre-empted at %1.', clockOf(lost_at ?? 0, now));
+  const head = trans.__('Kernel lost with its node at %1.', clockOf(lost_at ?? 0, now));
   return `${head} ${parts.join('; ')}.`;
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -158,16 +160,52 @@ def test_code_that_is_too_long_is_marked(new_log: MakeLog) -> None:
     assert (len(found.runs[0].code), found.runs[0].is_whole) == (MOST_CODE, False)
 
 
-def test_a_kernel_takes_its_files_with_it(tmp_path: Path, new_log: MakeLog) -> None:
+def test_a_kernel_takes_its_log_with_it_but_not_what_it_lost(tmp_path: Path, new_log: MakeLog) -> None:
     log = new_log()
     log.add(run("a"))
-    log.lose("It was taken away.", 1.0)
-    log.add(run("b"))
     log.remove()
     assert list(tmp_path.iterdir()) == []
-    log.move("b", "ok")
+    log.begin()
+    log.add(run("b"))
+    log.lose("It was taken away.", 1.0)
     log.add(run("c"))
+    log.remove()
+    log.move("c", "ok")
+    log.add(run("d"))
+    assert [path.name for path in tmp_path.iterdir()] == ["k1.lost"]
+
+
+def test_another_kernel_of_the_notebook_offers_what_was_lost_until_it_is_answered(
+    tmp_path: Path, new_log: MakeLog
+) -> None:
+    log = new_log()
+    log.notebook = "/home/me/a.ipynb"
+    log.add(run("a"))
+    log.lose("It was taken away.", 100.0)
+    log.remove()
+    next_one, other = ExecutionLog(tmp_path, "k2"), ExecutionLog(tmp_path, "k3")
+    next_one.notebook, other.notebook = log.notebook, "/home/me/b.ipynb"
+    found = next_one.offered()
+    assert found
+    assert [each.msg_id for each in found.runs] == ["a"]
+    assert (other.offered(), next_one.lost()) == (None, None)
+
+    other.settle()
+    assert next_one.offered() == found
+    next_one.settle()
+    assert next_one.offered() is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_lost_is_offered_for_thirty_days(tmp_path: Path, new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("a"))
+    log.lose("It was taken away.", 100.0)
+    log.remove()
+    path, day_s = tmp_path / "k1.lost", 86_400
+    for days, is_there in ((29, True), (31, False)):
+        os.utime(path, (time.time() - days * day_s,) * 2)
+        assert (log.offered() is not None, path.exists()) == (is_there, is_there)
 
 
 def test_a_disk_that_takes_nothing_stops_only_the_notes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
