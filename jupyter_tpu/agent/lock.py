@@ -22,6 +22,9 @@ UV = "uv"
 AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
 KERNEL_NEEDS = ("ipykernel>=6.29",)
 """Requirements of kernels; ipykernel brings the agent's along."""
+WIDGET_NEEDS = ("ipywidgets>=8.1", "anywidget>=0.9")
+"""What environments for frameworks have besides: with these the widgets of `jupyter_tpu.notebook.widgets` are live."""
+_ONLY_FOR_WIDGETS = frozenset({"anywidget", "ipywidgets", "jupyterlab-widgets", "psygnal", "widgetsnbextension"})
 
 
 @cache
@@ -41,9 +44,9 @@ def lock_text() -> str:
 def locked(needs: Sequence[str]) -> str:
     """Return the part of the lock for ``uv``, for `AGENT_NEEDS` or, with all their dependencies, for `KERNEL_NEEDS`."""
     named = {_name(need) for need in needs}
-    # The lock is a flat list: only the kernels' part needs its dependencies, and they are everything but uv.
-    is_all = named == set(map(_name, KERNEL_NEEDS))
-    return "\n".join(block for block in _blocks() if (_name(block) in named) or (is_all and _name(block) != UV))
+    # The lock is a flat list: only the kernels' part needs its dependencies, and they are everything but these.
+    others = _ONLY_FOR_WIDGETS | {UV} if named == set(map(_name, KERNEL_NEEDS)) else set(map(_name, _blocks())) - named
+    return "\n".join(block for block in _blocks() if _name(block) not in others)
 
 
 def with_hashes(lines: Iterable[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_tpu.agent.environments.uv import find_uv
 from jupyter_tpu.agent.environments.venv import Environments
-from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, locked, with_hashes
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, WIDGET_NEEDS, locked, with_hashes
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
@@ -73,9 +73,9 @@ def test_a_package_of_the_lock_gets_its_hashes_and_one_of_the_users_none() -> No
     assert theirs == "uv==0.0.1"
 
 
-def test_the_agent_gets_its_two_packages_and_the_kernels_all_but_uv() -> None:
+def test_the_agent_gets_its_two_packages_and_the_kernels_all_but_uv_and_widgets() -> None:
     names = [line.partition("==")[0] for line in locked(AGENT_NEEDS).splitlines()]
     assert names == ["psutil", "pyzmq"]
     of_kernels = {line.partition("==")[0] for line in locked(KERNEL_NEEDS).splitlines()}
     assert {"ipykernel", "ipython", "tornado", *names} <= of_kernels
-    assert UV not in of_kernels
+    assert {UV, *(need.partition(">")[0] for need in WIDGET_NEEDS)}.isdisjoint(of_kernels)

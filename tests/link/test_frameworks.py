@@ -48,7 +48,7 @@ async def test_kernels_run_in_an_environment_that_was_made_to_the_matrix(link: A
     assert (await link.call("environments", {}))["environments"] == []
     made = await link.call("make_environment", {"framework": "jax"})
     assert (made["title"], made["is_ready"], made["notes"], made["added"]) == ("JAX 0.10", True, [], [])
-    assert {"jax", "libtpu", "ipykernel", "pip"} <= pinned(made).keys()
+    assert {"jax", "libtpu", "ipykernel", "ipywidgets", "anywidget", "pip"} <= pinned(made).keys()
     client = new_client(link)
     await client.start(python=made["path"])
     await client.run("import jax, libtpu; print(jax.VERSION, libtpu.VERSION)")

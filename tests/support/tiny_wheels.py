@@ -49,7 +49,7 @@ def _write(folder: Path, name: str, version: str, content: Mapping[str, str], me
 def write_index(folder: Path) -> dict[str, str]:
     """JAX with its libtpu, a few packages that users might add, what kernels need; uv's variables for all that."""
     folder.mkdir()
-    for name in ("ipykernel", "pyzmq", "psutil"):
+    for name in ("ipykernel", "pyzmq", "psutil", "ipywidgets", "anywidget"):
         write_door(folder, name)
     write_uv(folder)
     for wheel in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):

@@ -28,12 +28,12 @@ from jupyter_tpu.agent.environments.uv import (
     run_streaming,
     try_wheels_then_index,
 )
-from jupyter_tpu.agent.lock import KERNEL_NEEDS, lock_text, requirements_file, with_hashes
+from jupyter_tpu.agent.lock import KERNEL_NEEDS, WIDGET_NEEDS, lock_text, requirements_file, with_hashes
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
 PHASE = "environment"
-_NEEDS = (*KERNEL_NEEDS, "pip")  # pip is for %pip: uv leaves it out
+_NEEDS = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")  # pip is for %pip: uv leaves it out
 _COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
 _NEVER = (_NO_SOLUTION, "Couldn't parse")  # uv's messages for failures that a retry cannot fix

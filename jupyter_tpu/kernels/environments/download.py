@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, lock_text, requirements_file
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, WIDGET_NEEDS, lock_text, requirements_file
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
@@ -67,7 +67,8 @@ def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
 
 def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:
     """Return what an environment consists of."""
-    return Wanted(title=release.title, lines=(*release.requires, *KERNEL_NEEDS, "pip", *requirements))
+    needs = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")
+    return Wanted(title=release.title, lines=(*release.requires, *needs, *requirements))
 
 
 def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...]:
