@@ -2,7 +2,8 @@
 
 Two forms of its lines are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to
 2024: ``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps and HTML around them
-do not matter. Nothing is guessed: a line that looks like a grant but cannot be read becomes a problem with its text.
+do not matter, nor does the order of a table's columns. Nothing is guessed: a line that looks like a grant but cannot be
+read becomes a problem with its text.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from email import message_from_string, policy
+from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
+
+SHORTEST_TERM_DAYS = 30
+"""The shortest term that TRC has granted (2021 to 2026: 30, 31, 60, 90 and 180 days): what to propose if an email states
+none. Too short a term counts nodes as billed that are free, never the reverse."""
 
 # Bounds on what a user pastes: characters that are read, characters of a line that are shown, problems that are listed.
 _LONGEST_TEXT = 100_000
@@ -26,11 +33,16 @@ _MOST_PROBLEMS = 50
 
 # The repetitions below are all bounded, so that no text makes matching slow.
 _BLOCK_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|table|h[1-6])\b[^<>]{0,2000}>", re.IGNORECASE)
+_ROW_BEGIN = re.compile(r"<tr\b", re.IGNORECASE)
+_ROW_END = re.compile(r"</tr\b", re.IGNORECASE)
 _CELL_TAG = re.compile(r"</?t[dh]\b[^<>]{0,2000}>", re.IGNORECASE)
 _TAG = re.compile(r"<[a-zA-Z/!][^<>]{0,2000}>")
 _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
 _WRAPPING = str.maketrans(dict.fromkeys("*_`|\"'“”„‘’«»()[]{}", " "))
 _BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
+_ESCAPED = re.compile(r"(?:=[0-9A-F]{2}){1,100}")
+# A row with more text is not a row of a table, but the layout of a whole email.
+_LONGEST_ROW = 300
 
 # One separator between words, which may be the end of a line: `_cleaned` leaves no others.
 _S = r"[ \n]"
@@ -42,9 +54,19 @@ _GRANT = re.compile(
     (?P<what>v[0-9][a-z0-9]{{0,12}}(?:-[0-9]{{1,6}})?){_S}
     (?:(?P<unit>chip|device)s?{_S})?
     (?:in{_S})?(?:(?:each{_S}of{_S})?(?:the{_S})?zones?:?{_S})?
-    (?P<zones>{_ZONE}(?:(?:,|,?{_S}(?:and|&)){_S}{_ZONE})*)(?![\w-])""",
+    (?P<zones>{_ZONE}(?:
+        (?:{_S}?[,;/]{_S}?(?:(?:and|or|&){_S})?|{_S}(?:and|or|&){_S})(?:in{_S})?(?:zones?{_S})?
+        {_ZONE})*)(?![\w-])""",
     re.IGNORECASE | re.VERBOSE,
 )
+# The parts of a line in any order, as in a table; each word of such a line is one of them or a filler.
+_PARTS = {
+    "count": re.compile(r"[0-9]{1,9}"),
+    "model": re.compile(r"on-demand|spot|pre-?emptible"),
+    "what": re.compile(r"v[0-9][a-z0-9]{0,12}(?:-[0-9]{1,6})?"),
+    "zone": re.compile(_ZONE),
+}
+_FILLERS = frozenset("and chip chips cloud device devices in of or the tpu tpus zone zones & x × -".split())
 # A line with three of these signs (number, model, TPU, zone) is probably a grant in a form that is not known yet.
 _SIGNS = (
     re.compile(r"(?<!\S)[0-9][0-9.,]*(?!\S)"),
@@ -79,11 +101,17 @@ class TrcMail:
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def proposed_days(self) -> int:
+        """The term to propose to the user, who confirms it: the stated one, or else the shortest."""
+        return self.days or SHORTEST_TERM_DAYS
+
     def to_json(self) -> dict[str, Any]:
         """Return the body of ``POST grants/parse``."""
         return {
             "rows": [row.to_json() for row in self.rows],
             "days": self.days,
+            "proposed_days": self.proposed_days,
             "sent_on": self.sent_on,
             "problems": list(self.problems),
             "notes": list(self.notes),
@@ -97,10 +125,14 @@ def read_trc_mail(text: str) -> TrcMail:
         reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
     body, sent_on = _opened(text[:_LONGEST_TEXT])
     cleaned = _cleaned(body)
-    for match in _GRANT.finditer(cleaned):
+    lines = list(_with_rows_joined(cleaned.split("\n")))
+    ordered = [_in_order(line) for line in lines]
+    reading.notes += [f"“{line}” was read as {read}." for line, read in zip(lines, ordered, strict=True) if read != line]
+    rows = "\n".join(ordered)
+    for match in _GRANT.finditer(rows):
         reading.add_line(match)
     # what is left after the known lines: report lines that look like grants, but not the sentence with the term
-    for line in _GRANT.sub("\n", cleaned).split("\n"):
+    for line in _GRANT.sub("\n", rows).split("\n"):
         is_the_term = _TERM.search(line) and not _GENERATION.search(line)
         if not is_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
             reading.add_problem(line, "looks like a grant but cannot be read")
@@ -119,28 +151,45 @@ def read_trc_mail(text: str) -> TrcMail:
 def _opened(text: str) -> tuple[str, str | None]:
     """Return the text and the date of an email that was saved as a file (``.eml``) or pasted as plain text."""
     try:
-        mail = message_from_string(text.lstrip(), policy=policy.default)
-        part = mail.get_body(("plain", "html")) if mail["MIME-Version"] or mail["Content-Type"] else None
-        body = part.get_content() if part is not None else text
-        stated = mail["Date"] if part is not None else None
+        saved = list(_bodies(message_from_string(text.lstrip(), policy=policy.default)))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         # `email` raises any of these for broken emails and for texts that only resemble one
-        body, stated = text, None
-    found = _DATE.search(text) if stated is None else None
-    return (body if isinstance(body, str) else text), _day(str(stated or (found[1] if found else "")))
+        saved = []
+    with_grants = (each for each in saved if _GRANT.search(_cleaned(each[0])))
+    body, header = next(with_grants, saved[0] if saved else (text, ""))
+    # in the body it is the date of a forwarded email, and the header has the date of the forwarding
+    found = _DATE.search(body)
+    return body, (_day(found[1]) if found else None) or _day(header)
+
+
+def _bodies(mail: EmailMessage) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a whole email and of those attached to it, each with its date; nothing for other texts."""
+    if not (mail["MIME-Version"] or mail["Content-Type"]):
+        return
+    attached = [part.get_content() for part in mail.walk() if part.get_content_type() == "message/rfc822"]
+    for each in (mail, *attached):
+        for kind in ("plain", "html"):
+            part = each.get_body((kind,))
+            body = part.get_content() if part is not None else None
+            if isinstance(body, str):
+                yield body, str(each["Date"] or mail["Date"] or "")
 
 
 def _day(stated: str) -> str | None:
-    try:
-        return parsedate_to_datetime(stated).date().isoformat()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    # the second form is Gmail's in forwarded emails: "Mon, Nov 16, 2026 at 10:12 AM"
+    for text in (stated, f"{stated.partition(' at ')[0]} 00:00:00"):
+        try:
+            return parsedate_to_datetime(text).date().isoformat()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
 
 
 def _cleaned(text: str) -> str:
     """Return the words with one space or one line end between any two."""
-    text = text.replace("=\r\n", "").replace("=\n", "")  # quoted-printable
-    text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", text)))
+    # quoted-printable
+    text = _ESCAPED.sub(_unescaped, text.replace("=\r\n", "").replace("=\n", ""))
+    text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", _with_rows_on_lines(text))))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
     text = "".join(
         char for char in text if unicodedata.category(char) != "Cf"
@@ -149,6 +198,67 @@ def _cleaned(text: str) -> str:
     lines = (" ".join(line.split()) for line in text.splitlines())
     stripped = (_BULLET.sub("", line) for line in lines)
     return "\n".join(line for line in stripped if line)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("=", "")).decode(errors="replace")
+
+
+def _with_rows_on_lines(text: str) -> str:
+    """Put each row of an HTML table on a line of its own, whatever is in its cells."""
+    head, *rows = _ROW_BEGIN.split(text)
+    return head + "".join(map(_row_line, rows))
+
+
+def _row_line(row: str) -> str:
+    cells, *rest = _ROW_END.split(row, maxsplit=1)
+    plain = " ".join(_BLOCK_TAG.sub(" ", cells).split())
+    is_short = len(_TAG.sub("", plain)) <= _LONGEST_ROW and len(_CELL_TAG.findall(plain)) > 2
+    return f"\n<tr{plain if is_short else cells}\n{'</tr' if rest else ''}{''.join(rest)}"
+
+
+def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
+    """Join lines that have nothing but parts of a grant, such as the cells of a table that was copied as text."""
+    row, named = "", set[str]()
+    for line in lines:
+        parts = _parts(line)
+        # a part that is there already begins the next row; only zones may be a list
+        is_list = row.endswith((",", "&", " and", " or"))
+        if parts is None or parts.keys() & (named - {"zone"} if is_list else named):
+            if row:
+                yield row
+            row, named = "", set()
+        if parts is None:
+            yield line
+        else:
+            row = f"{row} {line}".lstrip()
+            named |= parts.keys()
+    if row:
+        yield row
+
+
+def _parts(line: str) -> dict[str, list[str]] | None:
+    """Return the parts of a grant in a line; None if it has any other words."""
+    if len(line) > _LONGEST_ROW:
+        return None
+    found: dict[str, list[str]] = {}
+    for word in re.sub(r"\bon demand\b", "on-demand", line.lower().replace(",", " ")).split():
+        bare = word.rstrip(".:;")
+        name = next((name for name, form in _PARTS.items() if form.fullmatch(bare)), None)
+        if name:
+            found.setdefault(name, []).append(bare)
+        elif bare and bare not in _FILLERS:
+            return None
+    return found
+
+
+def _in_order(line: str) -> str:
+    """Return a line with each part of a grant once in the usual order; any other line as it is."""
+    parts = None if _GRANT.match(line) else _parts(line)
+    if parts is None or any(len(parts.get(name, ())) != 1 for name in ("count", "model", "what")) or "zone" not in parts:
+        return line
+    unit = "devices" if "device" in line.lower() else "chips"
+    return " ".join([*parts["count"], *parts["model"], *parts["what"], unit, "in", ", ".join(parts["zone"])])
 
 
 class _Reading:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.accelerators import generations
 from jupyter_tpu.money.grants import GrantRow, row_from_json
-from jupyter_tpu.money.trc_mail import read_trc_mail
+from jupyter_tpu.money.trc_mail import SHORTEST_TERM_DAYS, read_trc_mail
 
 MAIL_2026 = """\
 You have access to free Cloud TPUs
@@ -98,6 +98,8 @@ def test_the_devices_of_2021_become_chips_and_it_says_so() -> None:
         "64 spot v6e us-east1-d",
         "64 spot Cloud TPU v6e chips in zone(s) us-east1-d",
         "64 spot Cloud TPU v6e chips<br>in zone(s) us-east1-d",
+        "64=20spot Cloud TPU v6e=C2=A0chips in zone=20=\n us-east1-d",
+        "You get 64 spot Cloud\nTPU v6e chips in\nzone us-east1-d",
         f"{LINE}\n\nYour TPUs are free for 30 days in the zones above.",
         f"{LINE}\n\nAm 3. Mai 2026 um 10:12 schrieb TRC:\n> {LINE}",
         f"您好，感谢您的申请：\n{LINE}\nこのメールは\u202e自動送信です。",
@@ -133,11 +135,63 @@ def test_a_line_that_cannot_be_read_is_named(text: str, why: str) -> None:
     assert text in problem
 
 
-@pytest.mark.parametrize("zones", ["us-east1-d and us-east5-b", "us-east1-d, us-east5-b", "us-east1-d, and us-east5-b"])
+@pytest.mark.parametrize(
+    "zones",
+    [
+        "us-east1-d and us-east5-b",
+        "us-east1-d, us-east5-b",
+        "us-east1-d, and us-east5-b",
+        "us-east1-d,us-east5-b",
+        "us-east1-d,\nus-east5-b",
+        "us-east1-d / us-east5-b",
+        "us-east1-d and in zone us-east5-b",
+    ],
+)
 def test_several_zones_of_a_line_get_its_chips_each_and_it_says_so(zones: str) -> None:
     mail = read_trc_mail(f"64 spot Cloud TPU v6e chips in zones {zones}.")
     assert (mail.rows, mail.problems) == ((ROW, row(64, "v6e", True, "us-east5-b")), ())
     assert mail.notes == ("64 chips were read for each of us-east1-d, us-east5-b.",)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Type Zone Chips Model\nv6e us-east1-d 64 spot\nv5e us-central1-a 32 on demand",
+        "| v6e | us-east1-d | 64 | spot |\n|---|---|---|---|\n| v5e | us-central1-a | 32 | on-demand |",
+        "v6e\nus-east1-d\n64\nspot\nv5e\nus-central1-a\n32\non demand",
+        "us-east1-d\nv6e\n64\nspot\nus-central1-a\nv5e\n32\non-demand",
+        "<table><tr><td>\n<p>v6e</p></td>\n<td>us-east1-d</td>\n<td>64</td><td>spot</td></tr>\n<tr>\n<td>v5e</td>"
+        "<td>us-central1-a</td><td>32</td>\n<td>on-demand</td></tr></table>",
+        "64\tspot\tv6e\tus-east1-d\n32\ton-demand\tv5e\tus-central1-a",
+    ],
+)
+def test_a_table_is_read_whatever_the_order_of_its_columns(table: str) -> None:
+    mail = read_trc_mail(f"Your quota:\n{table}\nHave fun.")
+    assert (mail.rows, mail.problems) == ((ROW, row(32, "v5e", False, "us-central1-a")), ())
+
+
+def test_columns_in_another_order_are_noted() -> None:
+    assert read_trc_mail("v6e us-east1-d 64 spot").notes == (
+        "“v6e us-east1-d 64 spot” was read as 64 spot v6e chips in us-east1-d.",
+    )
+
+
+@pytest.mark.parametrize("line", ["v6e us-east1-d 64 32 spot", "64 spot v6e", "64 spot us-east1-d v6e v5e"])
+def test_a_row_with_a_part_too_many_or_too_few_is_named(line: str) -> None:
+    mail = read_trc_mail(f"{LINE}\nand this:\n{line}")
+    assert mail.rows == (ROW,)
+    assert mail.problems == (f"“{line}”: looks like a grant but cannot be read.",)
+
+
+def test_a_mail_that_is_attached_to_another_is_read_with_its_own_day() -> None:
+    inner, outer = EmailMessage(), EmailMessage()
+    inner["Date"], outer["Date"] = "Mon, 16 Nov 2026 10:12:00 -0800", "Tue, 24 Nov 2026 08:00:00 +0100"
+    inner.set_content("This email needs HTML.")
+    inner.add_alternative(f"<p>{LINE}</p>", subtype="html", cte="base64")
+    outer.set_content("For you.")
+    outer.add_attachment(inner)
+    mail = read_trc_mail(outer.as_string())
+    assert (mail.rows, mail.sent_on, mail.problems) == ((ROW,), "2026-11-16", ())
 
 
 @pytest.mark.parametrize("encoding", ["base64", "quoted-printable"])
@@ -155,6 +209,9 @@ def test_a_saved_mail_is_opened_and_has_its_day(encoding: str, kind: str) -> Non
     ("head", "day"),
     [
         ("> Date: Mon, 16 Nov 2026 10:12:00 +0000", "2026-11-16"),
+        ("---------- Forwarded message ---------\nDate: Mon, Nov 16, 2026 at 10:12 AM\n", "2026-11-16"),
+        ("Sent: Monday, November 16, 2026 10:12 AM", "2026-11-16"),
+        ("MIME-Version: 1.0\nDate: Tue, 24 Nov 2026 08:00:00 +0000\n\nDate: Mon, 16 Nov 2026 10:12:00 +0000\n", "2026-11-16"),
         ("Date: soon", None),
         ("Date: 99 Foo 99999", None),
         ("MIME-Version: 1.0\nDate: Mon, 16 Nov 2026 10:00:00 +9999999999999999\n", None),
@@ -188,7 +245,8 @@ def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
     ],
 )
 def test_the_term_is_what_the_mail_states(text: str, days: int | None) -> None:
-    assert read_trc_mail(f"{LINE}\n{text}").days == days
+    mail = read_trc_mail(f"{LINE}\n{text}")
+    assert (mail.days, mail.proposed_days) == (days, days or SHORTEST_TERM_DAYS)
 
 
 def test_of_two_terms_none_is_taken() -> None:
