@@ -10,7 +10,7 @@ from jupyter_tpu.lifecycle.intent_texts import billing
 from jupyter_tpu.models import Node, Price
 from jupyter_tpu.provisioning import Provisioning, can_start_again
 
-EMULATED = "Nothing is billed: the cloud is emulated."
+EMULATED = "Costs are simulated: the cloud is emulated."
 
 _FULL_NAME = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/(?:nodes|queuedResources)/(?P<id>[^/]+)")
 
@@ -63,11 +63,9 @@ def resource_text(name: str) -> str:
 
 def charge_text(node: Node, *, emulated: bool) -> str:
     """Return what the node costs in its present state."""
-    if emulated:
-        return EMULATED
-    if node.state == "READY":
-        return f"It is billed now ({price_text(node_price(node))})."
-    return f"It is {node.state}: {billing(node)}."
+    is_ready = node.state == "READY"
+    price = f"It is billed now ({price_text(node_price(node))})." if is_ready else f"It is {node.state}: {billing(node)}."
+    return f"{price} {EMULATED}" if emulated else price
 
 
 def no_start_text(node: Node) -> str:

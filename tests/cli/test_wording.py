@@ -51,8 +51,9 @@ def test_a_node_in_a_state_that_nobody_knows_is_part_of_the_total() -> None:
     assert total_text((node("READY"), unknown, unknown)) == both
 
 
-def test_nothing_is_billed_on_an_emulated_cloud() -> None:
-    assert charge_text(node("READY"), emulated=True) == "Nothing is billed: the cloud is emulated."
+def test_the_same_cost_is_simulated_on_an_emulated_cloud() -> None:
+    simulated = "It is billed now ($9.60/h). Costs are simulated: the cloud is emulated."
+    assert charge_text(node("READY"), emulated=True) == simulated
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ describe('the panel', () => {
   it('says whose nodes these are and that they are emulated', () => {
     show({});
     screen.getByText('Project demo-project');
-    screen.getByText('Emulated cloud: nothing is billed');
+    screen.getByText('Emulated cloud: costs are simulated');
   });
 
   it('says nothing of an emulated cloud when the cloud is real', () => {
@@ -271,7 +271,7 @@ describe('the form', () => {
     open(create);
     screen.getByText('$9.60 per hour');
     screen.getByText(/List price as of 2025-06-01/);
-    screen.getByText('Emulated cloud: nothing is billed.');
+    screen.getByText('Emulated cloud: costs are simulated.');
     expect(create).not.toHaveBeenCalled();
   });
 
@@ -344,9 +344,18 @@ describe('the question before deleting', () => {
     screen.getByText(/all files on it are deleted/);
   });
 
-  it('names a cost on the emulated cloud only as that of a real node', () => {
+  it('shows the same cost on the emulated cloud, as simulated', () => {
     render(<DeleteQuestion node={node('a')} emulated={true} trans={trans} />);
-    screen.getByText('Emulated cloud: nothing is billed. A real node costs $9.60 per hour.');
+    screen.getByText('It costs $9.60 per hour now, $0.50 so far. Hourly billing stops.');
+    screen.getByText(/costs are simulated/);
+    expect(screen.queryByText(/nothing is billed/i)).toBeNull();
+  });
+
+  it('names the disk of a stopped node as what is billed', () => {
+    const stopped = node('a', { state: 'STOPPED', billing: false });
+    render(<DeleteQuestion node={stopped} emulated={false} trans={trans} />);
+    screen.getByText('Only its disk is billed now.');
+    screen.getByText(/all files on it are deleted/);
   });
 
   it('warns that somebody else may use what was created elsewhere', () => {
@@ -358,7 +367,7 @@ describe('the question before deleting', () => {
 describe('the question before stopping', () => {
   it('says that the node can be started again', () => {
     render(<StopQuestion node={node('a')} emulated={false} trans={trans} />);
-    screen.getByText('Its kernels stop. Its disk is kept, and you can start it again.');
+    screen.getByText('Its kernels stop. Its disk is kept and billed, and you can start it again.');
   });
 
   it.each(['spot', 'preemptible'] as const)('says that a %s node cannot be', provisioning => {

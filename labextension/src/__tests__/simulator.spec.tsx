@@ -65,9 +65,9 @@ function click(name: string | RegExp): void {
 }
 
 describe('the page of the failure simulator', () => {
-  it('says that nothing is billed, and what it would have cost', () => {
+  it('says that costs are simulated, and what it would have cost', () => {
     show({});
-    screen.getByText(/demo-project: nothing is billed/);
+    screen.getByText(/demo-project: costs are simulated/);
     screen.getByText(/Simulated cost: \$1\.50/);
   });
 

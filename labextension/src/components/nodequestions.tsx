@@ -1,8 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { INode } from '../api.generated';
+import * as common from '../messages/common';
 import * as messages from '../messages/panel';
-import { currentCost, emulatedCost, noStartText } from '../messages/panel';
+import { currentCost, noStartText } from '../messages/panel';
 import { formatPriceSource } from '../messages/units';
 
 interface IProps {
@@ -56,7 +57,8 @@ function Subject({ node, trans }: Omit<IProps, 'emulated'>): JSX.Element {
 function SavedCost({ node, emulated, trans }: IProps): JSX.Element {
   return (
     <p title={formatPriceSource(node.price, trans)}>
-      <strong>{emulated ? emulatedCost(node, trans) : currentCost(node, trans)}</strong>
+      <strong>{currentCost(node, trans)}</strong>
+      {emulated && ` ${common.emulatedCloudSentence(trans)}`}
     </p>
   );
 }

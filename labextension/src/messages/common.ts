@@ -9,11 +9,11 @@ export function product(trans: TranslationBundle): string {
 }
 
 export function emulatedCloud(trans: TranslationBundle): string {
-  return trans.__('Emulated cloud: nothing is billed');
+  return trans.__('Emulated cloud: costs are simulated');
 }
 
 export function emulatedCloudSentence(trans: TranslationBundle): string {
-  return trans.__('Emulated cloud: nothing is billed.');
+  return trans.__('Emulated cloud: costs are simulated.');
 }
 
 export function simulatorSummary(trans: TranslationBundle): string {

@@ -188,7 +188,7 @@ export function kernelsStop(trans: TranslationBundle): string {
 }
 
 export function stopConsequences(trans: TranslationBundle): string {
-  return trans.__('Its kernels stop. Its disk is kept, and you can start it again.');
+  return trans.__('Its kernels stop. Its disk is kept and billed, and you can start it again.');
 }
 
 // Problems
@@ -228,18 +228,15 @@ export function formatProgress(verb: Verb, phase: string, trans: TranslationBund
   return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;
 }
 
-export function emulatedCost({ price }: INode, trans: TranslationBundle): string {
-  return price
-    ? trans.__(
-        'Emulated cloud: nothing is billed. A real node costs %1.',
-        formatPrice(price, trans)
-      )
-    : trans.__('Nothing is billed: the cloud is emulated.');
-}
-
-export function currentCost({ billing, price, cost_usd }: INode, trans: TranslationBundle): string {
+/** What the node costs now, and what stopping or deleting it changes. */
+export function currentCost(
+  { billing, state, price, cost_usd }: INode,
+  trans: TranslationBundle
+): string {
   if (!billing) {
-    return trans.__('It is not billed by the hour in this state.');
+    return state === 'STOPPED'
+      ? trans.__('Only its disk is billed now.')
+      : trans.__('It is not billed by the hour in this state.');
   }
   if (!price) {
     return trans.__('It is billed now (price unknown). Hourly billing stops.');

@@ -9,7 +9,7 @@ export function title(trans: TranslationBundle): string {
 }
 
 export function emulatedCloudOf(project: string, trans: TranslationBundle): string {
-  return trans.__('Emulated cloud of project %1: nothing is billed', project);
+  return trans.__('Emulated cloud of project %1: costs are simulated', project);
 }
 
 export function loadingCloud(trans: TranslationBundle): string {
