@@ -1,7 +1,7 @@
 """Limits, use and rest of the project's TPU quota, and what a request would leave. Pure.
 
-No Google service reports what is used, so it is counted from the nodes and the queued resources. Leftovers (ended nodes
-and queued resources) count until they are deleted.
+No Google service reports what is used, so it is counted from the nodes and the queued resources. Leftovers (pre-empted
+nodes, ended queued resources) and stopped nodes count until they are deleted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Kind = Literal["node", "queued_resource"]
 Key = tuple[Quota, str]
 """A quota and the zone or region that it is counted in."""
 
-LEFTOVER_NODE_STATES = frozenset({"STOPPED", "PREEMPTED", "TERMINATED"})
-"""States of nodes that compute nothing but still use quota."""
+LEFTOVER_NODE_STATES = frozenset({"PREEMPTED", "TERMINATED"})
+"""States of nodes that can only be deleted and still use quota; a STOPPED node is no leftover: its disk is kept."""
 LEFTOVER_QUEUED_STATES = frozenset({"FAILED", "SUSPENDED"})
 """States of queued resources that have ended but still use quota."""
 
@@ -63,7 +63,7 @@ class QuotaHolder:
 
     @property
     def is_leftover(self) -> bool:
-        """Whether it is a leftover: it computes nothing, but uses quota until it is deleted."""
+        """Whether it is a leftover: it can only be deleted, and uses quota until then."""
         return self.state in (LEFTOVER_NODE_STATES if self.kind == "node" else LEFTOVER_QUEUED_STATES)
 
     @property

@@ -513,8 +513,8 @@ export interface IQuotaUser {
   readonly state: string;
   /** In the quota's unit */
   readonly amount: number;
-  /** A leftover, which computes nothing but uses quota until it is deleted */
-  readonly is_husk: boolean;
+  /** A leftover, which can only be deleted and uses quota until then; never a STOPPED node */
+  readonly is_leftover: boolean;
 }
 
 export interface IQuotasAfter {
@@ -562,8 +562,8 @@ export interface ICleanupItem {
   readonly usd_per_hour: number | null;
   readonly is_billed: boolean;
   readonly holds_quota: boolean;
-  /** A leftover, which computes nothing but uses quota until it is deleted */
-  readonly is_husk: boolean;
+  /** A leftover, which can only be deleted and uses quota until then; never a STOPPED node */
+  readonly is_leftover: boolean;
   /** Created by jupyter_tpu */
   readonly is_ours: boolean;
   /** RFC 3339, or empty */
@@ -652,7 +652,7 @@ export interface IQueued {
   /** Whether its request counts against quota */
   readonly holds_quota: boolean;
   /** A leftover, which has ended and can only be deleted */
-  readonly is_husk: boolean;
+  readonly is_leftover: boolean;
 }
 
 export interface INewQueued {

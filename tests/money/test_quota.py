@@ -116,17 +116,17 @@ def test_a_limit_lowered_below_the_use_leaves_less_than_nothing() -> None:
     assert by_zone.used == 8
 
 
-@pytest.mark.parametrize("state", ["PREEMPTED", "STOPPED", "TERMINATED"])
-def test_a_husk_counts_and_says_that_it_is_one(state: str) -> None:
+@pytest.mark.parametrize(("state", "is_leftover"), [("PREEMPTED", True), ("TERMINATED", True), ("STOPPED", False)])
+def test_a_node_without_work_counts_and_only_one_that_cannot_start_is_a_leftover(state: str, is_leftover: bool) -> None:
     (use, _) = quota.uses(None, [held("v6e-4", state=state)])
 
     assert use.used == 4
-    assert use.users[0].holder.is_leftover
+    assert use.users[0].holder.is_leftover is is_leftover
 
 
-@pytest.mark.parametrize(("state", "is_husk"), [("FAILED", True), ("SUSPENDED", True), ("ACCEPTED", False)])
-def test_husks_among_queued_resources(state: str, is_husk: bool) -> None:
-    assert held("v6e-4", kind="queued_resource", state=state).is_leftover is is_husk
+@pytest.mark.parametrize(("state", "is_leftover"), [("FAILED", True), ("SUSPENDED", True), ("ACCEPTED", False)])
+def test_leftovers_among_queued_resources(state: str, is_leftover: bool) -> None:
+    assert held("v6e-4", kind="queued_resource", state=state).is_leftover is is_leftover
 
 
 def test_a_type_that_is_not_known_is_not_taken_for_free() -> None:

@@ -12,7 +12,14 @@ from jupyter_tpu.cli.node_texts import EMULATED, resource_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.cleanup.billable import all_dead, billable_view, delete_items, items_of, marked, results_view
+from jupyter_tpu.fleet.cleanup.billable import (
+    all_leftovers,
+    billable_view,
+    delete_items,
+    items_of,
+    marked,
+    results_view,
+)
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 
 if TYPE_CHECKING:
@@ -62,7 +69,7 @@ def run_cleanup(options: argparse.Namespace) -> int:
     if not (options.delete or options.delete_leftovers):
         _say_holdings(options, holdings)
         return 0
-    chosen = marked(holdings, options.delete) if options.delete else all_dead(holdings)
+    chosen = marked(holdings, options.delete) if options.delete else all_leftovers(holdings)
     if chosen and not options.yes:
         _require_consent(chosen)
     if not chosen:
@@ -91,7 +98,7 @@ def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     elif holdings.is_complete:
         note("Nothing in the project costs money or uses quota.")
     _warn_of_gaps(holdings)
-    leftovers = sum(item.is_dead for item in items)
+    leftovers = sum(item.is_leftover for item in items)
     if leftovers:
         what, them = ("1 leftover uses", "it") if leftovers == 1 else (f"{leftovers} leftovers use", "them")
         note(f"{what} quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes {them}.")
@@ -112,6 +119,17 @@ def _row(item: Item) -> tuple[str, ...]:
     )
 
 
+def _consequence(item: Item) -> str:
+    """Describe an item and what is lost with it, as ``my-node node … STOPPED not billed: deleted with its disk``."""
+    if item.kind == "queued_resource":
+        loss = "deleted with its nodes and their disks"
+    elif item.state == "STOPPED":
+        loss = "deleted with its disk, which is kept while the node is stopped"
+    else:
+        loss = "deleted with its disk; its kernels stop"
+    return f"{' '.join(filter(None, _row(item)[:6]))}: {loss}"
+
+
 def _price_text(item: Item) -> str:
     if not item.is_billed:
         return "not billed"
@@ -127,8 +145,8 @@ def _warn_of_gaps(holdings: Holdings) -> None:
 
 def _require_consent(chosen: Iterable[Item]) -> None:
     for item in chosen:
-        note(f"  {plain(' '.join(filter(None, _row(item)[:5])))}")
-    if not is_confirmed("Delete these? Disks of nodes are lost, and a queued resource is deleted with its nodes."):
+        note(f"  {plain(_consequence(item))}")
+    if not is_confirmed("Delete these? All files on the disks are lost."):
         raise BadInput("The deletion was not confirmed.", exists="Nothing was deleted.", hint="Answer y, or add --yes.")
 
 

@@ -117,7 +117,7 @@ def _users_text(users: list[_JSON]) -> str:
 def _user_text(user: _JSON) -> str:
     """Describe a user of quota as ``my-node 8``; a leftover is marked with its state."""
     what = "queued " if user["kind"] == "queued_resource" else ""
-    leftover = f" ({user['state']} leftover)" if user["is_husk"] else ""
+    leftover = f" ({user['state']} leftover)" if user["is_leftover"] else ""
     return f"{what}{user['name'].rpartition('/')[2]} {user['amount']}{leftover}"
 
 
@@ -129,7 +129,7 @@ def _note_gaps(view: _JSON) -> None:
 
 
 def _note_leftovers(rows: Iterable[_JSON]) -> None:
-    leftovers = {user["name"] for row in rows for user in row["users"] if user["is_husk"]}
+    leftovers = {user["name"] for row in rows for user in row["users"] if user["is_leftover"]}
     if leftovers:
         what = "1 leftover uses" if len(leftovers) == 1 else f"{len(leftovers)} leftovers use"
         note(f"{what} quota: `jupyter tpu cleanup` shows and deletes leftovers.")

@@ -83,7 +83,7 @@ def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None
         "valid_until": queued.valid_until,
         "error": _error_text(queued),
         "holds_quota": queued.holds_quota,
-        "is_husk": queued.is_leftover,
+        "is_leftover": queued.is_leftover,
     }
 
 

@@ -15,9 +15,6 @@ from jupyter_tpu.money.quota import LEFTOVER_NODE_STATES, LEFTOVER_QUEUED_STATES
 
 JSON = dict[str, Any]
 
-DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | LEFTOVER_QUEUED_STATES
-"""States of leftovers that can only be deleted; a STOPPED node could be started, and has a disk."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
@@ -28,7 +25,7 @@ class Item:
         short_id: node id or queued resource id.
         usd_per_hour: list price of a READY node; None where it is not known, and for queued resources.
         is_billed: it is billed by the hour now.
-        is_leftover: a leftover: it runs nothing and counts towards the quota until it is deleted.
+        is_leftover: a leftover: it can only be deleted, and counts towards the quota until then.
         is_ours: created by jupyter_tpu.
     """
 
@@ -46,11 +43,6 @@ class Item:
     create_time: str
     description: str
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether it is a leftover that can only be deleted."""
-        return self.is_leftover and self.state in DEAD
-
     def to_json(self) -> JSON:
         """Return the item as JSON, for the REST API and the CLI."""
         return {
@@ -63,7 +55,7 @@ class Item:
             "usd_per_hour": self.usd_per_hour,
             "is_billed": self.is_billed,
             "holds_quota": self.holds_quota,
-            "is_husk": self.is_leftover,
+            "is_leftover": self.is_leftover,
             "is_ours": self.is_ours,
             "create_time": self.create_time,
             "description": self.description,
@@ -179,8 +171,8 @@ def _no_such(name: str, holdings: Holdings) -> Text:
     )
 
 
-def all_dead(holdings: Holdings) -> tuple[Item, ...]:
-    """Return every leftover that can only be deleted.
+def all_leftovers(holdings: Holdings) -> tuple[Item, ...]:
+    """Return every leftover.
 
     Raises:
         BadInput: the list is partial, so only what the user names may be deleted.
@@ -197,7 +189,7 @@ def all_dead(holdings: Holdings) -> tuple[Item, ...]:
             hint="Name the items to delete, or try again when all zones answer.",
             raw=holdings.error.message if holdings.error else "",
         )
-    return tuple(item for item in items_of(holdings) if item.is_dead)
+    return tuple(item for item in items_of(holdings) if item.is_leftover)
 
 
 async def delete_items(

@@ -183,7 +183,7 @@ def _user_view(user: QuotaUser) -> JSON:
         "kind": held.kind,
         "state": held.state,
         "amount": user.amount,
-        "is_husk": held.is_leftover,
+        "is_leftover": held.is_leftover,
     }
 
 

@@ -93,7 +93,7 @@ export function item(rest: Partial<ICleanupItem> = {}): ICleanupItem {
     usd_per_hour: 9.6,
     is_billed: true,
     holds_quota: true,
-    is_husk: false,
+    is_leftover: false,
     is_ours: true,
     create_time: '2026-11-21T09:00:00Z',
     description: '',

@@ -2,6 +2,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { IGrantMail } from '../api.generated';
+import { CleanupQuestion } from '../money/dialogs';
 import { moneyRenderers } from '../money/renderers';
 import { IMoneyActions } from '../money/section';
 import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
@@ -420,7 +421,7 @@ describe('the form of a grant', () => {
 
 describe('the section of quota', () => {
   const users = [
-    { name: NODE, kind: 'node', state: 'PREEMPTED', amount: 8, is_husk: true }
+    { name: NODE, kind: 'node', state: 'PREEMPTED', amount: 8, is_leftover: true }
   ] as const;
 
   it('shows limits in use, and all on demand', () => {
@@ -461,7 +462,7 @@ describe('the section of searches and the queue', () => {
       ...{ name: 'q', queued_id: 'my-queued', zone: 'us-central1-a', state: 'FAILED' },
       ...{ state_since: 400, accelerator_type: 'v5litepod-8', spot: false, node_ids: [] },
       ...{ provisioning: 'on-demand' as const, valid_until: null, error: 'No.' },
-      ...{ holds_quota: true, is_husk: true }
+      ...{ holds_quota: true, is_leftover: true }
     };
     const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'capacity');
     screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover: only uses quota');
@@ -485,10 +486,42 @@ describe('the section of billable resources', () => {
     screen.getByText('my-node: Refused.');
   });
 
-  it('does not offer all of a partial list', () => {
-    show({ cleanup: answered({ ...PARTIAL, items: [item()] }) }, 'cleanup');
+  const stopped = { state: 'STOPPED', is_billed: false, is_leftover: false };
+
+  it('selects leftovers together, and never a node that runs or can be started again', async () => {
+    const leftover = item({ name: 'c', state: 'PREEMPTED', is_billed: false, is_leftover: true });
+    const items = [item(), item({ name: 'b', ...stopped }), leftover];
+    const doing = show({ cleanup: answered({ ...WHOLE, items }) }, 'cleanup');
+    expect(screen.getAllByText(/leftover/i, { selector: 'span' })).toHaveLength(1);
+    await click('Select leftovers');
+    doing.onCleanUp.mockResolvedValue(null);
+    await click('Delete 1 selected…');
+    expect(doing.onCleanUp).toHaveBeenCalledWith(['c']);
+  });
+
+  it('does not select leftovers of a partial list together', () => {
+    const items = [item({ is_leftover: true })];
+    show({ cleanup: answered({ ...PARTIAL, items }) }, 'cleanup');
     screen.getByText('Incomplete: no answer from us-east1-d.');
-    expect(screen.queryByRole('button', { name: 'Select all' })).toBeNull();
+    expect(screen.queryByRole('button', { name: 'Select leftovers' })).toBeNull();
+  });
+
+  it('names each resource, its disk and the cost before it is deleted', () => {
+    const known = [item(), item({ name: 'p/z/b', node_id: 'b', usd_per_hour: 9.6, ...stopped })];
+    const names = known.map(({ name }) => name);
+    render(<CleanupQuestion names={names} known={known} emulated={false} trans={trans} />);
+    screen.getByText('my-node');
+    screen.getByText('Its disk and all files on it are deleted, and its kernels stop.');
+    screen.getByText('b');
+    screen.getByText(/It is only stopped: you can start it again instead\./);
+    screen.getByText('It costs $9.60 per hour.');
+  });
+
+  it('says of stopped nodes that their disks are billed', () => {
+    const known = [item(stopped)];
+    render(<CleanupQuestion names={[NODE]} known={known} emulated={true} trans={trans} />);
+    screen.getByText('Not billed by the hour; stopped nodes are billed for their disks.');
+    screen.getByText(/costs are simulated/);
   });
 
   it('does not call a partial list empty', () => {

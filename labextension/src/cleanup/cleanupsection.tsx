@@ -95,6 +95,8 @@ interface IItemsProps {
 function Items({ cleanup, isBusy, trans, onEnd, actions }: IItemsProps): JSX.Element {
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
   const names = cleanup.items.map(({ name }) => name).filter(name => marked.has(name));
+  // what runs or can be started again is only ever selected one by one
+  const leftovers = cleanup.items.filter(each => each.is_leftover).map(({ name }) => name);
   if (cleanup.items.length === 0) {
     return (
       <div className="jp-tpu-Muted">
@@ -121,9 +123,9 @@ function Items({ cleanup, isBusy, trans, onEnd, actions }: IItemsProps): JSX.Ele
         ))}
       </ul>
       <div className="jp-tpu-Actions">
-        {cleanup.is_complete && names.length < cleanup.items.length && (
-          <Button onClick={() => setMarked(new Set(cleanup.items.map(({ name }) => name)))}>
-            {messages.selectAll(trans)}
+        {cleanup.is_complete && leftovers.some(name => !marked.has(name)) && (
+          <Button onClick={() => setMarked(new Set([...marked, ...leftovers]))}>
+            {messages.selectLeftovers(trans)}
           </Button>
         )}
         <Button

@@ -84,7 +84,7 @@ export function queuedDetails(queued: IQueued, now_s: number, trans: Translation
     provisioningName(queued, trans),
     state_since !== null && trans.__('for %1', formatDuration(now_s - state_since, trans)),
     valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
-    queued.is_husk && trans.__('leftover: only uses quota')
+    queued.is_leftover && trans.__('leftover: only uses quota')
   ]
     .filter(Boolean)
     .join(' · ');

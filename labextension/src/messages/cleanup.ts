@@ -32,8 +32,8 @@ export function nonePartly(trans: TranslationBundle): string {
   return trans.__('Nothing found in the zones that answered.');
 }
 
-export function selectAll(trans: TranslationBundle): string {
-  return trans.__('Select all');
+export function selectLeftovers(trans: TranslationBundle): string {
+  return trans.__('Select leftovers');
 }
 
 export function deleteSelected(count: number, trans: TranslationBundle): string {
@@ -46,12 +46,31 @@ export function deleteQuestion(count: number, trans: TranslationBundle): string 
   return trans._n('Delete %1 resource?', 'Delete %1 resources?', count);
 }
 
+export function deleteOneQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Delete %1?', name);
+}
+
 export function costUnknown(trans: TranslationBundle): string {
   return trans.__('Total cost unknown.');
 }
 
 export function notOurs(count: number, trans: TranslationBundle): string {
   return trans.__('%1 of these not created by jupyter_tpu; may be in use by someone else.', count);
+}
+
+/** What is lost with a resource. */
+export function consequences(
+  { kind, state }: Pick<ICleanupItem, 'kind' | 'state'>,
+  trans: TranslationBundle
+): string {
+  if (kind === 'queued_resource') {
+    return trans.__('Its nodes, their disks and all files on them are deleted.');
+  }
+  return state === 'STOPPED'
+    ? trans.__(
+        'Its disk and all files on it are deleted. It is only stopped: you can start it again instead.'
+      )
+    : trans.__('Its disk and all files on it are deleted, and its kernels stop.');
 }
 
 export function deleteConsequences(trans: TranslationBundle): string {
@@ -80,7 +99,9 @@ export function currentRate(rate: string, trans: TranslationBundle): string {
 export function totalCost(items: readonly ICleanupItem[], trans: TranslationBundle): string {
   const billed = items.filter(({ is_billed }) => is_billed);
   if (billed.length === 0) {
-    return trans.__('None of it is billed by the hour.');
+    return items.some(({ state }) => state === 'STOPPED')
+      ? trans.__('Not billed by the hour; stopped nodes are billed for their disks.')
+      : trans.__('Not billed by the hour.');
   }
   const usd = billed.reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
   const isPartial = billed.some(({ usd_per_hour }) => usd_per_hour === null);
@@ -100,7 +121,8 @@ export function resourceDetails(item: ICleanupItem, trans: TranslationBundle): s
     item.zone,
     item.is_billed && price,
     item.holds_quota && trans.__('uses quota'),
-    item.is_husk && trans.__('leftover'),
+    item.is_leftover && trans.__('leftover'),
+    item.kind === 'node' && item.state === 'STOPPED' && trans.__('disk kept'),
     !item.is_ours && trans.__('created elsewhere'),
     item.description
   ]

@@ -6,7 +6,7 @@ import { ICleanupItem, IQueued } from '../api.generated';
 import { confirmAction } from '../components/confirmaction';
 import * as capacityMessages from '../messages/capacity';
 import * as messages from '../messages/cleanup';
-import { totalCost } from '../messages/cleanup';
+import { resourceDetails, totalCost } from '../messages/cleanup';
 import * as common from '../messages/common';
 
 interface IQuestion {
@@ -20,31 +20,71 @@ export async function confirmCleanup(
   known: readonly ICleanupItem[],
   { emulated, trans }: IQuestion
 ): Promise<boolean> {
+  return confirmAction(
+    names.length === 1
+      ? messages.deleteOneQuestion(shortName(names[0]), trans)
+      : messages.deleteQuestion(names.length, trans),
+    common.deleteButton(trans),
+    <CleanupQuestion names={names} known={known} emulated={emulated} trans={trans} />,
+    trans
+  );
+}
+
+function shortName(name: string): string {
+  return name.split('/').pop() ?? name;
+}
+
+interface ICleanupQuestion extends IQuestion {
+  readonly names: readonly string[];
+  readonly known: readonly ICleanupItem[];
+}
+
+/** Each resource with its disk, and the cost of all. */
+export function CleanupQuestion(props: ICleanupQuestion): JSX.Element {
+  const { names, known, emulated, trans } = props;
   const items = known.filter(({ name }) => names.includes(name));
   const foreign = items.filter(({ is_ours }) => !is_ours).length;
-  return confirmAction(
-    messages.deleteQuestion(names.length, trans),
-    common.deleteButton(trans),
+  const isPartial = items.length < names.length;
+  return (
     <>
       <ul>
         {names.map(name => (
-          <li key={name}>{name.split('/').slice(-3).join(' / ')}</li>
+          <Doomed
+            key={name}
+            name={name}
+            item={items.find(item => item.name === name)}
+            trans={trans}
+          />
         ))}
       </ul>
+      {isPartial && <p>{messages.deleteConsequences(trans)}</p>}
       <p>
-        <strong>
-          {items.length < names.length ? messages.costUnknown(trans) : totalCost(items, trans)}
-        </strong>
+        <strong>{isPartial ? messages.costUnknown(trans) : totalCost(items, trans)}</strong>
+        {emulated && ` ${common.emulatedCloudSentence(trans)}`}
       </p>
-      {emulated && <p>{common.emulatedCloudSentence(trans)}</p>}
       {foreign > 0 && (
         <p>
           <strong>{messages.notOurs(foreign, trans)}</strong>
         </p>
       )}
-      <p>{messages.deleteConsequences(trans)}</p>
-    </>,
-    trans
+    </>
+  );
+}
+
+interface IDoomedProps {
+  name: string;
+  item: ICleanupItem | undefined;
+  trans: TranslationBundle;
+}
+
+function Doomed({ name, item, trans }: IDoomedProps): JSX.Element {
+  return item ? (
+    <li>
+      <strong>{shortName(name)}</strong> · {item.state} · {resourceDetails(item, trans)}
+      <div>{messages.consequences(item, trans)}</div>
+    </li>
+  ) : (
+    <li>{name.split('/').slice(-3).join(' / ')}</li>
   );
 }
 

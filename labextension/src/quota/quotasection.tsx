@@ -110,7 +110,7 @@ function Limit({ limit, isBusy, trans, onRelease }: ILimitProps): JSX.Element {
           <span className="jp-tpu-Name" title={user.name}>
             {user.name.split('/').pop()} · {user.state} · {user.amount}
           </span>
-          {user.is_husk && (
+          {user.is_leftover && (
             <>
               <span className="jp-tpu-Badge jp-mod-full">{common.leftover(trans)}</span>
               <Button

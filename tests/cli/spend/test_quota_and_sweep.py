@@ -137,6 +137,12 @@ def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, else
     terminal.cloud.preempt(elsewhere.create("second", **SPOT))
     elsewhere.stop("resting")
 
+    rows = {row.split()[0]: row for row in terminal.tpu("cleanup").stdout.splitlines()[1:]}
+    assert {name: "leftover" in row for name, row in rows.items()} == {"husk": True, "second": True, "resting": False}
+    asked = terminal.tpu("cleanup", "--delete", "resting").stderr
+    assert "STOPPED not billed: deleted with its disk, which is kept while the node is stopped" in asked
+    assert "leftover" not in terminal.tpu("quota").stdout.partition("resting")[2].partition("\n")[0]
+
     results = terminal.tpu_json("cleanup", "--delete-leftovers", "--yes")["results"]
 
     assert [(result["name"].rpartition("/")[2], result["ok"]) for result in results] == [

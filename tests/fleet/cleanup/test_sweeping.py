@@ -17,7 +17,7 @@ from jupyter_tpu.errors import BadInput, CloudUnavailable
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.fleet.capacity.search_service import SearchService
-from jupyter_tpu.fleet.cleanup.billable import all_dead, billable_view, delete_items, items_of, marked
+from jupyter_tpu.fleet.cleanup.billable import all_leftovers, billable_view, delete_items, items_of, marked
 from jupyter_tpu.fleet.cleanup.stop_all import steps, stop_all
 from jupyter_tpu.fleet.reconciler.inventory import Holdings, list_holdings
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
@@ -108,7 +108,7 @@ async def test_everything_is_listed_whoever_made_it_and_in_whatever_zone(bench: 
 
     assert view["is_complete"] is True
     found = {item["node_id"]: item for item in view["items"]}
-    facts = ("kind", "zone", "state", "is_billed", "holds_quota", "is_husk", "is_ours")
+    facts = ("kind", "zone", "state", "is_billed", "holds_quota", "is_leftover", "is_ours")
     assert {name: tuple(item[fact] for fact in facts) for name, item in found.items()} == {
         "ours": ("node", ZONE, "READY", True, True, False, True),
         "theirs": ("node", OTHER, "READY", True, True, False, False),
@@ -142,7 +142,7 @@ async def test_only_husks_that_are_dead_are_swept_as_such(bench: Any, opened: Ha
     await bench.cloud.stop_node(bench.name("resting"))
     bench.emulator.control.advance(3600)
 
-    results = await delete_items(opened, all_dead(await list_holdings(bench.cloud)), reason="Swept.", wait=True)
+    results = await delete_items(opened, all_leftovers(await list_holdings(bench.cloud)), reason="Swept.", wait=True)
 
     assert [result.error for result in results] == [None]
     assert sorted(await names(bench)) == ["alive", "resting"]
@@ -201,7 +201,7 @@ def test_a_partial_list_is_never_swept_but_by_name(part: str) -> None:
     holdings = Holdings(nodes=(node("dead", "PREEMPTED"), node("other")), **PARTS[part])  # type: ignore[arg-type]
 
     with pytest.raises(BadInput, match="not complete") as refused:
-        all_dead(holdings)
+        all_leftovers(holdings)
 
     assert refused.value.exists == "Nothing was deleted."
     assert [item.short_id for item in marked(holdings, ["dead"])] == ["dead"]

@@ -74,7 +74,7 @@ async def test_use_is_what_the_cloud_counts_of_nodes_spot_queued_resources_and_h
         "small": ("READY", False),
         "large": ("READY", False),
         "cheap": ("PREEMPTED", True),
-        "resting": ("STOPPED", True),
+        "resting": ("STOPPED", False),
         "made-node": ("READY", False),
         "waiting": ("WAITING_FOR_RESOURCES", False),
     }
@@ -91,7 +91,7 @@ async def test_a_suspended_queued_resource_counts_and_is_shown_as_a_husk(bench: 
 
     (by_zone,) = [row for row in view["limits"] if row["quota_id"] == SPOT_SERVING and row["users"]]
     (user,) = by_zone["users"]
-    assert (user["kind"], user["state"], user["amount"], user["is_husk"]) == ("queued_resource", "SUSPENDED", 8, True)
+    assert (user["kind"], user["state"], user["amount"], user["is_leftover"]) == ("queued_resource", "SUSPENDED", 8, True)
     assert rows(await read_quota(cloud)) == rows_of_the_cloud(bench)
 
 

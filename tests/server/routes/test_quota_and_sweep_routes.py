@@ -54,7 +54,7 @@ def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(
     assert first["source"] == "Cloud Quotas API"
     assert first["is_complete"] is True
     users = [user for row in first["limits"] for user in row["users"]]
-    assert [(user["name"], user["is_husk"]) for user in users] == [(husk, True)] * 2
+    assert [(user["name"], user["is_leftover"]) for user in users] == [(husk, True)] * 2
 
     results = server.tpu("POST", "cleanup", {"names": [husk]}).json
     assert_fits(results, "Results")
