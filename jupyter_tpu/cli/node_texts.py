@@ -63,8 +63,9 @@ def resource_text(name: str) -> str:
 
 def charge_text(node: Node, *, emulated: bool) -> str:
     """Return what the node costs in its present state."""
-    is_ready = node.state == "READY"
-    price = f"It is billed now ({price_text(node_price(node))})." if is_ready else f"It is {node.state}: {billing(node)}."
+    price = f"It is {node.state}: {billing(node)}."
+    if node.state == "READY":
+        price = f"It is billed now ({price_text(node_price(node))})."
     return f"{price} {EMULATED}" if emulated else price
 
 

@@ -91,7 +91,8 @@ async def test_a_suspended_queued_resource_counts_and_is_shown_as_a_husk(bench: 
 
     (by_zone,) = [row for row in view["limits"] if row["quota_id"] == SPOT_SERVING and row["users"]]
     (user,) = by_zone["users"]
-    assert (user["kind"], user["state"], user["amount"], user["is_leftover"]) == ("queued_resource", "SUSPENDED", 8, True)
+    facts = ("kind", "state", "amount", "is_leftover")
+    assert [user[fact] for fact in facts] == ["queued_resource", "SUSPENDED", 8, True]
     assert rows(await read_quota(cloud)) == rows_of_the_cloud(bench)
 
 
