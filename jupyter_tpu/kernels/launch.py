@@ -13,6 +13,12 @@ from jupyter_tpu.errors import BadInput, Text
 FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
 """The environment variable with the names of further variables for kernels, separated by commas or blanks."""
 
+NODE_VARIABLE = "JPY_TPU_NODE"
+"""The environment variable that tells a kernel the name of its node; the host name of a TPU VM is another one.
+
+No name that begins with JUPYTER: a pre-warmed kernel could not take it over (`jupyter_tpu.agent.kernels.prewarm`).
+"""
+
 _ALWAYS = ("JPY_SESSION_NAME",)
 # Whole names only: a pattern could forward a token that its user did not think of.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,6 +41,15 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
                 ),
             )
     return {name: env[name] for name in names if name in env}
+
+
+def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Return what a kernel gets beside its worker's environment: the forwarded variables and its node's name.
+
+    Raises:
+        BadInput: one of `names` is not a variable's name.
+    """
+    return {**forwarded(env, names), NODE_VARIABLE: node_id}
 
 
 def forwarded_names(env: Mapping[str, str]) -> list[str]:

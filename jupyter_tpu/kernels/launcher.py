@@ -34,7 +34,7 @@ from jupyter_tpu.kernels.connections.pool import LinkPool
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
 from jupyter_tpu.kernels.kernel_host import KernelHost
-from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
+from jupyter_tpu.kernels.launch import Launch, forwarded_names, kernel_env
 from jupyter_tpu.kernels.messages.local_ports import addresses_of
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import NodeName
@@ -204,7 +204,9 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
         replaces=True,
         key=str(connection.get("key", "")),
         signature_scheme=str(connection.get("signature_scheme", "hmac-sha256")),
-        env=forwarded(os.environ, [*forwarded_names(os.environ), *options.forward_env]),
+        env=kernel_env(
+            options.node.rpartition("/")[2], os.environ, [*forwarded_names(os.environ), *options.forward_env]
+        ),
         cwd=options.cwd,
         folder=Path.cwd(),
         ends_alone_after_s=options.end_alone_after if options.end_alone_after > 0 else None,

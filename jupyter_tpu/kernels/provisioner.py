@@ -27,7 +27,7 @@ from jupyter_tpu.kernels.connections.pool import LinkStatus, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
 from jupyter_tpu.kernels.kernel_host import KernelHost
-from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
+from jupyter_tpu.kernels.launch import Launch, forwarded_names, kernel_env
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LostRuns, runs_folder
 from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
@@ -575,7 +575,8 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def _forwarded_env(self, env: Mapping[str, str]) -> dict[str, str]:
         own = self.kernel_spec.env if self.kernel_spec else {}
-        return {**forwarded(env, self.forward_env), **{name: env[name] for name in own if name in env}}
+        node_id = self.node.rpartition("/")[2]
+        return {**kernel_env(node_id, env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:
         """Create keys for the local sockets if the KernelManager wants encryption; it keeps them over restarts."""

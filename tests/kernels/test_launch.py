@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.kernels.launch import forwarded, forwarded_names
+from jupyter_tpu.kernels.launch import forwarded, forwarded_names, kernel_env
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 
 ENVIRONMENT = {"JPY_SESSION_NAME": "a.ipynb", "HF_TOKEN": "secret", "HF_HOME": "/cache", "PATH": "/bin"}
@@ -14,6 +14,10 @@ ENVIRONMENT = {"JPY_SESSION_NAME": "a.ipynb", "HF_TOKEN": "secret", "HF_HOME": "
 def test_the_notebooks_name_and_whole_names_are_forwarded_and_nothing_else() -> None:
     assert forwarded(ENVIRONMENT, []) == {"JPY_SESSION_NAME": "a.ipynb"}
     assert forwarded(ENVIRONMENT, ["HF_HOME", "NOT_SET"]) == {"JPY_SESSION_NAME": "a.ipynb", "HF_HOME": "/cache"}
+
+
+def test_a_kernel_gets_the_name_of_its_node() -> None:
+    assert kernel_env("my-node", ENVIRONMENT, []) == {"JPY_SESSION_NAME": "a.ipynb", "JPY_TPU_NODE": "my-node"}
 
 
 @pytest.mark.parametrize("name", ["HF_*", "*", "HF_HOME=/x", "", "HF HOME", "HF_HOME\n"])

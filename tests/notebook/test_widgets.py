@@ -57,14 +57,15 @@ def metrics(history: Any = None) -> dict[str, Any]:
     return {"metrics": {"worker": worker, "interval_s": 1.0, "sample": SAMPLE.to_json(), "history": history}}
 
 
-def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
+def test_the_monitor_gives_its_page_what_is_known_in_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_TPU_NODE", "my-node")
     picture = SnapshotReader(MONITOR, Agent(metrics()).ask).snapshot()
     assert picture["problem"] == ""
     assert picture["data"] == {
         "at": 1000.0,
         "type": "v3-8",
         "place": "",
-        "host": "t1v-n-w-0",
+        "node": "my-node",
         "state": "measured",
         "reason": "",
         "duty_per": "chip",
@@ -171,6 +172,11 @@ def test_an_idle_timer_without_a_reminder_asks_for_no_cost(activity: Any) -> Non
     agent = Agent({"activity": activity})
     assert SnapshotReader(IDLE, agent.ask).snapshot()["data"]["reminder"] == ""
     assert agent.asked == [("activity", {})]
+
+
+def test_the_idle_timer_names_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_TPU_NODE", "my-node")
+    assert SnapshotReader(IDLE, Agent({"activity": ACTIVITY}).ask).snapshot()["data"]["node"] == "my-node"
 
 
 @pytest.mark.parametrize("wish", [{}, {"for_s": "1h"}, {"for_s": float("nan")}, {"delete": True}])

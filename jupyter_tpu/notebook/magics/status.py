@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from jupyter_tpu.notebook.magics.money import (
     snapshot_of,
 )
 from jupyter_tpu.notebook.node.agent_call import Call
+from jupyter_tpu.notebook.node.this_worker import this_worker
 
 _CALLS: Mapping[str, Call] = {
     "metrics": NEWEST_SAMPLE,
@@ -69,10 +69,10 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
 
 
 def _machine(environ: Mapping[str, str]) -> str:
-    """Return the headline from the machine's own environment, which works without any snapshot."""
+    """Return the headline from the kernel's own environment, which works without any snapshot."""
     kind = environ.get("TPU_ACCELERATOR_TYPE") or f"accelerator type {UNKNOWN}"
     emulated = ", emulated" if environ.get("JUPYTER_TPU_EMULATED") == "1" else ""
-    return f"{platform.node()}: {kind}{emulated}"
+    return f"{this_worker(environ).node_id}: {kind}{emulated}"
 
 
 def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies: AgentAnswers) -> Sequence[Section]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ class ThisWorker:
     """The worker that this kernel runs on.
 
     Attributes:
+        node_id: the node's name, as the kernel's start gave it; else the host name.
         accelerator: None if the catalogue does not know the accelerator type.
         is_emulated: whether the node belongs to the emulated cloud, so that there are no chips.
         devices: the folder with the chips' device files.
@@ -24,6 +26,7 @@ class ThisWorker:
         visible_chips: how many chips the environment lets this process see; None: all.
     """
 
+    node_id: str = ""
     accelerator_type: str = ""
     accelerator: Accelerator | None = None
     is_emulated: bool = False
@@ -59,6 +62,7 @@ def this_worker(environ: Mapping[str, str]) -> ThisWorker:
     # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older one.
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""
     return ThisWorker(
+        node_id=environ.get("JPY_TPU_NODE") or platform.node(),
         accelerator_type=accelerator_type,
         accelerator=find_accelerator(accelerator_type),
         is_emulated=environ.get("JUPYTER_TPU_EMULATED") == "1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.magics.autostop import idle, reminder
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
@@ -21,7 +23,9 @@ _LATE_S = 60.0
 def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the agent's auto-stop report; its lengths of time count from ``at``."""
     report = ask("activity", {})
-    return {**{name: report[name] for name in _NAMES}, "reminder": reminder(ask, report), "at": time.time()}
+    known = {name: report[name] for name in _NAMES}
+    node = this_worker(os.environ).node_id
+    return {**known, "node": node, "reminder": reminder(ask, report), "at": time.time()}
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:

@@ -196,7 +196,7 @@ function render(context) {
   let [shape, shown] = ["", null];
 
   const draw = data => {
-    frame.rename(["TPU", data.type, data.host].filter(Boolean).join(" · "));
+    frame.rename(["TPU", data.node, data.type].filter(Boolean).join(" · "));
     put(place, data.place);
     put(state, [STATES[data.state], data.reason].filter(Boolean).join(": "));
     history.add(data);

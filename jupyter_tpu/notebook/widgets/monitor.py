@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +11,7 @@ from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.metrics import Core, Holder, Sample
 from jupyter_tpu.notebook.display import UNKNOWN
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, top
+from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
 # The last 10 minutes, which monitor.js draws (HISTORY_S there), as a point every 5 s.
@@ -38,7 +40,7 @@ def read(ask: CallAgent, whole: bool) -> Data:
         "at": sample.at,
         "type": accelerator_type,
         "place": _place(accelerator_type),
-        "host": str(answer["worker"].get("hostname") or ""),
+        "node": this_worker(os.environ).node_id,
         "state": sample.state,
         "reason": sample.reason,
         "duty_per": sample.duty_per,
