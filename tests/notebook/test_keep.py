@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -74,3 +75,29 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
         "Kept running until the current cell ends.",
         "Guard: cannot (no scope).",
     ]
+
+
+REPORT: dict[str, Any] = {
+    "sources": {},
+    "verdict": "busy",
+    "rules": {"idle_after_s": 3600, "session_s": None, "action": "stop"},
+    "ends_in_s": None,
+    "ends_why": "",
+    "keep": {"for_s": None, "while_busy": False},
+    "guard": {"state": "armed", "detail": "ready"},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "In use: auto-stop 1 h after it becomes idle."),
+        ({"verdict": "unknown"}, "Activity unknown (treated as busy): auto-stop 1 h after it becomes idle."),
+        (
+            {"ends_in_s": 3540, "ends_why": "idle", "keep": {"for_s": 3540, "while_busy": False}},
+            "Kept running for 59 min, then auto-stop (idle).",
+        ),
+    ],
+)
+def test_one_line_says_when_the_node_ends(changes: Mapping[str, Any], line: str) -> None:
+    assert report_lines({**REPORT, **changes})[1:-1] == [line]

@@ -210,7 +210,7 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     say(plain(f"  ends: {_ends_text(brake)}"))
     say(f"  rule: {_rule_text(brake)}")
     # an extension that is over stays in the settings until the next one
-    if brake.keep.until is not None and brake.keep.until > time.time():
+    if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
         say(f"  extended: for {duration_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
         say("  extended: until what runs now has finished")
@@ -218,6 +218,11 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
         say(plain(f"  note: {brake.reminder.text(brake.node.name.node_id)}"))
     say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
     return 0
+
+
+def _ends_with_extension(brake: AutostopStatus) -> bool:
+    """Whether the node ends when the extension does: then one time is shown, not two."""
+    return brake.keep.until is not None and brake.verdict.ends_at == brake.keep.until
 
 
 def _rule_text(brake: AutostopStatus) -> str:
@@ -254,6 +259,9 @@ def _length(length_s: float | None) -> str:
 def _ends_text(brake: AutostopStatus) -> str:
     verdict = brake.verdict
     if verdict.ends_at is None:
-        return "no auto-stop" if verdict.verdict == "idle" or brake.rules.idle_after_s is None else "not while busy"
+        idle_s = brake.rules.idle_after_s
+        is_off = verdict.verdict == "idle" or idle_s is None
+        return "no auto-stop" if is_off or idle_s is None else f"{duration_text(idle_s)} after it becomes idle"
     left_s = verdict.ends_at - time.time()
-    return f"now ({verdict.ends_why})" if left_s <= 0 else f"in {duration_text(left_s)} ({verdict.ends_why})"
+    why = f"{verdict.ends_why}, extended" if _ends_with_extension(brake) else verdict.ends_why
+    return f"now ({why})" if left_s <= 0 else f"in {duration_text(left_s)} ({why})"

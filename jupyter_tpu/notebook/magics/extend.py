@@ -12,6 +12,9 @@ from jupyter_tpu.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _HOW = "Use %tpu extend 1h, %tpu extend until 18:00, %tpu extend while-busy or %tpu extend off."
+_IN_USE = {"busy": "In use", "unknown": "Activity unknown (treated as busy)"}
+# Both times are measured by the agent in one call, so they differ by rounding only.
+_SAME_S = 1.0
 
 
 def parse_extend(words: Sequence[str], now: float) -> dict[str, Any]:
@@ -85,10 +88,17 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
     unattended = "" if unattended_s is None else f", or {duration_text(unattended_s)} of a silent, unattended cell"
     lines = [f"{idle}{unattended}; maximum session length: {_length(rules['session_s'])}."]
-    if report["ends_in_s"] is not None:
-        lines.append(f"Auto-stop in {duration_text(report['ends_in_s'])} ({report['ends_why']}).")
-    if keep["for_s"] is not None:
-        lines.append(f"Kept running for {duration_text(keep['for_s'])}.")
+    ends_in_s, kept_s = report["ends_in_s"], keep["for_s"]
+    is_last = ends_in_s is not None and kept_s is not None and abs(ends_in_s - kept_s) < _SAME_S
+    if is_last:  # one time, not two that look like a contradiction
+        lines.append(f"Kept running for {duration_text(kept_s)}, then auto-stop ({report['ends_why']}).")
+    elif ends_in_s is not None:
+        lines.append(f"Auto-stop in {duration_text(ends_in_s)} ({report['ends_why']}).")
+    elif idle_s is not None and report.get("verdict") in _IN_USE:
+        use, action = _IN_USE[report["verdict"]], f"auto-{rules['action']}"
+        lines.append(f"{use}: {action} {duration_text(idle_s)} after it becomes idle.")
+    if kept_s is not None and not is_last:
+        lines.append(f"Kept running for {duration_text(kept_s)}.")
     if keep["while_busy"]:
         lines.append("Kept running until the current cell ends.")
     return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]

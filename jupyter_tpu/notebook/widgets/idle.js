@@ -33,7 +33,15 @@ function endText(data) {
   if (data.ends_in_s !== null) {
     return ENDS[data.ends_why] ?? "until this node ends";
   }
-  return data.has_rules ? "Auto-stop is not due" : "This node has received no auto-stop rules";
+  if (!data.has_rules) {
+    return "This node has received no auto-stop rules";
+  }
+  return data.rules.idle_after_s === null ? "Auto-stop is off" : inUseText(data);
+}
+
+function inUseText({ verdict, rules: { idle_after_s: idle, action } }) {
+  const use = verdict === "unknown" ? "Activity unknown (treated as busy)" : "In use";
+  return `${use} · ${action === "delete" ? "auto-delete" : "auto-stop"} ${spanText(idle)} after it becomes idle`;
 }
 
 function ruleText({ idle_after_s: idle, session_s: session }) {
@@ -101,6 +109,7 @@ function render(context) {
 
   const draw = (data, now) => {
     const passed = Math.max(0, now - data.at);
+    frame.rename(["Idle timer", data.node].filter(Boolean).join(" · "));
     time.hidden = data.ends_in_s === null;
     put(time, data.ends_in_s === null ? "" : countdownText(data.ends_in_s - passed));
     put(why, endText(data));

@@ -246,11 +246,27 @@ describe('words about money', () => {
 
   it('say when and how a node ends', () => {
     expect(autostopSummary(autostop(), 1000, trans)).toBe('Auto-delete in 42 min · idle');
-    expect(autostopSummary(autostop({ ends_at: null }), 1000, trans)).toBe(
-      'Auto-stop not scheduled'
-    );
     const soon = autostop({ node_id: 'soon', ends_at: 1001 });
     expect(nextToStop([autostop({ ends_at: null }), autostop(), soon])?.node_id).toBe('soon');
+  });
+
+  it.each([
+    [{ verdict: 'busy', action: 'stop' }, 'In use · auto-stop 1 h after it becomes idle'],
+    [
+      { verdict: 'busy', idle_after_s: 14400 },
+      'In use · auto-delete 4 h after it becomes idle'
+    ],
+    [
+      { verdict: 'unknown', action: 'stop', idle_after_s: 1800 },
+      'Activity unknown (treated as busy) · auto-stop 30 min after it becomes idle'
+    ],
+    [{ verdict: 'busy', idle_after_s: null }, 'Auto-stop is off'],
+    [
+      { verdict: 'busy', idle_after_s: null, session_s: 3600 },
+      'No auto-stop while the current cell runs'
+    ]
+  ] as const)('say what ends a node in use: %j', (rules, text) => {
+    expect(autostopSummary(autostop({ ends_at: null, ...rules }), 1000, trans)).toBe(text);
   });
 
   it('show limits that something counts against, and those with room where a node is looked for', () => {

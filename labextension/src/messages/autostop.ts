@@ -202,18 +202,37 @@ export function autostopReason(why: INodeAutostop['ends_why'], trans: Translatio
   return names[why ?? ''] ?? why ?? '';
 }
 
-/** When and why a node stops: `Auto-stop in 42 min · idle`. */
+/** When and why a node stops: `Auto-stop in 42 min · idle`, `In use · auto-stop 1 h after it becomes idle`. */
 export function autostopSummary(
   autostop: INodeAutostop,
   now_s: number,
   trans: TranslationBundle
 ): string {
   if (autostop.ends_at === null) {
-    return trans.__('Auto-stop not scheduled');
+    return withoutEnd(autostop, trans);
   }
   return withReason(
     autostopIn(autostop, formatDuration(autostop.ends_at - now_s, trans), trans),
     autostopReason(autostop.ends_why, trans)
+  );
+}
+
+/** What ends a node that is in use: its rules. */
+function withoutEnd(autostop: INodeAutostop, trans: TranslationBundle): string {
+  const { idle_after_s, session_s, verdict, action } = autostop;
+  if (idle_after_s === null) {
+    return session_s === null
+      ? trans.__('Auto-stop is off')
+      : trans.__('No auto-stop while the current cell runs');
+  }
+  const use =
+    verdict === 'unknown' ? trans.__('Activity unknown (treated as busy)') : trans.__('In use');
+  const span = formatDuration(idle_after_s, trans);
+  return withReason(
+    use,
+    action === 'stop'
+      ? trans.__('auto-stop %1 after it becomes idle', span)
+      : trans.__('auto-delete %1 after it becomes idle', span)
   );
 }
 

@@ -31,7 +31,7 @@ def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
     kept = terminal.tpu_json("extend", "braked", "--for", "3h")
     assert kept["kept_until"] - time.time() == pytest.approx(3 * 3600, abs=300)
     shown = terminal.tpu("autostop", "braked").stdout
-    assert "extended: for" in shown
+    assert "extended" in shown
     assert "guard on the node: armed" in shown
     assert "braked" in terminal.tpu("autostop").stdout
     assert terminal.tpu_json("extend", "braked", "--off")["kept_until"] is None
