@@ -6,6 +6,7 @@ import asyncio
 import os
 import select
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from jupyter_tpu.errors import AgentBroken
 from jupyter_tpu.link import Link
+from jupyter_tpu.link.preparation import PreparationCache
 
 LINES = 3000
 PRINT_LINES = f"""
@@ -328,3 +330,16 @@ async def test_a_link_cut_after_any_byte_of_what_it_says_runs_each_cell_once(
     assert client.printed() == "".join(f"{number}\n" for number in range(30)) + f"{list(range(30))}\n"
     assert [seq for seq, _, _ in client.raw] == list(range(1, len(client.raw) + 1))
     assert not worker.cut_after
+
+
+async def test_a_link_for_another_python_prepares_the_worker_again(
+    open_link: Callable[..., Awaitable[Link]], worker: Any
+) -> None:
+    cache = PreparationCache()
+    await open_link(memory=cache)
+    other = worker.home / "another-python"
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    await open_link(memory=cache, python=str(other))
+    assert cache.ready is not None
+    assert cache.ready.python == str(other)

@@ -108,7 +108,7 @@ class Environments:
 
 
 def _find_python(wanted: str) -> str:
-    found = shutil.which(Path(wanted).expanduser())
+    found = shutil.which(str(Path(wanted).expanduser()))
     if found is None:
         raise EnvironmentFailed(
             f"There is no Python {wanted!r} on the worker.", hint="Give a path on the worker, or leave it empty."
