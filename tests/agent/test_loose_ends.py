@@ -18,7 +18,7 @@ from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.kernels.takeover import Takeover
 from jupyter_tpu.agent.recording.checkpoint import Checkpoint
 from jupyter_tpu.agent.recording.jupyter_messages import DELIMITER, Signer, header_place, json_object
-from jupyter_tpu.agent.recording.output_protocol import ATTACH
+from jupyter_tpu.agent.recording.output_protocol import ATTACH, MOST_BYTES, ResendBuffer, parse_head
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.watermark import Watermark
@@ -196,3 +196,16 @@ def test_any_other_kernel_runs_no_cell_twice_and_each_gets_one_reply(steps: list
     assert sorted(cell for cell, _ in replies) == sorted(asked)
     if "unwatched" not in steps:
         assert {cell for cell, status in replies if status == "ok"} == set(kernel.ran)
+
+
+def test_a_kernel_without_an_agent_drops_old_output_for_room_and_never_a_reply() -> None:
+    buffer, replies = ResendBuffer(), []
+    for number in range(1, 40):
+        is_output = number % 5 > 0
+        size = number * 1024 * 1024 if is_output else 10
+        buffer.add(Channel.IOPUB if is_output else Channel.SHELL, [bytes(size)], is_output=is_output)
+        replies += [] if is_output else [number]
+        assert buffer.buffered_bytes <= MOST_BYTES
+    kept = [parse_head(frames[0]) for frames in buffer.attached(0, b"agent")]
+    assert [number for channel, number in filter(None, kept) if channel == Channel.SHELL] == replies
+    assert (Channel.IOPUB, 39) in kept

@@ -77,6 +77,16 @@ def test_the_record_stays_below_its_cap_and_the_cut_shows(tmp_path: Path) -> Non
     record.close()
 
 
+def test_a_large_message_takes_the_place_of_as_many_segments_as_it_needs(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=160 * 1024)
+    for _ in range(40):
+        fill(record, 10, size=1000)
+    fill(record, 1, size=100 * 1024)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 160 * 1024
+    assert read_from(record, 401, slice_bytes=100_000) == [401]
+    record.close()
+
+
 def test_a_reader_whose_place_was_trimmed_is_told(tmp_path: Path) -> None:
     record = Record(tmp_path, cap_bytes=16 * 1024)
     for _ in range(10):
