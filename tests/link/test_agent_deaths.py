@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -259,3 +260,18 @@ async def test_what_such_a_kernel_said_while_no_agent_lived_is_told_as_a_gap(
     await client.reply(second)
     assert "gap" in events(client)
     assert (await client.run("'alive'"))["content"]["status"] == "ok"
+
+
+async def test_no_seq_is_given_twice_after_a_restart_of_the_machine_though_its_disk_has_lost_the_end(
+    client: Any, worker: Any
+) -> None:
+    await client.start()
+    await client.run("1")
+    shown = client.stream.applied_seq
+    agent = psutil.Process(client.link.agent["pid"])
+    agent.suspend()
+    state = worker.home / ".jupyter-tpu/kernels/kernel-1/kernel.json"
+    state.write_text(json.dumps({**json.loads(state.read_text()), "boot_id": "before the restart"}))
+    worker.kill(agent.pid)
+    ended = await client.event("exited")
+    assert ended["seq"] > shown + 1_000_000  # more than a disk can have lost
