@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -57,11 +59,20 @@ async def test_a_process_has_a_session_of_its_own(start: Start) -> None:
     await process.wait()
 
 
-async def test_a_signal_reaches_the_children_as_well(start: Start) -> None:
-    process = start("import subprocess, time; subprocess.Popen(['sleep', '60']).wait()")
+async def test_a_signal_reaches_the_children_as_well(start: Start, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "child")
+    process = start(
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '60'])\n"
+        f"print(child.pid, file=open({str(tmp_path / 'child')!r}, 'w'))\n"
+        "child.wait()"
+    )
+    child = os.pidfd_open(int(await asyncio.to_thread((tmp_path / "child").read_text)))
     process.send_signal(signal.SIGKILL)
     assert await process.wait() == Exit(signal="SIGKILL")
     process.send_signal(signal.SIGKILL)
+    assert select.select([child], [], [], 10)[0], "the child lives on"
+    os.close(child)
 
 
 async def test_a_process_is_found_by_pid_and_start_time_only(start: Start) -> None:
@@ -120,12 +131,13 @@ def home(tmp_path: Path) -> Home:
 def test_the_state_of_a_kernel_is_found_again(home: Home) -> None:
     folder = KernelDirectory(home, "kernel-1")
     folder.save(pid=7)
-    assert folder.is_new_request("a" * 32, 1)
+    clients = ("a" * 32, "b" * 32)
+    assert all(folder.is_new_request(client, 1) for client in clients)
     folder.close()
     again = KernelDirectory(home, "kernel-1")
     assert again.state == {"pid": 7}
-    assert not again.is_new_request("a" * 32, 1)
-    assert again.is_new_request("a" * 32, 2)
+    assert not any(again.is_new_request(client, 1) for client in clients)
+    assert all(again.is_new_request(client, 2) for client in clients)
     again.close()
 
 
@@ -184,7 +196,21 @@ def test_a_launch_that_makes_no_sense_is_refused(params: dict[str, object]) -> N
         Launch.from_params(params)
 
 
+def supervise(*command: str) -> None:
+    """Run agents until their supervisor gives up; one that has lived for a second counts as started."""
+    code = (
+        "import signal, sys; from jupyter_tpu.agent import supervisor; supervisor._STEADY_S = 1.0; "
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM}); "
+        "supervisor.Supervisor(sys.argv[1:], 0).run()"
+    )
+    subprocess.run([sys.executable, "-c", code, *command], check=True, timeout=60)
+
+
 def test_the_supervisor_gives_up_an_agent_that_never_stays() -> None:
-    code = "from jupyter_tpu.agent.supervisor import Supervisor; Supervisor(['false'], 0).run()"
-    mask = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM}); "
-    subprocess.run([sys.executable, "-c", mask + code], check=True, timeout=30)
+    supervise("false")
+
+
+def test_an_agent_that_has_lived_for_a_while_may_crash_again(tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    supervise("sh", "-c", f"echo >> '{lives}'; [ $(wc -l < '{lives}') -ne 4 ] || sleep 2; exit 1")
+    assert len(lives.read_text()) >= 9  # the fourth stayed, and five that did not came after it
