@@ -25,8 +25,8 @@ class RawClient:
     def write(self, data: bytes) -> None:
         self._writer.write(data)
 
-    def greet(self, client_id: str = ANN) -> None:
-        self.write(encode_json(Kind.HELLO, client_hello(client_id, "test")))
+    def greet(self, client_id: str = ANN, epoch: int = 0) -> None:
+        self.write(encode_json(Kind.HELLO, client_hello(client_id, "test", epoch)))
 
     async def frame(self, kind: Kind) -> Frame:
         """The next frame of a kind."""
@@ -172,3 +172,13 @@ async def test_a_client_that_comes_back_ends_its_former_connection(dial: Dial) -
     successor.greet()
     await successor.frame(Kind.HELLO)
     assert await former.rest() == b""
+
+
+async def test_a_connection_that_arrives_after_its_successor_is_the_one_that_ends(dial: Dial) -> None:
+    zombie, successor = await dial(), await dial()
+    successor.greet(epoch=2)
+    await successor.frame(Kind.NOTICE)
+    zombie.greet(epoch=1)
+    await zombie.rest()
+    successor.write(encode_frame(Kind.PING, number=7))
+    assert (await successor.frame(Kind.PONG)).number == 7
