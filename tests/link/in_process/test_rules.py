@@ -9,7 +9,9 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from virtual_loop import VirtualLoop
 
+from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.wire.frames import Kind, encode_frame, encode_json
 from jupyter_tpu.wire.multipart import Channel, encode_request
 
@@ -133,6 +135,30 @@ async def test_a_client_that_is_not_heard_any_more_is_left_though_it_still_hears
             kernel.say(Channel.IOPUB, b"a line")
             await asyncio.wait([hearing], timeout=0.01)
     assert Kind.DATA in kinds(hearing.result())
+
+
+class FarAgent:
+    """Answers each ping after a tenth of a second."""
+
+    def __init__(self) -> None:
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def read(self, n: int) -> bytes:
+        return await self._answers.get()
+
+    def write(self, data: bytes) -> None:
+        asyncio.get_running_loop().call_later(0.1, self._answers.put_nowait, encode_frame(Kind.PONG))
+
+    def close(self) -> None: ...
+
+
+def test_a_quiet_link_over_a_long_way_stays() -> None:
+    async def an_hour() -> None:
+        async with asyncio.timeout(3600):
+            await Dialogue(FarAgent(), silence_s=12.0).run(lambda _frame: None, lambda: None)  # type: ignore[arg-type]
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(TimeoutError):
+        runner.run(an_hour())
 
 
 async def test_what_a_fenced_client_writes_afterwards_reaches_no_kernel(place: Any, dial: Any) -> None:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from virtual_loop import VirtualLoop
 
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.link import Link
@@ -65,6 +66,25 @@ async def test_a_wake_ends_the_pause_between_attempts() -> None:
         for _ in range(500):  # by then a pause takes 2 s
             attempts.hurry()
             await attempts.pause()
+
+
+def test_after_a_wake_the_pauses_are_short_again() -> None:
+    async def pauses_s() -> tuple[float, float]:
+        attempts, loop = Attempts(hurried_s=5), asyncio.get_running_loop()
+        for _ in range(2000):
+            await attempts.pause()
+        moments = [loop.time()]
+        await attempts.pause()
+        moments.append(loop.time())
+        attempts.hurry()
+        for _ in range(3):
+            await attempts.pause()
+        return moments[1] - moments[0], loop.time() - moments[1]
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        before_s, after_s = runner.run(pauses_s())
+    assert before_s == pytest.approx(15, abs=0.1)
+    assert after_s == pytest.approx(0.5, abs=0.1)  # none at all, none, and half a second
 
 
 async def test_a_connection_that_is_being_opened_has_little_time_left_after_a_wake() -> None:
