@@ -266,6 +266,27 @@ async def test_a_slow_subscriber_holds_the_stream_and_loses_nothing(
         await asyncio.wait_for(stream.changed.wait(), 10)
 
 
+async def test_output_does_not_overtake_what_waits_when_a_slow_subscriber_has_read(
+    bridge: Bridge, addresses: Addresses, client: Client
+) -> None:
+    stream = NotedStream()
+    bridge.join(stream)
+    end = await welcomed(client, receive_queue=10)
+    count, body, heard = 0, b"x" * 10_000, list[bytes]()
+    while not stream.is_held:
+        bridge.deliver(1, "iopub", [b"%d" % count, body])
+        count += 1
+        await asyncio.sleep(0)
+    blocking = zmq.Socket.shadow(end)
+    while blocking.poll(200):  # the loop gets no turn, and sends nothing of what waits
+        heard.append(blocking.recv_multipart()[0])
+    for number in range(count, count + 10):
+        bridge.deliver(1, "iopub", [b"%d" % number, body])
+    while len(heard) < count + 10:
+        heard.append((await asyncio.wait_for(end.recv_multipart(), 10))[0])
+    assert heard == [b"%d" % number for number in range(count + 10)]
+
+
 async def test_a_subscriber_that_never_reads_does_not_stop_the_others(addresses: Addresses, client: Client) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     bridge = Bridge(addresses, Secrets(key=b"key"), context, patience_s=0.05)
