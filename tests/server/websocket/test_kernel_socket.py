@@ -446,6 +446,25 @@ async def test_a_question_goes_to_the_page_that_stays_when_the_one_that_was_aske
     assert stays.text(msg_id) == "hello eve\n"
 
 
+async def test_a_question_of_a_page_that_has_closed_is_asked_the_page_that_is_open(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    def is_alone() -> bool:
+        return bool(server.request("GET", f"api/kernels/{kernel_id}").json["connections"] == 1)
+
+    closing, stays = await open_page(server, kernel_id), await open_page(server, kernel_id)
+    msg_id = closing.execute(f"{cell.code}print('hello', input('name? '))")
+    await stays.until(lambda message: message["msg_type"] == "stream")
+    await closing.close()
+    await asyncio.to_thread(until, is_alone)
+    cell.go_on()
+    question = await stays.until(lambda message: message["msg_type"] == "input_request")
+    stays.send("input_reply", {"value": "eve", "status": "ok"}, "stdin", parent=question["header"])
+    await stays.until(lambda message: is_idle(message, msg_id))
+
+    assert stays.text(msg_id).endswith("hello eve\n")
+
+
 async def test_a_question_is_not_asked_of_a_page_beside_the_one_that_was_asked(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
