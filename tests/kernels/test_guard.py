@@ -13,7 +13,10 @@ from agent_processes import kill_agent
 from jupyter_client.session import Session
 from tiers import mostly_nightly
 
+from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
 from jupyter_tpu.agent.autostop.node_api import API_VARIABLE, CannotEnd, OwnNode
+from jupyter_tpu.agent.preemption.notices import Notices
+from jupyter_tpu.autostop import Activity
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node
@@ -247,6 +250,34 @@ async def test_who_holds_the_chips_is_seen(cloud: Any, node: Node, open_link: An
     holds = "train.ipynb has the chips open but is idle"
     await activity_that(link, lambda found: found["sources"]["accelerator"]["detail"] == holds)
     await link.call("forget_kernel", {"kernel_id": "holder"})
+
+
+class Blind:
+    """A watch that can see nothing."""
+
+    async def observe(self) -> Activity:
+        raise OSError("too many open files")
+
+    def note_human_act(self) -> None: ...
+
+    def to_json(self) -> dict[str, Any]:
+        return {}
+
+    def load(self, state: Any) -> None: ...
+
+
+async def test_a_node_is_kept_while_it_is_busy_and_while_nobody_can_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+    guard = AutostopDaemon(tmp_path / "rules", Blind(), Notices(None))  # type: ignore[arg-type]
+    await guard.set_rules({"rules": {**A_LONG_TIME, "session_s": 7200}, "revision": 1})
+    await guard.extend({"while_busy": True})
+    turns = asyncio.create_task(guard.run())
+    await comes_true(lambda: guard.describe()["guard"]["state"] == "cannot")  # the end of a turn
+    turns.cancel()
+    assert guard.describe()["verdict"] == "unknown"
+    assert guard.describe()["keep"]["while_busy"]
 
 
 def test_a_machine_without_a_metadata_server_says_so() -> None:
