@@ -241,7 +241,7 @@ def end_by(number: int) -> EndServer:
     return end
 
 
-@pytest.mark.parametrize("number", mostly_nightly([signal.SIGKILL, signal.SIGTERM, signal.SIGINT], count=1))
+@pytest.mark.parametrize("number", mostly_nightly([signal.SIGTERM, signal.SIGKILL, signal.SIGINT], count=1))
 def test_a_server_gives_back_the_busy_kernel_of_one_that_ended(home: Home, tmp_path: Path, number: int) -> None:
     first = home.next_server("--ServerApp.answer_yes=True")
     session = start_session(first, home)
