@@ -106,3 +106,14 @@ async def test_nothing_is_asked_when_the_journal_cannot_be_written(bench: Any) -
     assert refused.value.exists == "No request was sent to the cloud."
     assert (await fleet.refresh()).nodes == ()
     assert fleet.snapshot().notices
+
+
+async def test_nothing_is_asked_when_the_journal_can_no_longer_be_written_by_then(bench: Any) -> None:
+    journal = bench.journal()
+    fleet = await bench.fleet(journal=journal)
+    intent = await fleet.create(bench.spec())
+    with journal.reading() as database:
+        database.execute("PRAGMA query_only = ON")
+    intent = await fleet.wait(intent.intent_id)
+    assert (intent.error.code, intent.error.exists) == ("journal_unwritable", "No request was sent to the cloud.")
+    assert (await bench.cloud.list_nodes()).nodes == ()
