@@ -142,6 +142,7 @@ SITUATIONS = [
     ),
     ("gone", recovery(phase="clearing"), Observation(at=9), "waiting", None),
     ("somebody was faster", recovery(phase="clearing"), Observation(at=9, node=node("READY", "2")), "watching", None),
+    ("or is at it", recovery(phase="clearing"), Observation(at=9, node=node("CREATING", "2")), "watching", None),
     ("due", recovery(phase="waiting"), Observation(at=9), "making", CreateNode),
     ("not yet due", recovery(phase="waiting", retry_at=60), Observation(at=9), "waiting", None),
     ("somebody made it", recovery(phase="waiting"), Observation(at=9, node=node("CREATING", "2")), "watching", None),

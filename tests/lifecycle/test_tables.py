@@ -83,9 +83,10 @@ def test_a_node_with_our_label_is_adopted(make: Any, lost: Any) -> None:
     assert asked == [CreateNode(make.spec)]
 
 
-def test_a_node_with_another_label_is_not_ours(make: Any) -> None:
+@pytest.mark.parametrize("label", ["", "0" * 12])
+def test_a_node_with_another_label_is_not_ours(make: Any, label: str) -> None:
     refused = Refused(at=1, error=NodeExists("taken"))
-    intent, _ = tell(make.intent(), Started(at=0), refused, NodeSeen(at=2, node=make.node("READY", label="")))
+    intent, _ = tell(make.intent(), Started(at=0), refused, NodeSeen(at=2, node=make.node("READY", label=label)))
     assert intent.error is not None
     assert intent.error.code == "node_exists"
     assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
