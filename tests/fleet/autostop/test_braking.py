@@ -243,6 +243,17 @@ async def test_a_clock_that_leaps_ahead_makes_no_node_idle_that_was_not_asked_si
     assert asked.verdict.ends_at == pytest.approx(clocks().wall + HOUR - 60, abs=30)
 
 
+async def test_a_report_that_is_older_than_half_a_minute_makes_no_node_idle(make_ready: Any) -> None:
+    clocks, lately = Clocks(), {"state": "quiet", "age_s": 60.0, "detail": ""}
+    agents = Saying(sources=dict.fromkeys(("execution", "accelerator", "human"), lately))
+    ready = await make_ready(agents, clocks)
+    assert (await ready.brake()).verdict.verdict == "idle"
+    agents.is_silent, clocks.wall_s, clocks.steady_s = True, 1200.0, 1200.0
+    brake = await ready.brake()
+    assert (brake.verdict.verdict, brake.verdict.ends_at) == ("unknown", None)
+    assert brake.activity.human.detail == "the node's last report is 20 min old"
+
+
 async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench: Any) -> None:
     ready = await make_ready(NobodyThere())
     await bench.cloud.create_node(bench.spec("theirs"))
@@ -317,9 +328,10 @@ async def test_a_node_that_the_journal_has_lost_is_known_by_its_label_and_our_ke
     settings = {"agents": NobodyThere(), "every_s": 0.0}
     our_key = ready.node.metadata["ssh-keys"].partition(":")[2]
     known = AutostopController(bench.cloud, with_another, login_key=our_key, **settings)
-    unknown = AutostopController(bench.cloud, with_another, login_key="ssh-ed25519 AAAA somebody", **settings)
     assert [brake.rules for brake in await known.evaluate([ready.node])] == [DEFAULT_RULES]
-    assert [brake.rules for brake in await unknown.evaluate([ready.node])] == [Rules()]
+    for not_ours in ("ssh-ed25519 AAAA somebody", ""):  # without a key of ours, no node is ours
+        unknown = AutostopController(bench.cloud, with_another, login_key=not_ours, **settings)
+        assert [brake.rules for brake in await unknown.evaluate([ready.node])] == [Rules()]
     with_another.close()
 
 
