@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import pytest
+from google.cloud import tpu_v2
 
-from jupyter_tpu.cloud import CloudApi, connect_cloud
+from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, TpuError
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -82,3 +84,25 @@ async def test_a_state_that_nobody_knows_is_shown_as_its_number(cloud: CloudApi,
     emulator.control.add_fault("GetNode", "unknown_enum")
 
     assert (await cloud.get_node(name)).state == "UNKNOWN(99)"
+
+
+@pytest.fixture
+async def partial_cloud() -> AsyncIterator[CloudApi]:
+    """A cloud that lists no nodes, and says of which zone it does not know them."""
+    answer = tpu_v2.ListNodesResponse(unreachable=["projects/demo-project/locations/us-east1-d"])
+
+    async def list_nodes(_request: bytes, _context: Any) -> bytes:
+        return bytes(tpu_v2.ListNodesResponse.serialize(answer))
+
+    handlers = {"ListNodes": grpc.unary_unary_rpc_method_handler(list_nodes)}
+    server = grpc.aio.server(handlers=[grpc.method_handlers_generic_handler("google.cloud.tpu.v2.Tpu", handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    opened = await connect_cloud(CloudSettings(project="demo-project", endpoint=f"127.0.0.1:{port}"))
+    yield opened
+    await opened.aclose()
+    await server.stop(None)
+
+
+async def test_a_zone_that_does_not_answer_is_named_beside_the_nodes(partial_cloud: CloudApi) -> None:
+    assert (await partial_cloud.list_nodes()).unreachable == ("us-east1-d",)

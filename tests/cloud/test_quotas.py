@@ -112,7 +112,8 @@ Answer = tuple[int, Any]
 class PaperCloud:
     """Answers what the test wrote down, page by page, and keeps what it was asked."""
 
-    def __init__(self, **pages: list[Answer]) -> None:
+    def __init__(self, *, elsewhere: str = "", **pages: list[Answer]) -> None:
+        self.elsewhere = elsewhere
         self.pages = pages
         self.asked: list[tuple[str, dict[str, str]]] = []
 
@@ -136,6 +137,8 @@ def paper() -> Iterator[Callable[[PaperCloud], dict[str, str]]]:
                 data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(data)))
+                if cloud.elsewhere:
+                    self.send_header("Location", cloud.elsewhere)
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -244,6 +247,16 @@ async def test_other_answers_become_errors_in_our_words(
     assert refused.value.message
     assert refused.value.hint
     assert refused.value.raw
+
+
+async def test_nobody_is_asked_whom_a_redirect_names(paper: Any) -> None:
+    other = PaperCloud(quotaInfos=[(200, {})])
+    elsewhere = f"{paper(other)[ADDRESS_VARIABLE]}/quotaInfos"
+
+    with pytest.raises(CloudRefused):
+        await read_limits(SETTINGS, paper(PaperCloud(elsewhere=elsewhere, quotaInfos=[(302, "elsewhere")])))
+
+    assert other.asked == []
 
 
 def test_a_place_of_its_own_overrules_the_default_in_any_order() -> None:
