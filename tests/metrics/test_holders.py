@@ -32,7 +32,8 @@ Hold = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    for name in ("accel0", "accel1"):
+    (tmp_path / "vfio").mkdir()
+    for name in ("accel0", "accel1", "vfio/0"):
         (tmp_path / name).touch()
     return {"JUPYTER_TPU_DEVICES": str(tmp_path), "JUPYTER_TPU_LOCK_FILE": str(tmp_path / "lock")}
 
@@ -64,8 +65,9 @@ def test_nobody_holds_chips_that_nobody_has_open(environ: dict[str, str]) -> Non
     assert holders.lock_file() == LockFile(environ["JUPYTER_TPU_LOCK_FILE"], is_there=False)
 
 
-def test_a_process_with_a_device_file_holds_the_chips(environ: dict[str, str], hold: Hold) -> None:
-    process = hold("accel1")
+@pytest.mark.parametrize("chip", ["accel1", "vfio/0"])
+def test_a_process_with_a_device_file_holds_the_chips(environ: dict[str, str], hold: Hold, chip: str) -> None:
+    process = hold(chip)
 
     (holder,) = Holders(environ, dict).scan()
 
