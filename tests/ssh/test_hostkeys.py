@@ -9,8 +9,8 @@ from jupyter_tpu.errors import BadInput, HostKeyChanged, WorkerUnreachable
 from jupyter_tpu.ssh import HostKeyStore, fingerprint
 
 
-def new_public_key() -> str:
-    return str(asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip())
+def new_public_key(kind: str = "ssh-ed25519") -> str:
+    return str(asyncssh.generate_private_key(kind).export_public_key().decode().strip())
 
 
 @pytest.fixture
@@ -39,6 +39,13 @@ def test_another_published_key_is_refused_with_both_fingerprints(store: HostKeyS
     assert fingerprint(new) in str(caught.value)
     assert str(store.path) in caught.value.hint
     assert store.pinned("tpu-1-w0") == (old,)
+
+
+def test_a_key_of_another_type_that_is_published_later_is_not_accepted(store: HostKeyStore) -> None:
+    key, other = new_public_key(), new_public_key("ecdsa-sha2-nistp256")
+    store.pin("tpu-1-w0", [key])
+    assert store.pin("tpu-1-w0", [key, other]) == (key,)
+    assert store.pinned("tpu-1-w0") == (key,)
 
 
 def test_nothing_is_trusted_before_the_cloud_has_told_a_key(store: HostKeyStore) -> None:
