@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from jupyter_tpu.kernels.registry.notes import (
     RegisteredSession,
     this_process,
 )
+from jupyter_tpu.kernels.registry.registry_sync import RegistrySync
 
 NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
 NOTE = RegisteredKernel(
@@ -58,9 +61,10 @@ def path_of(notes: KernelRegistry) -> Path:
 def test_a_note_is_found_as_it_was_written_and_only_its_user_can_read_it(notes: KernelRegistry) -> None:
     notes.write(NOTE)
 
-    assert notes.find("a-kernel") == NOTE
+    # before it is read, which would close a file that is open to others
     assert path_of(notes).stat().st_mode & 0o777 == 0o600
     assert notes.folder.stat().st_mode & 0o777 == 0o700
+    assert notes.find("a-kernel") == NOTE
     assert "secret" not in repr(NOTE)
     notes.remove("a-kernel")
     notes.remove("a-kernel")
@@ -225,3 +229,18 @@ def test_no_folder_is_made_by_looking(notes: KernelRegistry) -> None:
     assert notes.claim("/work") == ()
     assert notes.find("a-kernel") is None
     assert not notes.folder.exists()
+
+
+async def test_the_agent_gets_no_key_as_others_can_read_its_copy() -> None:
+    sent = asyncio.get_running_loop().create_future()
+
+    async def send(copy: Mapping[str, Any]) -> None:
+        sent.set_result(copy)
+
+    sync = RegistrySync(send)
+    sync.adopt(NOTE)
+    sync.send_to_agent()
+
+    copy = await asyncio.wait_for(sent, 10)
+    assert copy["kernel_name"] == NOTE.kernel_name
+    assert NOTE.key not in json.dumps(copy)
