@@ -26,6 +26,9 @@ VALUES = {
     "search_id": "s",
 }
 
+XSRF = {"Cookie": "_xsrf=abc", "X-XSRFToken": "abc"}
+"""What proves that a request comes from a page of the server; whoever reaches the server can send it."""
+
 
 def example_of(pattern: str) -> str:
     return re.sub(r"\(\?P<(\w+)>[^)]*\)", lambda match: VALUES[match[1]], pattern).removeprefix("/jupyter-tpu/v1/")
@@ -35,7 +38,7 @@ def example_of(pattern: str) -> str:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_every_route_is_closed(server: Server, route: str, verb: str, token: str) -> None:
-    answer = server.tpu(verb, route, token=token)
+    answer = server.tpu(verb, route, token=token, headers=XSRF)
 
     # 405 for a verb that no handler has; OPTIONS is Jupyter's own CORS answer without a body
     assert answer.status in (401, 403, 405) or (verb == "OPTIONS" and not answer.text)
@@ -47,6 +50,14 @@ def test_a_page_of_another_site_is_refused(server: Server, cloud: Cloud) -> None
 
     assert answer.status in (403, 404)  # Jupyter hides API routes from other origins
     assert cloud.control.billing() == []
+
+
+def test_a_page_of_another_site_changes_nothing_with_the_users_cookie(server: Server) -> None:
+    cookie = server.tpu("GET", "nodes").headers["Set-Cookie"].partition(";")[0]
+    ours = {**XSRF, "Cookie": f"{cookie}; {XSRF['Cookie']}"}
+
+    assert server.tpu("POST", "nodes", {}, token="", headers={"Cookie": cookie}).status == 403
+    assert server.tpu("POST", "nodes", {}, token="", headers=ours).status == 400
 
 
 def test_who_may_see_nodes_alone_reads_no_code_or_output(
