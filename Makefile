@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test nightly static front-end-tests conformance bounds soak bench lint format docs environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
@@ -31,6 +31,7 @@ help:
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
 	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, KILLS=, MINUTES=)"
+	@echo "make mutants       sixty small defects, one at a time, each of which a test must notice: half an hour (MUTANTS=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
@@ -77,6 +78,9 @@ MINUTES := 60
 soak: environment system-tools
 	PYTHONPATH=tests/support python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --kills $(KILLS) --minutes $(MINUTES) \
 	  $(SOAK_ARGUMENTS)
+
+mutants: environment system-tools
+	python tests/mutants/run.py $(MUTANTS)
 
 bench: environment system-tools .make/sshpyk
 	python -m benchmarks --sshpyk .make/sshpyk --out docs/benchmarks.md $(BENCH_ARGUMENTS)
