@@ -33,7 +33,6 @@ class Accelerator:
         workers: number of TPU VMs of a node of this type.
         jax_devices: ``len(jax.devices())`` over all workers.
         hbm_gib_total: memory of all chips, in GiB.
-        peak_bf16_tflops_total: peak of all chips, in 10¹² operations per second; None where no source gives it.
     """
 
     type: str
@@ -45,21 +44,6 @@ class Accelerator:
     chips_per_worker: int
     jax_devices: int
     hbm_gib_total: int
-    peak_bf16_tflops_total: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the type as the REST API shows it."""
-        return {
-            "type": self.type,
-            "generation": self.generation,
-            "topology": self.topology,
-            "chips": self.chips,
-            "tensorcores": self.tensorcores,
-            "workers": self.workers,
-            "chips_per_worker": self.chips_per_worker,
-            "jax_devices": self.jax_devices,
-            "hbm_gib_total": self.hbm_gib_total,
-        }
 
 
 @dataclass(slots=True)
@@ -103,7 +87,6 @@ def _accelerator_of(row: Mapping[str, Any]) -> Accelerator:
         chips_per_worker=row["chips_per_vm"],
         jax_devices=row["chips"] * generation["jax_devices_per_chip"],
         hbm_gib_total=row["hbm_gib_total"],
-        peak_bf16_tflops_total=row.get("peak_bf16_tflops_total"),
     )
 
 

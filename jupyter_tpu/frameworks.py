@@ -1,7 +1,7 @@
 """The compatibility matrix: which framework version needs which libtpu, Python and runtime version. Pure; Python 3.10.
 
 Start with `newest` and `release_of`; a new version is one more row of `RELEASES`. Each pin comes from the framework's
-own package metadata, each bound on Python from its published wheels, both read on `AS_OF`. libtpu is loaded once per
+own package metadata, each bound on Python from its published wheels, both read on 2026-11-22. libtpu is loaded once per
 process and no version of it serves two of these frameworks, so each framework gets an environment of its own.
 """
 
@@ -13,9 +13,6 @@ from typing import Any, TypeAlias
 
 from jupyter_tpu.accelerators import catalogue, find_accelerator
 from jupyter_tpu.errors import BadInput, Text
-
-AS_OF = "2026-11-22"
-"""The day on which package metadata and wheels were read."""
 
 FRAMEWORKS = ("jax", "torch_xla", "torch_tpu", "tf")
 
@@ -57,18 +54,6 @@ class Release:
     def fits(self, python: Python) -> bool:
         """Whether it can be installed in this Python, by the bounds that are known."""
         return self.python_min <= python and (self.python_max is None or python <= self.python_max)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the release as the REST API shows it."""
-        return {
-            "framework": self.framework,
-            "version": self.version,
-            "title": self.title,
-            "libtpu": self.libtpu,
-            "python_min": _dotted(self.python_min),
-            "python_max": _dotted(self.python_max) if self.python_max else None,
-            "requires": list(self.requires),
-        }
 
 
 def _jax(version: str, libtpu: str, python_min: Python, *more: str) -> Release:

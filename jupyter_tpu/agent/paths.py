@@ -161,7 +161,3 @@ class Home:
     def environments(self) -> Path:
         """The folder of Python environments."""
         return self.root / "env"
-
-    def archive(self, digest: str) -> Path:
-        """The folder of the agent's code with this archive hash."""
-        return self.root / "agent" / digest

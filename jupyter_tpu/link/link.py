@@ -121,11 +121,6 @@ class Link:
         return self._state in ("live", "resuming")
 
     @property
-    def since(self) -> float:
-        """When the link entered its state, in Unix seconds."""
-        return self._since
-
-    @property
     def spare(self) -> Mapping[str, Any] | None:
         """``{"kernel_info": …}`` of the pre-warmed kernel on the worker; None when there is none."""
         return self._spare

@@ -63,13 +63,6 @@ export interface INodeSpec extends INewNode {
   readonly spot: boolean;
 }
 
-/** `data` of an event of {@link FLEET_SCHEMA}. */
-export interface IFleetEvent {
-  readonly kind: 'node' | 'intent' | 'list';
-  readonly node_name: string;
-  readonly state: string;
-}
-
 /** An event of {@link KERNEL_SCHEMA}: how far the start of a kernel has come. */
 export interface IKernelEvent {
   readonly kernel_id: string;

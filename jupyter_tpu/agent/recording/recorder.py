@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +16,6 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.multipart import Channel
-
-log = logging.getLogger(__name__)
 
 _NUMBERED = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
 # How often a full disk is tried again.

@@ -26,7 +26,6 @@ LOOPBACK = "127.0.0.1"
 ROOT = "/computeMetadata/v1/"
 # names under which clients address it; any other may be a web page's (DNS rebinding)
 HOSTS = (LOOPBACK, "localhost", "metadata.google.internal", "169.254.169.254")
-LARGEST_GUEST_VALUE = 32 * 1024
 CLOSING_S = 0.1  # bounds how long stopping waits for open requests: those that wait for a change never end alone
 _HEADERS = {
     "Metadata-Flavor": "Google",

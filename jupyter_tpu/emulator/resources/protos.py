@@ -42,12 +42,6 @@ def state_name(node: NodePb) -> str:
     return str(State(node.state).name)
 
 
-def requests_by_method() -> dict[str, type[Message]]:
-    """Return the request class of each method of the Tpu service, by the package's naming rule."""
-    names = [name for name in dir(tpu_v2) if name.endswith("Request")]
-    return {name.removesuffix("Request"): message_class(name) for name in names}
-
-
 # assumed (behaviour `allowed-states`), but for PREEMPTED, which can only be deleted
 ALLOWED_IN = {
     "stop": {State.READY},

@@ -23,16 +23,13 @@ class Held:
 class Kind(NamedTuple):
     """The properties in which nodes can be alike.
 
-    `tier` is one of `TIERS`; `addresses` counts the external addresses of each worker.
+    `tier` is how a node was requested: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex``, which is FLEX_START,
+    for which v2's ``Node`` has no field; `addresses` counts the external addresses of each worker.
     """
 
     accelerator_type: str
     tier: str
     addresses: int
-
-
-TIERS = ("", "spot", "preemptible", "reserved", "flex")
-"""How a node was requested; ``flex`` is FLEX_START, for which v2's ``Node`` has no field."""
 
 
 def kind_of(node: NodePb, *, is_flex: bool = False) -> Kind:

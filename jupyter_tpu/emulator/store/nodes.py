@@ -77,11 +77,6 @@ class NodeRows:
         query = "select body from removed_nodes where moment >= ? order by name"
         return _nodes_of(self._db.execute(query, (since,)))
 
-    def node_count(self) -> int:
-        """Return the number of nodes."""
-        (count,) = self._db.execute("select count(*) from nodes").fetchone()
-        return int(count)
-
     # -- what nodes hold
 
     def held_nodes(self) -> list[Held]:

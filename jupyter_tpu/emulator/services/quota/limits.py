@@ -17,7 +17,6 @@ from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
 SERVICE = "tpu.googleapis.com"
-UNLIMITED = -1  # as Service Usage shows an unlimited quota
 
 
 @recorded(
