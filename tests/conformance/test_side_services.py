@@ -31,11 +31,10 @@ SET_METADATA = "/compute/v1/projects/demo-project/setCommonInstanceMetadata"
 COMPUTE_ENGINE, CLOUD_TPU = "services/6F81-5844-456A", "services/E000-3F24-B8AA"
 NAMED_OTHERWISE = {"cloudbilling.getCard"}
 """``GET v1/card``: no resource, whose name would be part of the method's."""
-DOCUMENTS = ("cloudbilling.v1", "billingbudgets.v1", "serviceusage.v1", "serviceusage.v1beta1", "monitoring.v3")
+DOCUMENTS = ("cloudbilling.v1", "billingbudgets.v1", "serviceusage.v1", "serviceusage.v1beta1")
 
 PREFERENCES = "/v1/projects/demo-project/locations/global/quotaPreferences"
 METRICS = f"/v1beta1/projects/demo-project/services/{SERVICE}/consumerQuotaMetrics"
-SERIES = "filter=metric.type=%22a%22&interval.startTime=2026-01-01T00:00:00Z&interval.endTime=2026-01-01T01:00:00Z"
 
 Discovered = Callable[[str, str], Any]
 
@@ -460,75 +459,6 @@ def test_metadata_of_the_project_change_only_by_a_fresh_fingerprint(emulator: An
     assert refused(projects.get(project="another-project")).status_code == 404
 
 
-# -- Monitoring
-
-
-def series(monitoring: Any, emulator: Any, expression: str, **fields: Any) -> list[dict[str, Any]]:
-    now = emulator.control.now()
-    times = {
-        "interval_startTime": _rfc3339(now - fields.pop("since_s", 3600)),
-        "interval_endTime": _rfc3339(now + 600),
-    }
-    request = (
-        monitoring.projects()
-        .timeSeries()
-        .list(name=f"projects/{emulator.project}", filter=expression, **times, **fields)
-    )
-    found = []
-    while request is not None:
-        answer = checked("monitoring.v3", "ListTimeSeriesResponse", request.execute())
-        found += answer.get("timeSeries", [])
-        request = monitoring.projects().timeSeries().list_next(request, answer)
-    return found
-
-
-def _rfc3339(moment: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
-
-
-def test_a_worker_has_series_of_its_processes(emulator: Any, discovered: Discovered) -> None:
-    node = create(discovered("tpu", "v2"), emulator)
-    monitoring = discovered("monitoring", "v3")
-    expression = 'metric.type = "tpu.googleapis.com/memory/usage" AND resource.labels.node_id = "n1"'
-
-    (memory,) = series(monitoring, emulator, expression)
-    (uptime,) = series(monitoring, emulator, 'metric.type="tpu.googleapis.com/instance/uptime_total"')
-    chips = series(monitoring, emulator, 'metric.type = starts_with("tpu.googleapis.com/accelerator/")')
-
-    assert memory["resource"]["type"] == "tpu_worker"
-    assert memory["resource"]["labels"] == {
-        "project_id": emulator.project,
-        "zone": emulator.zone,
-        "node_id": "n1",
-        "worker_id": "0",
-    }
-    assert int(memory["points"][0]["value"]["int64Value"]) >= 0
-    assert uptime["resource"]["labels"]["worker_id"] == node["id"]
-    assert chips == [], "no process has the chips"
-    assert series(monitoring, emulator, expression.replace(" AND", "").replace("n1", "n2")) == []
-
-
-def test_quota_in_use_is_a_series(emulator: Any, discovered: Discovered) -> None:
-    create(discovered("tpu", "v2"), emulator)
-    monitoring = discovered("monitoring", "v3")
-    used = 'metric.type="serviceruntime.googleapis.com/quota/allocation/usage" AND resource.type="consumer_quota"'
-
-    found = series(monitoring, emulator, used, pageSize=1)
-    summed = series(
-        monitoring,
-        emulator,
-        f'{used} AND resource.label."service"="{SERVICE}"',
-        aggregation_alignmentPeriod="300s",
-        aggregation_perSeriesAligner="ALIGN_MEAN",
-        aggregation_crossSeriesReducer="REDUCE_SUM",
-    )
-
-    assert {each["resource"]["labels"]["location"] for each in found} == {emulator.zone, "us-central1"}
-    assert {each["metric"]["labels"]["quota_metric"] for each in found} == {f"{SERVICE}/tpu-v5s-litepod-serving"}
-    assert {each["points"][0]["value"]["int64Value"] for each in found} == {"8"}
-    assert [each["points"][0]["value"] for each in summed] == [{"doubleValue": 16}]
-
-
 # -- all of them
 
 
@@ -578,17 +508,8 @@ async def test_every_method_of_a_document_is_served_or_unimplemented_by_name(api
          400, "TYPE_ENUM"),
         ("GET", f"{PREFERENCES}?orderBy=colour", None, 400, "orderBy"),
         ("GET", f"{METRICS}?view=BOGUS", None, 400, "'view' (TYPE_ENUM)"),
-        ("GET", f"/v3/projects/demo-project/timeSeries?{SERIES}&view=BOGUS", None, 400, "'view' (TYPE_ENUM)"),
-        ("GET", f"/v3/projects/demo-project/timeSeries?{SERIES}&orderBy=x", None, 400, "orderBy is not supported"),
         ("POST", "/v1/projects/demo-project/services/unknown.googleapis.com:enable", {}, 404, "not found"),
         ("GET", "/v1/projects/demo-project/services?filter=colour:red", None, 400, "not supported"),
-        ("GET", "/v3/projects/demo-project/timeSeries", None, 400, "filter must be set"),
-        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=", None, 400, "lacks its value"),
-        ("GET", "/v3/projects/demo-project/timeSeries?filter=%22%22%22", None, 400, "filter"),
-        ("GET", "/v3/projects/demo-project/timeSeries?filter=((((", None, 400, "filter"),
-        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=%22a%22", None, 400, "interval.startTime"),
-        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=%22a%22&interval.startTime=now"
-         "&interval.endTime=now", None, 400, "not a time"),
         ("POST", SET_METADATA, {"items": [{"key": "a b"}]}, 400, "keys"),
         ("POST", SET_METADATA, {}, 412, "fingerprint"),
         ("DELETE", "/compute/v1/projects/demo-project/zones/z/instances/i", None, 501, "compute.instances.delete"),

@@ -1,1 +1,1 @@
-"""Google's other services on the REST port: quota, billing, monitoring, Compute Engine. Start with `table`."""
+"""Google's other services on the REST port: quota, billing, Compute Engine. Start with `table`."""

@@ -20,8 +20,6 @@ from jupyter_tpu.emulator.services.billing.bigquery import bigquery_service
 from jupyter_tpu.emulator.services.billing.budgets import budgets_service
 from jupyter_tpu.emulator.services.billing.catalogue import billing_service
 from jupyter_tpu.emulator.services.compute import compute_service
-from jupyter_tpu.emulator.services.monitoring.methods import monitoring_service
-from jupyter_tpu.emulator.services.monitoring.samples import Samples
 from jupyter_tpu.emulator.services.quota.grpc import CheckToken, quota_handlers
 from jupyter_tpu.emulator.services.quota.infos import quotas_service
 from jupyter_tpu.emulator.services.quota.service_usage import service_usage_services
@@ -37,11 +35,10 @@ _SYSTEM = "$"
 """Prefix of parameters such as ``$alt``, which are not fields of a request."""
 
 
-def google_services(cloud: Cloud, samples: Samples) -> tuple[GoogleService, ...]:
+def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
     """Return all of them; if two match a path, the first gets the call."""
     return (
         compute_service(cloud),
-        monitoring_service(cloud, samples),
         quotas_service(cloud),
         budgets_service(cloud),
         *service_usage_services(cloud),
@@ -52,11 +49,8 @@ def google_services(cloud: Cloud, samples: Samples) -> tuple[GoogleService, ...]
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
     """Add the routes of these services, before any route that takes every path."""
-    # one for the whole app: the time series outlive a request
-    samples = Samples(cloud)
-    for service in google_services(cloud, samples):
+    for service in google_services(cloud):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
-    app.cleanup_ctx.append(samples.running)
     cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)
 
 
@@ -94,9 +88,7 @@ async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) ->
         lists={name: request.query.getall(name) for name in fields},
         body=without_nulls(await json_object(request)),
     )
-    answer = method.answer(call)
-    # only Monitoring has to wait, for its samples
-    return await answer if isinstance(answer, Awaitable) else answer
+    return method.answer(call)
 
 
 def without_nulls(value: Any) -> Any:

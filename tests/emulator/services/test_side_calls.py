@@ -35,7 +35,6 @@ def service(*paths: str, **fields: Any) -> GoogleService:
         ("v1/a/{a}/b", "v1/a/google.com:x/b", {"a": "google.com:x"}),
         ("v1/a/{a}", "v1/a/tpu.googleapis.com%2Ftpu-v6e", {"a": "tpu.googleapis.com/tpu-v6e"}),
         ("v1/a/{a}:enable", "v1/a/x:enable", {"a": "x"}),
-        ("v1/a/{rest...}", "v1/a/b/c", {"rest": "b/c"}),
     ],
 )
 def test_a_path_is_taken_apart(path: str, raw_path: str, parts: dict[str, str]) -> None:

@@ -20,7 +20,6 @@ SERVICES = {
     "cloudbilling.googleapis.com": "Cloud Billing API",
     "cloudquotas.googleapis.com": "Cloud Quotas API",
     "compute.googleapis.com": "Compute Engine API",
-    "monitoring.googleapis.com": "Cloud Monitoring API",
     "serviceusage.googleapis.com": "Service Usage API",
     SERVICE: "Cloud TPU API",
 }

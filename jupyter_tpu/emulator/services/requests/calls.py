@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.resources import paging
 from jupyter_tpu.emulator.resources.errors import Refusal, unimplemented
 from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument, invalid_value
 
-_VARIABLE = re.compile(r"\{(\w+)((?:\.\.\.)?)\}")
+_VARIABLE = re.compile(r"\{(\w+)\}")
 _TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
 
 
@@ -67,7 +67,7 @@ def enum_word(value: str, words: Sequence[str], name: str) -> str:
     return by_number.get(value, value)
 
 
-Answer = Callable[[ServiceCall], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+Answer = Callable[[ServiceCall], Mapping[str, Any]]
 Item = TypeVar("Item")
 
 
@@ -75,7 +75,7 @@ Item = TypeVar("Item")
 class Method:
     """A served method: ``GET v1/services/{service}/skus``, and the IAM permission it requires (empty: none).
 
-    A variable is one part of the path; ``{metric...}`` is all of the rest.
+    A variable is one part of the path.
     """
 
     verb: str
@@ -124,7 +124,7 @@ class GoogleService:
         raise unimplemented(self.method_id(verb, raw_path))
 
     def method_id(self, verb: str, raw_path: str) -> str:
-        """Return ``monitoring.projects.alertPolicies.get`` for ``GET v3/projects/p/alertPolicies/a``."""
+        """Return ``serviceusage.services.get`` for ``GET v1/projects/p/services/s``."""
         above, slash, last = raw_path.rpartition("/")
         last, _, action = last.partition(":")
         _, _, path = f"{above}{slash}{last}".partition("/")
@@ -158,8 +158,8 @@ def _pattern_of(path: str) -> re.Pattern[str]:
 
 
 def _as_regex(part: str, inner: str) -> str:
-    texts, names, rests = (_VARIABLE.split(part)[start::3] for start in range(3))
-    variables = [f"(?P<{name}>{'.+' if rest else inner})" for name, rest in zip(names, rests, strict=True)]
+    texts, names = (_VARIABLE.split(part)[start::2] for start in range(2))
+    variables = [f"(?P<{name}>{inner})" for name in names]
     return "".join(re.escape(text) + variable for text, variable in zip(texts, [*variables, ""], strict=True))
 
 
