@@ -27,21 +27,17 @@ SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
 SPOT = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
 NODE = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
 ACCOUNT = "billingAccounts/01E5D0-7B0000-00DE30"
+BILLING_INFO = "/v1/projects/demo-project/billingInfo"
 SET_METADATA = "/compute/v1/projects/demo-project/setCommonInstanceMetadata"
 COMPUTE_ENGINE, CLOUD_TPU = "services/6F81-5844-456A", "services/E000-3F24-B8AA"
 NAMED_OTHERWISE = {"cloudbilling.getCard"}
 """``GET v1/card``: no resource, whose name would be part of the method's."""
-DOCUMENTS = ("cloudbilling.v1", "billingbudgets.v1", "serviceusage.v1", "serviceusage.v1beta1")
+DOCUMENTS = ("cloudbilling.v1", "serviceusage.v1", "serviceusage.v1beta1")
 
 PREFERENCES = "/v1/projects/demo-project/locations/global/quotaPreferences"
 METRICS = f"/v1beta1/projects/demo-project/services/{SERVICE}/consumerQuotaMetrics"
 
 Discovered = Callable[[str, str], Any]
-
-
-def money(**amount: Any) -> dict[str, Any]:
-    """A budget of such an amount."""
-    return {"amount": {"specifiedAmount": amount}}
 
 
 def preference_body(config: Any) -> dict[str, Any]:
@@ -402,35 +398,6 @@ def test_a_project_is_billed_until_its_account_is_taken_away(emulator: Any) -> N
         client.get_billing_account(name="billingAccounts/000000-000000-000000")
 
 
-def test_a_budget_lives_from_create_to_delete(emulator: Any, discovered: Discovered) -> None:
-    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
-    asked = {
-        "displayName": "TPUs",
-        "amount": {"specifiedAmount": {"units": "100", "nanos": 500_000_000}},
-        "budgetFilter": {"projects": [f"projects/{emulator.project}"], "creditTypesTreatment": "EXCLUDE_ALL_CREDITS"},
-        "thresholdRules": [{"thresholdPercent": 0.5}, {"thresholdPercent": 0.9, "spendBasis": "FORECASTED_SPEND"}],
-    }
-    schema = "GoogleCloudBillingBudgetsV1Budget"
-
-    made = checked("billingbudgets.v1", schema, budgets.create(parent=ACCOUNT, body=asked).execute())
-    renamed = budgets.patch(
-        name=made["name"], updateMask="displayName", body={"displayName": "All TPUs", "etag": made["etag"]}
-    ).execute()
-    stale = refused(budgets.patch(name=made["name"], body={"displayName": "x", "etag": made["etag"]}))
-    listed = budgets.list(parent=ACCOUNT).execute()["budgets"]
-    emulator.restart()
-    kept = budgets.get(name=made["name"]).execute()
-    budgets.delete(name=made["name"]).execute()
-
-    assert made["amount"]["specifiedAmount"] == {"currencyCode": "USD", "units": "100", "nanos": 500_000_000}
-    assert made["budgetFilter"]["calendarPeriod"] == "MONTH"
-    assert renamed["displayName"] == "All TPUs"
-    assert renamed["thresholdRules"] == made["thresholdRules"]
-    assert stale.status_code == 409
-    assert listed == [renamed] == [kept]
-    assert budgets.list(parent=ACCOUNT).execute() == {}
-
-
 # -- Compute Engine
 
 
@@ -490,16 +457,9 @@ async def test_every_method_of_a_document_is_served_or_unimplemented_by_name(api
          None, 400, "negative"),
         ("GET", "/v1/services/6F81-5844-456A/skus?pageSize=many", None, 400, "TYPE_INT32"),
         ("GET", "/v1/services/nothing/skus", None, 404, "not found"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", {}, 400, "budget.amount"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", {"colour": "red"}, 400, 'Unknown name "colour" at \'budget\''),
-        ("POST", f"/v1/{ACCOUNT}/budgets", {"displayName": 5}, 400, "'budget.display_name' (TYPE_STRING)"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": [1]}, 400, "TYPE_MESSAGE"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": {"specifiedAmount": {"currencyCode": "EUR"}}}, 400, "USD"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", money(nanos=1_000_000_000), 400, "nanos must be between"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", money(units="5", nanos=-1), 400, "the same sign"),
-        ("POST", f"/v1/{ACCOUNT}/budgets", money(units="-5"), 400, "must not be negative"),
-        ("PATCH", f"/v1/{ACCOUNT}/budgets/none", {}, 404, "not found"),
-        ("PUT", "/v1/projects/demo-project/billingInfo", {"billingAccountName": "billingAccounts/1"}, 403, "denied"),
+        ("PUT", BILLING_INFO, {"billingAccountName": "billingAccounts/1"}, 403, "denied"),
+        ("PUT", BILLING_INFO, {"colour": "red"}, 400, 'Unknown name "colour" at \'project_billing_info\''),
+        ("PUT", BILLING_INFO, {"billingAccountName": 5}, 400, "_info.billing_account_name' (TYPE_STRING)"),
         ("POST", "/v1/projects/demo-project/locations/global/quotaPreferences", {"service": "x"}, 400, "quotas of"),
         ("POST", PREFERENCES, preference_body({}), 400, "preferredValue must be set"),
         ("POST", PREFERENCES, preference_body({"preferredValue": None}), 400, "preferredValue must be set"),
@@ -527,23 +487,23 @@ async def test_errors_come_in_googles_envelope(
 
 
 def test_a_denied_permission_is_denied_here_too(emulator: Any, discovered: Discovered) -> None:
-    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
-    emulator.control.set_project(denied_permissions=["billing.budgets.list", "compute.projects.get"])
+    accounts = discovered("cloudbilling", "v1").billingAccounts()
+    emulator.control.set_project(denied_permissions=["billing.accounts.list", "compute.projects.get"])
 
-    denied = refused(budgets.list(parent=ACCOUNT))
+    denied = refused(accounts.list())
     project = refused(discovered("compute", "v1").projects().get(project=emulator.project))
 
-    assert (denied.status_code, "billing.budgets.list" in denied.reason) == (403, True)
+    assert (denied.status_code, "billing.accounts.list" in denied.reason) == (403, True)
     assert project.reason == f"Required 'compute.projects.get' permission for 'projects/{emulator.project}'"
-    assert refused(budgets.get(name=f"{ACCOUNT}/budgets/none")).status_code == 404
+    assert accounts.get(name=ACCOUNT).execute()["name"] == ACCOUNT
 
 
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
-        (f"/v1/{ACCOUNT}/budgets", {}, 401),
-        (f"/v1/{ACCOUNT}/budgets", {"Authorization": "Basic me"}, 401),
-        (f"/v1/{ACCOUNT}/budgets", {"Authorization": "Bearer any"}, 200),
+        (f"/v1/{ACCOUNT}", {}, 401),
+        (f"/v1/{ACCOUNT}", {"Authorization": "Basic me"}, 401),
+        (f"/v1/{ACCOUNT}", {"Authorization": "Bearer any"}, 200),
         (f"/v1/{COMPUTE_ENGINE}/skus?key=any", {}, 200),
     ],
 )
@@ -561,9 +521,9 @@ async def test_a_project_that_asks_for_tokens_gets_them(
 
 def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discovered: Discovered) -> None:
     ask_for(quotas_client(emulator), emulator, 2)
-    amount = {"amount": {"specifiedAmount": {"units": "1"}}}
-    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
-    budgets.create(parent=ACCOUNT, body=amount).execute()
+    billing = discovered("cloudbilling", "v1").projects()
+    own = f"projects/{emulator.project}"
+    billing.updateBillingInfo(name=own, body={"billingAccountName": ""}).execute()
     projects = discovered("compute", "v1").projects()
     old = projects.get(project=emulator.project).execute()["commonInstanceMetadata"]
     body = {"fingerprint": old["fingerprint"], "items": [{"key": "a", "value": "b"}]}
@@ -575,7 +535,7 @@ def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discove
         list(quotas_client(emulator).list_quota_preferences(parent=f"projects/{emulator.project}/locations/global"))
         == []
     )
-    assert budgets.list(parent=ACCOUNT).execute() == {}
+    assert billing.getBillingInfo(name=own).execute()["billingAccountName"] == ACCOUNT
     assert projects.get(project=emulator.project).execute()["commonInstanceMetadata"] == old
     assert emulator.control.quotas() == []
 

@@ -17,7 +17,6 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.services.billing.bigquery import bigquery_service
-from jupyter_tpu.emulator.services.billing.budgets import budgets_service
 from jupyter_tpu.emulator.services.billing.catalogue import billing_service
 from jupyter_tpu.emulator.services.compute import compute_service
 from jupyter_tpu.emulator.services.quota.grpc import CheckToken, quota_handlers
@@ -40,7 +39,6 @@ def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
     return (
         compute_service(cloud),
         quotas_service(cloud),
-        budgets_service(cloud),
         *service_usage_services(cloud),
         billing_service(cloud),
         bigquery_service(cloud),

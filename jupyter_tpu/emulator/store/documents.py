@@ -1,4 +1,4 @@
-"""JSON documents of the other Google services, such as budgets, stored among the facts and gone after a reset."""
+"""JSON documents of the other Google services, such as billing settings, stored among the facts and gone after a reset."""
 
 from __future__ import annotations
 

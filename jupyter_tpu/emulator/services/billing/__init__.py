@@ -1,1 +1,1 @@
-"""Prices, billing account, budgets and the BigQuery export. Start with `catalogue`."""
+"""Prices, billing account and the BigQuery export. Start with `catalogue`."""

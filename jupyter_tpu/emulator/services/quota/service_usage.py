@@ -16,7 +16,6 @@ from jupyter_tpu.emulator.services.requests.errors import invalid_argument, miss
 from jupyter_tpu.emulator.services.requests.project import check_project
 
 SERVICES = {
-    "billingbudgets.googleapis.com": "Cloud Billing Budget API",
     "cloudbilling.googleapis.com": "Cloud Billing API",
     "cloudquotas.googleapis.com": "Cloud Quotas API",
     "compute.googleapis.com": "Compute Engine API",
