@@ -210,7 +210,6 @@ async def serving(
     RestServer(cloud).add_to(app)
     server = HttpServer(app)
     grpc_server = GrpcServer(cloud, asks_for_token, known)
-    grpc_server.add(table.grpc_handlers(cloud, grpc_server.check_caller))
     try:
         # clients hold on to the address, so a restart on the same folder should get the same ports
         chosen = chosen_ports(requested, saved_ports(cloud.store))

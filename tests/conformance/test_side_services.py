@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiohttp
-import grpc
 import pytest
 from discovery_documents import _methods_of, complaints, document
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import billing_v1, cloudquotas_v1, cloudquotas_v1beta
-from google.protobuf import field_mask_pb2
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
@@ -34,14 +32,9 @@ NAMED_OTHERWISE = {"cloudbilling.getCard"}
 """``GET v1/card``: no resource, whose name would be part of the method's."""
 DOCUMENTS = ("cloudbilling.v1", "serviceusage.v1", "serviceusage.v1beta1")
 
-PREFERENCES = "/v1/projects/demo-project/locations/global/quotaPreferences"
 METRICS = f"/v1beta1/projects/demo-project/services/{SERVICE}/consumerQuotaMetrics"
 
 Discovered = Callable[[str, str], Any]
-
-
-def preference_body(config: Any) -> dict[str, Any]:
-    return {"service": SERVICE, "quotaId": SERVING, "dimensions": {"zone": "us-central1-a"}, "quotaConfig": config}
 
 
 @pytest.fixture
@@ -67,15 +60,6 @@ def discovered(emulator: Any) -> Iterator[Discovered]:
 def quotas_client(emulator: Any, package: Any = cloudquotas_v1) -> Any:
     options = {"api_endpoint": emulator.rest}
     return package.CloudQuotasClient(transport="rest", credentials=AnonymousCredentials(), client_options=options)
-
-
-@pytest.fixture
-def over_grpc(emulator: Any) -> Iterator[Callable[[Any], Any]]:
-    """google-cloud-quotas over its default transport, in plain text."""
-    with grpc.insecure_channel(emulator.grpc) as channel:
-        yield lambda package: package.CloudQuotasClient(
-            transport=package.services.cloud_quotas.transports.CloudQuotasGrpcTransport(channel=channel)
-        )
 
 
 def billing_client(client: Any, emulator: Any) -> Any:
@@ -179,149 +163,6 @@ def test_quotas_come_page_by_page(emulator: Any) -> None:
     assert all(re.fullmatch(r"TPU\w+PerProjectPer(Zone|Region)ForTPUAPI", quota_id) for quota_id in ids)
     with pytest.raises(exceptions.BadRequest):
         list(client.list_quota_infos({"parent": quotas_parent(emulator), "page_token": "forged"}))
-
-
-@pytest.mark.parametrize("package", [cloudquotas_v1, cloudquotas_v1beta], ids=["v1", "v1beta"])
-def test_grpc_and_rest_show_the_same_quotas(package: Any, over_grpc: Callable[[Any], Any], emulator: Any) -> None:
-    emulator.control.set_quota(SPOT, "us-east5-a", 64)
-    client = over_grpc(package)
-
-    listed = list(client.list_quota_infos({"parent": quotas_parent(emulator), "page_size": 10}))
-
-    assert listed == list(quotas_client(emulator, package).list_quota_infos(parent=quotas_parent(emulator)))
-    info = client.get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SPOT}")
-    assert (limits_of(info)["us-east5-a"], info.container_type.name) == (64, "PROJECT")
-    with pytest.raises(exceptions.NotFound):
-        client.get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/None")
-
-
-def test_preferences_are_made_and_changed_over_grpc(over_grpc: Callable[[Any], Any], emulator: Any) -> None:
-    client = over_grpc(cloudquotas_v1)
-    first = ask_for(client, emulator, 16)
-    mask = field_mask_pb2.FieldMask(paths=["quota_config.preferred_value"])
-    asked = {"name": first.name, "etag": first.etag, **preference(32, emulator.zone)}
-
-    changed = client.update_quota_preference(quota_preference=asked, update_mask=mask)
-
-    assert (first.quota_config.granted_value, changed.quota_config.granted_value) == (16, 32)
-    assert list(client.list_quota_preferences(parent=f"projects/{emulator.project}/locations/global")) == [changed]
-    assert client.get_quota_preference(name=first.name) == changed
-    with pytest.raises(exceptions.Aborted):
-        client.update_quota_preference(quota_preference=asked)
-    emulator.control.set_project(denied_permissions=["cloudquotas.quotas.get"])
-    with pytest.raises(exceptions.PermissionDenied):
-        client.get_quota_preference(name=first.name)
-
-
-def preference(wished: int, zone: str = "us-central1-a", **fields: Any) -> dict[str, Any]:
-    config = {"preferred_value": wished}
-    return {"service": SERVICE, "quota_id": SERVING, "dimensions": {"zone": zone}, "quota_config": config, **fields}
-
-
-def ask_for(client: Any, emulator: Any, wished: int, name: str = "more") -> Any:
-    parent = f"projects/{emulator.project}/locations/global"
-    return client.create_quota_preference(
-        parent=parent, quota_preference=preference(wished, emulator.zone), quota_preference_id=name
-    )
-
-
-def test_more_quota_that_is_granted_lets_nodes_in(emulator: Any, discovered: Discovered) -> None:
-    emulator.control.set_quota(SERVING, emulator.zone, 4)
-    client = quotas_client(emulator)
-
-    granted = ask_for(client, emulator, 8)
-
-    assert (granted.quota_config.granted_value, granted.reconciling) == (8, False)
-    assert create(discovered("tpu", "v2"), emulator)["state"] == "READY"
-    listed = list(client.list_quota_preferences(parent=f"projects/{emulator.project}/locations/global"))
-    assert [each.name for each in listed] == [granted.name]
-
-
-@pytest.mark.parametrize(("verdict", "is_pending"), [("deny", False), ("hold", True)])
-def test_more_quota_that_is_not_granted_changes_nothing(
-    verdict: str, is_pending: bool, emulator: Any, discovered: Discovered
-) -> None:
-    emulator.control.set_quota(SERVING, emulator.zone, 4)
-    emulator.control.set_project(quota_requests=verdict)
-
-    answer = ask_for(quotas_client(emulator), emulator, 8)
-
-    assert (answer.quota_config.granted_value, answer.reconciling) == (4, is_pending)
-    assert answer.quota_config.state_detail
-    info = quotas_client(emulator).get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SERVING}")
-    assert info.quota_increase_eligibility.is_eligible == is_pending
-    tpu = discovered("tpu", "v2").projects().locations().nodes()
-    assert refused(tpu.create(parent=emulator.parent, nodeId="n", body=NODE)).status_code == 429
-
-
-def test_a_request_that_was_held_is_granted_when_the_switch_says_so(emulator: Any, discovered: Discovered) -> None:
-    emulator.control.set_quota(SERVING, emulator.zone, 4)
-    emulator.control.set_project(quota_requests="hold")
-    client = quotas_client(emulator)
-    held = ask_for(client, emulator, 8)
-
-    emulator.control.set_project(quota_requests="grant")
-    granted = client.get_quota_preference(name=held.name)
-
-    assert (held.reconciling, granted.reconciling, granted.quota_config.granted_value) == (True, False, 8)
-    assert create(discovered("tpu", "v2"), emulator)["state"] == "READY"
-
-
-def test_less_quota_is_granted_whatever_the_switch(emulator: Any) -> None:
-    emulator.control.set_project(quota_requests="deny")
-
-    answer = ask_for(quotas_client(emulator), emulator, 2)
-
-    assert answer.quota_config.granted_value == 2
-    assert {use["limit"] for use in emulator.control.quotas() if use["quota_id"] == SERVING} == {2}
-
-
-@pytest.mark.parametrize("transport", ["rest", "grpc"])
-def test_a_limit_below_the_usage_must_be_asked_for_by_name(
-    transport: str, emulator: Any, discovered: Discovered, over_grpc: Callable[[Any], Any]
-) -> None:
-    client = quotas_client(emulator) if transport == "rest" else over_grpc(cloudquotas_v1)
-    create(discovered("tpu", "v2"), emulator)
-    asked = {
-        "parent": f"projects/{emulator.project}/locations/global",
-        "quota_preference": preference(4, emulator.zone),
-        "quota_preference_id": "less",
-    }
-
-    with pytest.raises(exceptions.GoogleAPICallError, match="below its usage, 8") as refusal:
-        client.create_quota_preference(asked)
-    lowered = client.create_quota_preference({**asked, "ignore_safety_checks": ["QUOTA_DECREASE_BELOW_USAGE"]})
-
-    assert refusal.value.code == 400
-    assert lowered.quota_config.granted_value == 4
-    request = {"parent": asked["parent"], "order_by": "quota_id, create_time desc"}
-    assert [each.name for each in client.list_quota_preferences(request)] == [lowered.name]
-
-
-def test_a_limit_of_nothing_can_be_asked_for_over_grpc(over_grpc: Callable[[Any], Any], emulator: Any) -> None:
-    assert ask_for(over_grpc(cloudquotas_v1), emulator, 0).quota_config.granted_value == 0
-
-
-def test_a_preference_is_changed_only_as_it_was_read(emulator: Any) -> None:
-    client = quotas_client(emulator)
-    first = ask_for(client, emulator, 16)
-    mask = field_mask_pb2.FieldMask(paths=["quota_config.preferred_value"])
-    changed = client.update_quota_preference(
-        quota_preference={"name": first.name, "etag": first.etag, **preference(32, emulator.zone)}, update_mask=mask
-    )
-
-    assert changed.quota_config.granted_value == 32
-    assert changed.etag != first.etag
-    with pytest.raises(exceptions.Conflict, match="changed in the meantime"):
-        client.update_quota_preference(
-            quota_preference={"name": first.name, "etag": first.etag, **preference(64, emulator.zone)}
-        )
-    with pytest.raises(exceptions.Conflict, match="already exists"):
-        ask_for(client, emulator, 64, name="another")
-    with pytest.raises(exceptions.BadRequest):
-        client.create_quota_preference(
-            parent=f"projects/{emulator.project}/locations/global", quota_preference=preference(8, "mars-1a")
-        )
 
 
 def test_an_api_that_is_turned_off_refuses_until_it_is_on(emulator: Any, discovered: Discovered) -> None:
@@ -460,13 +301,7 @@ async def test_every_method_of_a_document_is_served_or_unimplemented_by_name(api
         ("PUT", BILLING_INFO, {"billingAccountName": "billingAccounts/1"}, 403, "denied"),
         ("PUT", BILLING_INFO, {"colour": "red"}, 400, 'Unknown name "colour" at \'project_billing_info\''),
         ("PUT", BILLING_INFO, {"billingAccountName": 5}, 400, "_info.billing_account_name' (TYPE_STRING)"),
-        ("POST", "/v1/projects/demo-project/locations/global/quotaPreferences", {"service": "x"}, 400, "quotas of"),
-        ("POST", PREFERENCES, preference_body({}), 400, "preferredValue must be set"),
-        ("POST", PREFERENCES, preference_body({"preferredValue": None}), 400, "preferredValue must be set"),
-        ("POST", PREFERENCES, preference_body(None), 400, "quotaConfig must be set"),
-        ("POST", f"{PREFERENCES}?ignoreSafetyChecks=BOGUS", preference_body({"preferredValue": "1"}),
-         400, "TYPE_ENUM"),
-        ("GET", f"{PREFERENCES}?orderBy=colour", None, 400, "orderBy"),
+        ("POST", "/v1/projects/demo-project/locations/global/quotaPreferences", {}, 501, "quotaPreferences.create"),
         ("GET", f"{METRICS}?view=BOGUS", None, 400, "'view' (TYPE_ENUM)"),
         ("POST", "/v1/projects/demo-project/services/unknown.googleapis.com:enable", {}, 404, "not found"),
         ("GET", "/v1/projects/demo-project/services?filter=colour:red", None, 400, "not supported"),
@@ -520,7 +355,6 @@ async def test_a_project_that_asks_for_tokens_gets_them(
 
 
 def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discovered: Discovered) -> None:
-    ask_for(quotas_client(emulator), emulator, 2)
     billing = discovered("cloudbilling", "v1").projects()
     own = f"projects/{emulator.project}"
     billing.updateBillingInfo(name=own, body={"billingAccountName": ""}).execute()
@@ -531,13 +365,8 @@ def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discove
 
     emulator.control.reset()
 
-    assert (
-        list(quotas_client(emulator).list_quota_preferences(parent=f"projects/{emulator.project}/locations/global"))
-        == []
-    )
     assert billing.getBillingInfo(name=own).execute()["billingAccountName"] == ACCOUNT
     assert projects.get(project=emulator.project).execute()["commonInstanceMetadata"] == old
-    assert emulator.control.quotas() == []
 
 
 # -- BigQuery

@@ -19,7 +19,8 @@ from jupyter_tpu.emulator.store.settings import Facts, StoredSetting
 CREATES_PER_MINUTE = 91  # behaviour `E11-create-rate-default`: the quota that a public report shows
 STOP_RULES = ("multi_host", "spot")
 _PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
-QUOTA_REQUESTS = ("grant", "deny", "hold")
+FORMER = ("quota_requests",)
+"""Switches of earlier versions, which a state folder may still have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,6 @@ class Switches:
         addresses_per_region: external IP addresses in use in a region; None: unlimited (E10).
         creates_per_minute: CreateNode calls in a virtual minute; None: unlimited (E11).
         quota_profile: the limits where none is set: one of `quota_profiles.PROFILES`.
-        quota_requests: what becomes of a request for more quota: granted, denied, or held for a human.
         stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.
         numbers_in_names: queued resources name the project by its number instead of its id.
         undocumented_fields: queued resources show the fields bootDisk and useTpuVm, which no document lists.
@@ -50,7 +50,6 @@ class Switches:
     addresses_per_region: int | None = None
     creates_per_minute: int | None = CREATES_PER_MINUTE
     quota_profile: str = PROFILES[0]
-    quota_requests: str = QUOTA_REQUESTS[0]
     stop_refused_for: tuple[str, ...] = STOP_RULES[:1]
     numbers_in_names: bool = False
     undocumented_fields: bool = False
@@ -134,7 +133,6 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
     "addresses_per_region": whole_or_none,
     "creates_per_minute": whole_or_none,
     "quota_profile": one_of(PROFILES),
-    "quota_requests": one_of(QUOTA_REQUESTS),
     "stop_refused_for": _stop_rules,
     "numbers_in_names": flag,
     "undocumented_fields": flag,
@@ -158,8 +156,9 @@ class Project:
     )
     def __init__(self, facts: Facts) -> None:
         self._setting = StoredSetting(facts, "project:switches")
+        stored = {name: value for name, value in (self._setting.read() or {}).items() if name not in FORMER}
         # checked again: a switch of a newer emulator must not come in unnoticed
-        self._switches = changed(Switches(), self._setting.read() or {})
+        self._switches = changed(Switches(), stored)
 
     @property
     def switches(self) -> Switches:

@@ -6,7 +6,7 @@ Each is a table of methods (`requests.calls.Method`); this module routes calls t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +19,6 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.services.billing.bigquery import bigquery_service
 from jupyter_tpu.emulator.services.billing.catalogue import billing_service
 from jupyter_tpu.emulator.services.compute import compute_service
-from jupyter_tpu.emulator.services.quota.grpc import CheckToken, quota_handlers
 from jupyter_tpu.emulator.services.quota.infos import quotas_service
 from jupyter_tpu.emulator.services.quota.service_usage import service_usage_services
 from jupyter_tpu.emulator.services.requests.calls import GoogleService, ServiceCall
@@ -52,11 +51,6 @@ def add_to(app: web.Application, cloud: Cloud) -> None:
     cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)
 
 
-def grpc_handlers(cloud: Cloud, token: CheckToken) -> Iterator[Any]:
-    """Yield the handlers of Cloud Quotas, the only one of them whose clients use gRPC by default."""
-    return quota_handlers(cloud, lambda service, permission: check_allowed(cloud, service, permission), token)
-
-
 def _handler(cloud: Cloud, service: GoogleService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
@@ -83,7 +77,6 @@ async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) ->
     call = ServiceCall(
         parts=parts,
         query={name: request.query.getall(name)[-1] for name in fields},
-        lists={name: request.query.getall(name) for name in fields},
         body=without_nulls(await json_object(request)),
     )
     return method.answer(call)

@@ -1,4 +1,4 @@
-"""JSON documents of the other Google services, such as billing settings, stored among the facts and gone after a reset."""
+"""JSON documents of the other Google services, such as billing, stored among the facts and gone after a reset."""
 
 from __future__ import annotations
 
@@ -32,21 +32,10 @@ class Documents:
         """Create or replace a document."""
         self._write({**self.all(), name: dict(document)})
 
-    def remove(self, name: str) -> None:
-        """Delete a document; harmless if there is none."""
-        self._write({other: document for other, document in self.all().items() if other != name})
-
     def _write(self, documents: Mapping[str, Any]) -> None:
         with self._store.transaction():
             # all of a kind in one value: there are few, and a reset drops them with the project's facts
             self._setting.write(documents)
-
-
-def etag_of(document: Mapping[str, Any]) -> str:
-    """Return base64 of a hash of everything in the document but its etag."""
-    rest = {name: value for name, value in document.items() if name != "etag"}
-    # nine bytes are twelve characters without padding
-    return base64.b64encode(_digest(rest)[:9]).decode()
 
 
 def fingerprint_of(value: object) -> str:
@@ -62,11 +51,3 @@ def timestamp(moment: float) -> str:
     """Return RFC 3339 with microseconds, in UTC."""
     when = datetime.datetime.fromtimestamp(moment, datetime.UTC)
     return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def moment_of(text: str) -> float:
-    """Return the seconds since the epoch of an RFC 3339 text; raises ValueError for any other text."""
-    when = datetime.datetime.fromisoformat(text)
-    if when.tzinfo is None:
-        raise ValueError(f"{text!r} has no time zone")
-    return when.timestamp()

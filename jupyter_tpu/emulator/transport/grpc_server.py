@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -58,10 +58,6 @@ class GrpcServer:
             handlers = {name: self._handler(service, version, name) for name in methods}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
-    def add(self, handlers: Iterable[Any]) -> None:
-        """Serve other services too; call it before `start`."""
-        self._server.add_generic_rpc_handlers(tuple(handlers))
-
     async def start(self, port: int) -> int:
         """Listen on loopback; return the port. Raises OSError if it is taken."""
         try:
@@ -90,7 +86,7 @@ class GrpcServer:
 
         async def answer(sent: bytes, context: Any) -> Message | bytes:
             try:
-                self.check_caller(context, f"{service}.{name}")
+                self._check_caller(context, f"{service}.{name}")
                 request = message_in(sent, kind)
                 shown = view.shown(await self._cloud.call(request_from_protobuf(version, name, request)))
             except Refusal as refusal:
@@ -107,7 +103,7 @@ class GrpcServer:
     async def _send_date(self, context: Any) -> None:
         await context.send_initial_metadata((("date", self._cloud.scripted.date()),))
 
-    def check_caller(self, context: Any, method: str) -> None:
+    def _check_caller(self, context: Any, method: str) -> None:
         """Raise for a call by another user, or with a bad token; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         peer = context.peer().rpartition(":")[2]  # such as ipv4:127.0.0.1:40000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,12 @@ def test_a_node_counts_by_region_and_by_zone_in_the_unit_of_its_generation(
         f"{stem}PerProjectPerZoneForTPUAPI",
     ]
     assert units_of(asked) == units
+
+
+def test_a_folder_of_an_earlier_version_still_opens(store: Store) -> None:
+    store.save_fact("project:switches", json.dumps({"quota_requests": "deny", "creates_per_minute": 7}))
+
+    assert Project(store).switches.creates_per_minute == 7
 
 
 def test_every_type_has_a_quota_and_every_quota_id_reads_back() -> None:

@@ -9,7 +9,6 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits.quota_ids import parse_quota_id
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title
-from jupyter_tpu.emulator.services.quota.preferences import QuotaPreferences
 from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import missing
 from jupyter_tpu.emulator.services.requests.project import GLOBAL, check_global, check_project
@@ -19,9 +18,9 @@ _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(
 
 
 def quotas_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its methods, those of preferences included."""
-    infos, preferences = QuotaInfos(cloud), QuotaPreferences(cloud)
-    methods = [method for version in VERSIONS for method in infos.methods(version) + preferences.methods(version)]
+    """Return the service with its methods; preferences, which request other limits, are not served."""
+    infos = QuotaInfos(cloud)
+    methods = [method for version in VERSIONS for method in infos.methods(version)]
     return GoogleService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
 
 
@@ -46,7 +45,7 @@ class QuotaInfos:
         """Answer ``quotaInfos.list``."""
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
-        return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: self._shown(parent, each))
+        return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: quota_info(parent, each))
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaInfos.get``."""
@@ -56,20 +55,7 @@ class QuotaInfos:
             quota = parse_quota_id(call.parts["quota_id"])
         except ValueError as error:
             raise missing(f"{parent}/quotaInfos/{call.parts['quota_id']}") from error
-        return self._shown(parent, self._limits.of(quota))
-
-    @recorded(
-        "quota-ineligible",
-        "A project whose requests are all denied is not eligible for more: NOT_ENOUGH_USAGE_HISTORY.",
-        source="notes of a public repository, 2026-09-04 (other services' quotas)",
-    )
-    def _shown(self, parent: str, limits: Limits) -> dict[str, Any]:
-        is_ineligible = self._cloud.rules.project.switches.quota_requests == "deny"
-        ineligible = {"ineligibilityReason": "NOT_ENOUGH_USAGE_HISTORY"}
-        return {
-            **quota_info(parent, limits),
-            "quotaIncreaseEligibility": ineligible if is_ineligible else {"isEligible": True},
-        }
+        return quota_info(parent, self._limits.of(quota))
 
     def _parent(self, call: ServiceCall) -> str:
         check_global(call)
@@ -102,6 +88,7 @@ def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
         "quotaDisplayName": f"{metric_title(quota)} per project per {quota.scope}",
         "metricUnit": "1",
         "dimensionsInfos": own + ([_dimensions_info(rest, limits.default, {})] if rest else []),
+        "quotaIncreaseEligibility": {"isEligible": True},
     }
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.limits.quota_engine import usage
 from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 
@@ -95,19 +94,6 @@ class EngineLimits:
             quota=quota, default=default, others={place: value for place, value in limits.items() if value != default}
         )
 
-    def limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit in one place."""
-        return self._cloud.rules.quotas.limit(quota, place)
-
     def default_limit(self, quota: QuotaId, place: str) -> int:
         """Return the limit of the project's profile in one place."""
         return self._cloud.rules.quotas.default_limit(quota, place)
-
-    def set_limit(self, quota: QuotaId, place: str, value: int) -> None:
-        """Set the limit in one place."""
-        with self._cloud.store.transaction():
-            self._cloud.rules.quotas.set_limit(str(quota), place, value)
-
-    def used(self) -> Counter[tuple[QuotaId, str]]:
-        """Return chips or TensorCores by quota and place, leftovers included."""
-        return usage([*self._cloud.store.held_nodes(), *self._cloud.store.held_by_queue()])

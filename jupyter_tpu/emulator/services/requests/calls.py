@@ -14,7 +14,6 @@ from jupyter_tpu.emulator.resources.errors import Refusal, unimplemented
 from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument, invalid_value
 
 _VARIABLE = re.compile(r"\{(\w+)\}")
-_TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +23,10 @@ class ServiceCall:
     Attributes:
         parts: values of the path's variables, decoded.
         query: the last value of each parameter.
-        lists: all values of each parameter.
     """
 
     parts: Mapping[str, str]
     query: Mapping[str, str] = field(default_factory=dict)
-    lists: Mapping[str, list[str]] = field(default_factory=dict)
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def whole(self, name: str) -> int:
@@ -40,31 +37,13 @@ class ServiceCall:
             raise invalid_argument(f"Invalid value at '{name}' (TYPE_INT32), {value[:40]!r}", name)
         return int(value)
 
-    def flag(self, name: str) -> bool:
-        """Return a parameter that is true or false; False if it is missing."""
-        value = self.query.get(name, "false")
-        if value not in _TRUE + _FALSE:
-            raise invalid_argument(f"Invalid value at '{name}' (TYPE_BOOL), {value[:40]!r}", name)
-        return value in _TRUE
-
     def word(self, name: str, *words: str) -> str:
         """Return a parameter that is an enum, given by name or number; the first of `words` if it is missing."""
         value = self.query.get(name, "") or words[0]
-        return enum_word(value, words, name)
-
-    def mask(self, name: str = "updateMask") -> tuple[str, ...]:
-        """Return the paths of a field mask in camelCase."""
-        # clients send snake_case or camelCase; bodies are in camelCase
-        paths = self.query.get(name, "").split(",")
-        return tuple(_camel_case(path.strip()) for path in paths if path.strip())
-
-
-def enum_word(value: str, words: Sequence[str], name: str) -> str:
-    """Return the name of an enum's value, given by name or number; raise for any other text."""
-    by_number = {str(number): word for number, word in enumerate(words)}
-    if value not in words and value not in by_number:
-        raise invalid_value(name, "TYPE_ENUM", value)
-    return by_number.get(value, value)
+        by_number = {str(number): word for number, word in enumerate(words)}
+        if value not in words and value not in by_number:
+            raise invalid_value(name, "TYPE_ENUM", value)
+        return by_number.get(value, value)
 
 
 Answer = Callable[[ServiceCall], Mapping[str, Any]]
@@ -161,11 +140,6 @@ def _as_regex(part: str, inner: str) -> str:
     texts, names = (_VARIABLE.split(part)[start::2] for start in range(2))
     variables = [f"(?P<{name}>{inner})" for name in names]
     return "".join(re.escape(text) + variable for text, variable in zip(texts, [*variables, ""], strict=True))
-
-
-def _camel_case(path: str) -> str:
-    head, *tail = path.split("_")
-    return head + "".join(word[:1].upper() + word[1:] for word in tail)
 
 
 def _name(item: Any) -> str:

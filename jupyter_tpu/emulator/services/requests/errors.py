@@ -62,19 +62,6 @@ def missing(name: str) -> Refusal:
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
 
 
-@assumed("side-exists", "What exists already is a 409 ALREADY_EXISTS; the wording is ours.")
-def entity_exists(name: str) -> Refusal:
-    """Return the 409 of a name that is taken."""
-    return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Requested entity '{name[:200]}' already exists."))
-
-
-@assumed("stale-etag", "An etag that is not the current one is refused with 409 ABORTED; the wording is ours.")
-def stale_etag(name: str) -> Refusal:
-    """Return the 409 of an etag that is not the current one."""
-    message = f"The etag of '{name[:200]}' does not match: it was changed in the meantime. Read it again."
-    return Refusal(status_of(code_pb2.ABORTED, message))
-
-
 @assumed("side-foreign", "Any project or billing account but the emulator's own may not be read; the wording is ours.")
 def foreign(permission: str, resource: str) -> Refusal:
     """Return the 403 for a resource of another owner."""
@@ -85,20 +72,6 @@ def foreign(permission: str, resource: str) -> Refusal:
     )
     message = f"Permission '{permission}' denied on resource '//{resource[:200]}' (or it may not exist)."
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
-
-
-@assumed(
-    "quota-decrease-below-usage",
-    "A limit below what is in use, requested without ignoreSafetyChecks=QUOTA_DECREASE_BELOW_USAGE, is refused with "
-    "FAILED_PRECONDITION; the wording is ours.",
-)
-def below_usage(quota: str, place: str, wanted: int, used: int) -> Refusal:
-    """Return the refusal of a limit below its usage."""
-    message = (
-        f"The limit {wanted} of {quota} in {place} would be below its usage, {used}. "
-        "To decrease it anyway, ignore the safety check QUOTA_DECREASE_BELOW_USAGE."
-    )
-    return Refusal(status_of(code_pb2.FAILED_PRECONDITION, message))
 
 
 def denied_on_project(permission: str, project: str) -> Refusal:

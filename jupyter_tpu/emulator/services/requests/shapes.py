@@ -6,14 +6,13 @@ A shape is a mapping from field names to kinds; a kind is one of the checks belo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.services.requests.errors import invalid_value, unknown_name
 
-Check = Callable[[object, str], None]
 Kind = Any
-"""A `Check`, a mapping of names to kinds, or a list with the kind of its items."""
+"""A check below, a mapping of names to kinds, or a list with the kind of its items."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _INT64 = re.compile(r"-?[0-9]{1,19}")
@@ -76,30 +75,5 @@ def int64(value: object, place: str) -> None:
         raise invalid_value(place, "TYPE_INT64", value)
 
 
-def number(value: object, place: str) -> None:
-    """Check a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        raise invalid_value(place, "TYPE_DOUBLE", value)
-
-
-def texts_by_name(value: object, place: str) -> None:
-    """Check a map from text to text."""
-    if not isinstance(value, Mapping):
-        raise invalid_value(place, "TYPE_MESSAGE", value)
-    for name, each in value.items():
-        text(each, f"{place}[{name[:40]!r}]")
-
-
 def anything(value: object, place: str) -> None:
     """Accept a field that the API sets itself and ignores in requests."""
-
-
-def one_of(*names: str) -> Check:
-    """Return the check of an enum, given by name or number."""
-
-    def check(value: object, place: str) -> None:
-        by_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
-        if value not in names and not by_number:
-            raise invalid_value(place, "TYPE_ENUM", value)
-
-    return check
