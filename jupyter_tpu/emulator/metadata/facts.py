@@ -62,7 +62,6 @@ class WorkerFacts:
     hostname: str
     project: str
     project_number: str
-    project_attributes: Mapping[str, str] = field(default_factory=dict)
     metrics_port: int = 0
     is_preempted: bool = False
     upcoming_maintenance: Mapping[str, Any] | None = None

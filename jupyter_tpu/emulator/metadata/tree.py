@@ -47,7 +47,7 @@ def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
         "instance": _instance(facts),
         "oslogin": {"authenticate": {"sessions": Named()}},
         "project": {
-            "attributes": Named(facts.project_attributes),
+            "attributes": Named(),
             "numeric-project-id": int(facts.project_number),
             "project-id": facts.project,
         },

@@ -25,7 +25,6 @@ from jupyter_tpu.emulator.services.requests.calls import GoogleService, ServiceC
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
 from jupyter_tpu.emulator.transport.json_answers import printed, refused
 from jupyter_tpu.emulator.transport.json_text import json_object
-from jupyter_tpu.emulator.workers.project_metadata import ProjectMetadata
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +47,6 @@ def add_to(app: web.Application, cloud: Cloud) -> None:
     """Add the routes of these services, before any route that takes every path."""
     for service in google_services(cloud):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
-    cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)
 
 
 def _handler(cloud: Cloud, service: GoogleService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

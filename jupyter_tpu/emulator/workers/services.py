@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,13 +29,11 @@ class SharedContext:
 
     Attributes:
         cloud: where their nodes are read; None: they know only what their node was when they came up.
-        project_metadata: returns the attributes of the project.
         metrics_port: the first choice for the port of runtime metrics; 0: any.
         api: the address of the cloud's REST API; empty until it is served.
     """
 
     tokens: AccessTokens
-    project_metadata: Callable[[], Mapping[str, str]]
     metrics_port: int = 0
     cloud: CloudFacts | None = None
     api: str = ""
@@ -117,7 +114,6 @@ class WorkerServices:
             hostname=self._machine.hostname,
             project=name.split("/")[1],
             project_number=UNKNOWN_NUMBER if cloud is None else cloud.project_number,
-            project_attributes=self._surroundings.project_metadata(),
             metrics_port=0 if self._metrics_port is None else self._metrics_port.number,
             is_preempted=cloud is not None and cloud.notices.is_announced(node),
             upcoming_maintenance=None if cloud is None else cloud.extras_of(name).get("upcomingMaintenance"),

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from jupyter_tpu.emulator.workers.machine import (
     tokens_below,
 )
 from jupyter_tpu.emulator.workers.process_tree import kill_workers
-from jupyter_tpu.emulator.workers.project_metadata import ssh_keys
 from jupyter_tpu.emulator.workers.services import SharedContext, WorkerServices
 from jupyter_tpu.emulator.workers.startup_script import is_booting, record_shutdown, run_startup_script
 
@@ -63,11 +62,7 @@ class Workers:
         self._running: dict[str, list[RunningWorker]] = {}
         self._scripts: set[asyncio.Task[None]] = set()
         self._wiping: set[asyncio.Future[None]] = set()
-        self._surroundings = SharedContext(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
-
-    def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
-        """Let workers accept the SSH keys in the project's metadata, read each time that keys are checked."""
-        self._surroundings.project_metadata = project
+        self._surroundings = SharedContext(tokens=self._tokens(), metrics_port=metrics_port)
 
     def attach(self, cloud: CloudFacts) -> None:
         """Give the workers the cloud that they belong to."""
@@ -158,7 +153,7 @@ class Workers:
     def update_keys(self, node: NodePb) -> None:
         """Follow a change of the node's or the project's metadata."""
         for worker in self._running.get(str(node.id), []):
-            worker.machine.authorized = self._keys_of(node)
+            worker.machine.authorized = _keys_of(node)
             if worker.ssh_server is not None:
                 worker.ssh_server.keys_changed()
         self.notify_change(node.name)
@@ -169,9 +164,6 @@ class Workers:
             for worker in workers:
                 if worker.services.node_name == name:
                     worker.services.changes.notify()
-
-    def _keys_of(self, node: NodePb) -> tuple[tuple[str, str], ...]:
-        return key_lines(ssh_keys(node.metadata, self._surroundings.project_metadata()))
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
         """Return what a worker publishes as guest attributes; empty while it is not up."""
@@ -240,7 +232,7 @@ class Workers:
             accelerator_type=node.accelerator_type,
             image=self._image,
         )
-        machine.authorized = self._keys_of(node)
+        machine.authorized = _keys_of(node)
         services = WorkerServices(machine, node, self._surroundings)
         await services.start()
         worker = RunningWorker(machine, services, None, _public_key(machine))
@@ -275,6 +267,10 @@ class Workers:
             door = await self._open_door(machine, 0)
         kept.write_text(str(door.port), encoding="ascii")
         return door
+
+
+def _keys_of(node: NodePb) -> tuple[tuple[str, str], ...]:
+    return key_lines(node.metadata.get("ssh-keys", ""))
 
 
 def _wipe(folder: Path) -> None:

@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.services.requests import shapes as shapes
 from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
 from jupyter_tpu.emulator.services.requests.project import check_project
-from jupyter_tpu.emulator.store.documents import Documents
+from jupyter_tpu.emulator.store.settings import StoredSetting
 
 _SERVICES = {COMPUTE_ENGINE: "Compute Engine", CLOUD_TPU: "Cloud TPU"}
 _OWNS = (
@@ -37,7 +37,7 @@ class Billing:
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
-        self._documents = Documents(cloud.store, "billing")
+        self._setting = StoredSetting(cloud.store, "project:billing")
 
     def methods(self) -> list[Method]:
         """Return the methods."""
@@ -121,12 +121,13 @@ class Billing:
         account = call.body.get("billingAccountName") or ""
         if account:
             check_account(account.removeprefix("billingAccounts/"), "billing.resourceAssociations.create")
-        self._documents.save("info", {"account": account})
+        with self._cloud.store.transaction():
+            self._setting.write({"info": {"account": account}})
         return self._info()
 
     def _info(self) -> dict[str, Any]:
-        stored = self._documents.get("info")
-        account = ACCOUNT if stored is None else stored["account"]
+        stored = self._setting.read()
+        account = stored["info"]["account"] if stored else ACCOUNT
         return {
             "name": f"projects/{self._cloud.project}/billingInfo",
             "projectId": self._cloud.project,
