@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from jupyter_tpu.accelerators import catalogue, find_accelerator
 from jupyter_tpu.errors import BadInput, Text

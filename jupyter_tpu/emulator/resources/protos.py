@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from google.cloud import tpu_v2
-from google.protobuf.message import Message
 
 NodePb: TypeAlias = Any
 """A raw ``google.cloud.tpu.v2.Node`` (generated code without type information)."""
