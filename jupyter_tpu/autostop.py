@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, Text
 
 WARNING_S = 600.0
@@ -457,17 +458,6 @@ def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
     """
     left_s = min(end_at - now.wall, (end_at - first_seen.wall) - first_seen.age_s(now))
     return now.wall + left_s
-
-
-def duration_text(seconds: float) -> str:
-    """Format a duration for display: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
-    whole = max(0, int(seconds))
-    # Up to two minutes a whole number of minutes would be too coarse for a countdown.
-    if whole < 120:
-        return f"{whole} s"
-    hours, minutes = divmod(whole // 60, 60)
-    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
-    return " ".join(parts)
 
 
 def moment_from_json(data: Mapping[str, Any]) -> Moment:

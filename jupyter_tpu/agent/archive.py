@@ -17,6 +17,7 @@ from importlib.resources.abc import Traversable
 _MODULES = (
     "__init__.py",
     "_version.py",
+    "durations.py",
     "errors.py",
     "files.py",
     "provisioning.py",

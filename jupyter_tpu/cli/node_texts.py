@@ -41,14 +41,6 @@ def dollars_text(usd: float | None) -> str:
     return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
 
 
-def duration_text(seconds: float) -> str:
-    """Format a duration as ``3 h 05 min``, ``12 min`` or ``40 s``."""
-    minutes = int(seconds // 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
-
-
 def node_text(node: Node) -> str:
     """Describe a node as ``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
     facts = (node.accelerator_type or "type unknown", node.state, price_text(node_price(node)))

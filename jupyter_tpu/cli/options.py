@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.durations import parse_duration
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.provisioning import Provisioning, parse_provisioning
 
@@ -81,6 +82,22 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
 def add_yes_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--yes``, which skips the confirmation."""
     parser.add_argument("--yes", "-y", action="store_true", help="skip the confirmation")
+
+
+def seconds_of(text: str, option: str) -> float:
+    """Return the seconds of a duration that was typed for `option`, such as 30m, 6h or 2d.
+
+    Raises:
+        BadInput: the text is no duration, or is 0.
+    """
+    amount = parse_duration(text)
+    if not amount:
+        raise BadInput(
+            f"{text[:40]!r} is not a duration.",
+            exists="Nothing was asked of the cloud.",
+            hint=f"Write {option} 30m, 6h or 2d.",
+        )
+    return amount
 
 
 def cloud_settings(options: argparse.Namespace) -> CloudSettings:

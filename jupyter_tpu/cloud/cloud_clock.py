@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 
-from jupyter_tpu.autostop import Moment, duration_text
+from jupyter_tpu.autostop import Moment
+from jupyter_tpu.durations import duration_text
 
 WRONG_S = 30.0
 """A clock that differs by less counts as right: an answer may take that long, and its date has whole seconds only. All

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import plain as plain
 
 UNKNOWN = "unknown"

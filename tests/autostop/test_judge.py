@@ -13,13 +13,13 @@ from jupyter_tpu.autostop import (
     Moment,
     Rules,
     Source,
-    duration_text,
     earliest_end,
     judge,
     never_connected,
     reminder,
     unknown,
 )
+from jupyter_tpu.durations import duration_text, parse_duration
 from jupyter_tpu.errors import BadInput
 
 HOUR = 3600.0
@@ -463,3 +463,16 @@ def test_rules_come_back_from_json_as_they_were() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (130, "2 min"), (7200, "2 h"), (7260, "2 h 1 min")])
 def test_spans_are_told_as_people_tell_them(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90.0), ("30m", 1800.0), ("30min", 1800.0), ("1.5 h", 5400.0), (" 2d ", 172_800.0), ("0h", 0.0)],
+)
+def test_durations_are_read_as_people_type_them(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "6", "h", "soon", "-1h", "1h30m", "\u0661h", "1234567890s"])
+def test_any_other_text_is_no_duration(text: str) -> None:
+    assert parse_duration(text) is None

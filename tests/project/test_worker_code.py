@@ -20,6 +20,7 @@ MODULES = (
     "__init__",
     "accelerators",
     "autostop",
+    "durations",
     "errors",
     "diagnostics",
     "frameworks",

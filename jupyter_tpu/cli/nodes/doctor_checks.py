@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import __version__
-from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.cli.nodes.find import find_node
 from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import (
     ApiDisabled,
     CredentialsMissing,

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.durations import seconds
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.options import (
@@ -20,6 +19,7 @@ from jupyter_tpu.cli.options import (
     add_yes_option,
     chosen_provisioning,
     cloud_settings,
+    seconds_of,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
 from jupyter_tpu.errors import BadInput, QueuedNotFound
@@ -166,8 +166,8 @@ async def _added(
 ) -> QueuedResource:
     from jupyter_tpu.fleet.assembly import open_fleet
 
-    valid_for_s = seconds(options.valid_for, "--valid-for")
-    run_for_s = seconds(options.run_for, "--run-for") if options.run_for else None
+    valid_for_s = seconds_of(options.valid_for, "--valid-for")
+    run_for_s = seconds_of(options.run_for, "--run-for") if options.run_for else None
     versions = accelerators.runtime_versions(kind.generation)
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         spec = NodeSpec(

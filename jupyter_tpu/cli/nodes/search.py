@@ -10,7 +10,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.durations import seconds
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
@@ -23,6 +22,7 @@ from jupyter_tpu.cli.options import (
     add_yes_option,
     cloud_settings,
     provisioning_at_once,
+    seconds_of,
 )
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
@@ -86,7 +86,7 @@ def run_search(options: argparse.Namespace) -> int:
     if not options.node:
         return _list(options)
     wanted = _candidates(options)
-    for_s = seconds(options.for_, "--for") if options.for_ else None
+    for_s = seconds_of(options.for_, "--for") if options.for_ else None
     begun = list[Search]()
     try:
         try:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
-import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.autostop import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning, duration_text
-from jupyter_tpu.cli.durations import seconds
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.autostop import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings, seconds_of
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.durations import duration_text, parse_time_of_day
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
 
@@ -156,7 +154,7 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
     }
     # None turns a rule off; an option that is not given changes nothing
     changes: dict[str, Any] = {
-        name: None if text == "off" else seconds(text, option) for name, (option, text) in given.items() if text
+        name: None if text == "off" else seconds_of(text, option) for name, (option, text) in given.items() if text
     }
     return {**changes, "action": options.action} if options.action else changes
 
@@ -167,8 +165,11 @@ def _extension(options: argparse.Namespace, now: float) -> KeepRunning:
     if options.while_busy:
         return KeepRunning(while_busy=True)
     if options.until:
-        return KeepRunning(until=next_time(options.until, now))
-    for_s = seconds(options.for_ or _DEFAULT_EXTENSION, "--for")
+        until = parse_time_of_day(options.until, now)
+        if until is None:
+            raise BadInput(f"{options.until[:40]!r} is not a time of day.", hint="Write --until 18:00.")
+        return KeepRunning(until=until)
+    for_s = seconds_of(options.for_ or _DEFAULT_EXTENSION, "--for")
     if for_s > LONGEST_S:
         raise BadInput(
             f"{options.for_[:40]!r} is too long.",
@@ -176,27 +177,6 @@ def _extension(options: argparse.Namespace, now: float) -> KeepRunning:
             hint=f"A node can be extended by {LONGEST_S / 86400:.0f} days at most.",
         )
     return KeepRunning(until=now + for_s)
-
-
-def next_time(text: str, now: float) -> float:
-    """Return when it is next ``18:00`` by this machine's clock and time zone.
-
-    Args:
-        text: the time of day.
-        now: the present, in Unix seconds, as is the result.
-
-    Raises:
-        BadInput: `text` is not a time of day.
-    """
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text.strip())
-    if not found:
-        raise BadInput(f"{text[:40]!r} is not a time of day.", hint="Write --until 18:00.")
-    today = datetime.datetime.fromtimestamp(now).astimezone()
-    # without a zone, so that the time of day is right on days when clocks change
-    wanted = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0, tzinfo=None)
-    if wanted.timestamp() <= now:
-        wanted += datetime.timedelta(days=1)
-    return wanted.timestamp()
 
 
 # -- the output

@@ -8,13 +8,14 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, duration_text
+from jupyter_tpu.cli.node_texts import EMULATED, dollars_text
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.spend.billed import add_billed_options, run_billed
 from jupyter_tpu.cli.spend.budget import say_budgets
 from jupyter_tpu.cli.spend.cost_history import add_history_options, check_history_options, history_of, say_history
 from jupyter_tpu.cli.spend.ledger_access import ObservedSpend, observe_spend
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
 from jupyter_tpu.money.spending import spend_view

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from jupyter_tpu.cli.node_texts import dollars_text, duration_text
+from jupyter_tpu.cli.node_texts import dollars_text
 from jupyter_tpu.cli.terminal import note, plain, say, say_table
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
 from jupyter_tpu.money.budgets import moment_text

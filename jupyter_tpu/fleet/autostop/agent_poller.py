@@ -17,11 +17,11 @@ from jupyter_tpu.autostop import (
     Moment,
     Rules,
     Source,
-    duration_text,
     never_connected,
     not_running,
     unknown,
 )
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, TpuError, plain
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings

@@ -14,17 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.autostop import (
-    Activity,
-    KeepRunning,
-    Moment,
-    Reminder,
-    Rules,
-    Verdict,
-    duration_text,
-    earliest_end,
-    judge,
-)
+from jupyter_tpu.autostop import Activity, KeepRunning, Moment, Reminder, Rules, Verdict, earliest_end, judge
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.agent_poller import AgentPoller

@@ -12,7 +12,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.autostop import Rules, duration_text
+from jupyter_tpu.autostop import Rules
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger

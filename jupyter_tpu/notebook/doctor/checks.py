@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.autostop import duration_text
 from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.frameworks import TITLES, python_range, release_of, runtime_version_fits
 from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, install_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import AgentBroken
 from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.autostop import Reminder, duration_text
+from jupyter_tpu.autostop import LONGEST_S, Reminder
+from jupyter_tpu.durations import duration_text, parse_duration, parse_time_of_day
 from jupyter_tpu.errors import BadInput
 
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _HOW = "Use %tpu extend 1h, %tpu extend until 18:00, %tpu extend while-busy or %tpu extend off."
 _IN_USE = {"busy": "In use", "unknown": "Activity unknown (treated as busy)"}
 # Both times are measured by the agent in one call, so they differ by rounding only.
@@ -32,22 +30,14 @@ def _parse(words: list[str], now: float) -> dict[str, Any]:
     if words == ["while-busy"]:
         return {"while_busy": True}
     if len(words) == 2 and words[0] == "until":
-        return {"until": _next_time(words[1], now)}
-    if len(words) == 1 and (found := re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|min|h|d)", words[0])):
-        return {"for_s": float(found[1]) * _SECONDS[found[2]]}
+        until = parse_time_of_day(words[1], now)
+        if until is None:
+            raise BadInput(f"{words[1][:40]!r} is not a time of day.", hint=_HOW)
+        return {"until": until}
+    for_s = parse_duration(words[0]) if len(words) == 1 else None
+    if for_s is not None and for_s <= LONGEST_S:
+        return {"for_s": for_s}
     raise BadInput(f"{' '.join(words)[:60]!r} does not say for how long.", hint=_HOW)
-
-
-def _next_time(text: str, now: float) -> float:
-    """Return the next time of day `text` in Unix seconds, by the node's time zone (UTC unless changed)."""
-    found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", text)
-    if not found:
-        raise BadInput(f"{text[:40]!r} is not a time of day.", hint=_HOW)
-    today = datetime.datetime.fromtimestamp(now)
-    wanted = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
-    if wanted.timestamp() <= now:
-        wanted += datetime.timedelta(days=1)
-    return wanted.timestamp()
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
 from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments

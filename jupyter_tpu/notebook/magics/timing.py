@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
 from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext

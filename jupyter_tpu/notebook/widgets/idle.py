@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.magics.autostop import idle, reminder
 from jupyter_tpu.notebook.node.this_worker import this_worker

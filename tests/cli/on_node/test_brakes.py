@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_tpu.cli.command_line import run
-from jupyter_tpu.cli.on_node.autostop import next_time
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.durations import parse_time_of_day
 
 if TYPE_CHECKING:
     from conftest import Terminal
@@ -68,14 +67,13 @@ def test_the_list_reminds_of_a_node_that_was_billed_for_a_day_without_a_human_ac
 
 @pytest.mark.parametrize("text", ["18", "25:00", "noon", "18:60", ""])
 def test_what_is_no_time_of_a_day_is_refused(text: str) -> None:
-    with pytest.raises(BadInput):
-        next_time(text, time.time())
+    assert parse_time_of_day(text, time.time()) is None
 
 
 @pytest.mark.parametrize(("hour", "day"), [(11, 2), (13, 1)])
 def test_a_time_of_the_day_is_the_next_one(hour: int, day: int) -> None:
     noon = datetime.datetime(2026, 6, 1, 12).timestamp()
-    assert next_time(f"{hour}:00", noon) == datetime.datetime(2026, 6, day, hour).timestamp()
+    assert parse_time_of_day(f"{hour}:00", noon) == datetime.datetime(2026, 6, day, hour).timestamp()
 
 
 def test_a_node_is_kept_for_400_days_at_most(capsys: pytest.CaptureFixture[str]) -> None:
