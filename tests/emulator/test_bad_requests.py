@@ -427,7 +427,6 @@ async def test_a_time_out_of_range_is_refused_over_grpc(emulator: Any, connect_c
         "google.cloud.tpu.v2alpha1.Tpu/ListQueuedResources",
         "google.longrunning.Operations/GetOperation",
         "google.cloud.location.Locations/ListLocations",
-        "google.api.cloudquotas.v1.CloudQuotas/ListQuotaInfos",
     ],
 )
 @pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\x0a\x7f", b"\x0a\x01\xff"], ids=repr)

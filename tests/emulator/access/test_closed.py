@@ -63,7 +63,7 @@ node = b'{"acceleratorType":"v5litepod-8","runtimeVersion":"v2-alpha-tpuv5-lite"
 zone = "projects/demo-project/locations/us-central1-a"
 reads = "/emulator/v1/info", f"/v2/{zone}/nodes", "/compute/v1/projects/demo-project", "/nowhere"
 changes = (f"/v2/{zone}/nodes?nodeId=evil", node), ("/emulator/v1/clock", b'{"advance_s":600}')
-methods = "google.cloud.tpu.v2.Tpu/ListNodes", "google.api.cloudquotas.v1.CloudQuotas/ListQuotaInfos"
+methods = "google.cloud.tpu.v2.Tpu/ListNodes", "google.cloud.location.Locations/GetLocation"
 
 def ask(path, body=None):
     request = urllib.request.Request(rest + path, data=body, headers={"Content-Type": "application/json"})
