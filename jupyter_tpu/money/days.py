@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import calendar
+import datetime
 import re
 from collections.abc import Callable
 
@@ -11,8 +11,9 @@ from jupyter_tpu.errors import BadInput, Text
 OffsetAt = Callable[[float], float]
 """Returns by how many seconds the user's wall clock is ahead of UTC at a time in Unix seconds."""
 
-_DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY_S = 86_400
+_EPOCH = datetime.date(1970, 1, 1)
 # Google's first TPUs ran in 2015; a year beyond 2100 is a typing error.
 _FIRST_YEAR, _LAST_YEAR = 2015, 2100
 
@@ -26,15 +27,16 @@ def day_number(text: object, what: str = "day") -> int:
     Raises:
         BadInput: the text is not a day, or its year is out of range.
     """
-    match = _DAY.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
+    # the pattern first: Python reads other forms of ISO 8601 too
+    if not isinstance(text, str) or not _DAY.fullmatch(text):
         raise _no_day(text, what)
-    year, month, day = (int(part) for part in match.groups())
-    if not (_FIRST_YEAR <= year <= _LAST_YEAR and 1 <= month <= 12):
+    try:
+        found = datetime.date.fromisoformat(text)
+    except ValueError as error:
+        raise _no_day(text, what) from error
+    if not _FIRST_YEAR <= found.year <= _LAST_YEAR:
         raise _no_day(text, what)
-    if not 1 <= day <= calendar.monthrange(year, month)[1]:
-        raise _no_day(text, what)
-    return calendar.timegm((year, month, day, 0, 0, 0)) // _DAY_S
+    return (found - _EPOCH).days
 
 
 def day_of(at: float) -> int:
@@ -57,18 +59,7 @@ def wall_moment(wall_s: float, offset_at: OffsetAt) -> float:
 
 def day_text(day: int) -> str:
     """Format a day number as ``2026-11-01``."""
-    year = 1970 + day // 366  # a year has at most 366 days, so this is never too late; the loop advances it
-    while day >= _new_year(year + 1):
-        year += 1
-    rest, month = day - _new_year(year), 1
-    while rest >= (length := calendar.monthrange(year, month)[1]):
-        rest -= length
-        month += 1
-    return f"{year:04}-{month:02}-{rest + 1:02}"
-
-
-def _new_year(year: int) -> int:
-    return calendar.timegm((year, 1, 1, 0, 0, 0)) // _DAY_S
+    return (_EPOCH + datetime.timedelta(days=day)).isoformat()
 
 
 def _no_day(text: object, what: str) -> BadInput:
