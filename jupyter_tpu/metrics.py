@@ -85,6 +85,13 @@ class Holder:
     is_own_user: bool = False
     is_kernel: bool = False
 
+    def __str__(self) -> str:
+        name = f"process {self.pid}"
+        if self.is_kernel and self.notebook:
+            return f"{name}, the kernel of the notebook {plain(self.notebook)}"
+        known = f"{name} ({plain(self.command)})" if self.command else name
+        return f"{known}, started by the kernel of the notebook {plain(self.notebook)}" if self.notebook else known
+
     @classmethod
     def from_json(cls, data: Any) -> Holder:
         """Rebuild it from `dataclasses.asdict`; raises TypeError or ValueError for anything else.

@@ -26,6 +26,7 @@ _MODULES = (
     "diagnostics.py",
     "frameworks.py",
     "metrics.py",
+    "tpu_files.py",
     "accelerators.py",
     "catalogue.json",
 )

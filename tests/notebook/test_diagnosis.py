@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy
-from jupyter_tpu.notebook.node.holders import Holder, find_holder, who_holds, who_locks
+from jupyter_tpu.metrics import Holder
+from jupyter_tpu.notebook.node.holders import find_holder, who_holds, who_locks
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start, missing, wrong_devices
 

@@ -27,6 +27,7 @@ MODULES = (
     "metrics",
     "models",
     "provisioning",
+    "tpu_files",
 )
 WORKER_FILES = sorted(
     [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]

@@ -14,9 +14,10 @@ from pathlib import PurePath
 import psutil
 
 from jupyter_tpu.accelerators import find_accelerator
-from jupyter_tpu.agent.devices.holders import Kernels, describe, device_files, open_by
+from jupyter_tpu.agent.devices.holders import Kernels, describe
 from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
 from jupyter_tpu.agent.metrics.validate import DUTY_CYCLE, validated
+from jupyter_tpu.tpu_files import device_files, devices_folder, open_by
 
 # A chip below this counts as idle; chosen, not measured.
 _LEAST_DUTY_PERCENT = 1.0
@@ -66,7 +67,7 @@ class Chips:
         return replace(use, cpu=self._cpu_state(use)) if use.state == "unknown" else use
 
     def _chip_use(self) -> ChipUse:
-        files = device_files(self._environ)
+        files = device_files(devices_folder(self._environ))
         if not files:
             return ChipUse("unknown", "no accelerator was found on this machine")
         holders = open_by(files)

@@ -15,19 +15,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import psutil
 
 from jupyter_tpu.metrics import Holder
+from jupyter_tpu.tpu_files import device_files, devices_folder, lock_file, open_by, open_files
 
-DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
-"""Names the folder of the chips' device files where that is not /dev."""
-LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
-"""Names libtpu's lock file where that is not the usual one."""
-
-# Locked by libtpu with lockf (openxla tpu_initializer_helper.cc).
-_LOCK_FILE = "/tmp/libtpu_lockfile"
 # struct flock of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi"
 # Bounds a sample: a command line may have megabytes.
@@ -65,8 +58,8 @@ class Holders:
     """
 
     def __init__(self, environ: Mapping[str, str], kernels: Callable[[], Kernels]) -> None:
-        self._environ = environ
-        self._lock_file = Path(environ.get(LOCK_VARIABLE) or _LOCK_FILE)
+        self._devices = devices_folder(environ)
+        self._lock_file = lock_file(environ)
         self._kernels = kernels
         self._searching = threading.Lock()
         self._since: dict[tuple[int, float], float] | None = None
@@ -78,7 +71,7 @@ class Holders:
         """Search for all TPU processes that this user may see."""
         with self._searching:
             began = time.monotonic()
-            files, lock = device_files(self._environ), self.lock_file()
+            files, lock = device_files(self._devices), self.lock_file()
             pids = {*open_by(files), *([] if lock.pid is None else [lock.pid])}
             kernels = self._kernels()
             self._found = self._dated([known for pid in sorted(pids) if (known := describe(pid, kernels))])
@@ -124,12 +117,6 @@ class Holders:
             os.close(descriptor)
 
 
-def device_files(environ: Mapping[str, str]) -> set[str]:
-    """Return the chips' device files on this machine, resolved: accelN, or vfio groups on newer generations."""
-    folder = Path(environ.get(DEVICES_VARIABLE) or "/dev")
-    return {os.path.realpath(path) for path in (*folder.glob("accel[0-9]*"), *folder.glob("vfio/[0-9]*"))}
-
-
 def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
     """Return a TPU process and when it started (Unix seconds); None when it is gone."""
     try:
@@ -162,21 +149,3 @@ def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
     with suppress(OSError):
         return kernels.get(os.getsid(process.pid), ("", ""))
     return "", ""
-
-
-def open_by(files: set[str]) -> list[int]:
-    """Return the processes that have one of these files open and that this user may see."""
-    if not files:
-        return []
-    processes = (path for path in Path("/proc").iterdir() if path.name.isdecimal())
-    return sorted(int(path.name) for path in processes if open_files(int(path.name)) & files)
-
-
-def open_files(pid: int) -> set[str]:
-    """Return the files that a process has open; empty if it is gone or another user's."""
-    found = set[str]()
-    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as links:
-        for link in links:
-            with suppress(OSError):
-                found.add(os.readlink(link.path))  # noqa: PTH115 - faster, and there are thousands
-    return found

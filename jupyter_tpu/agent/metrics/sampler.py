@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
-from jupyter_tpu.agent.devices.holders import Holders, device_files
+from jupyter_tpu.agent.devices.holders import Holders
 from jupyter_tpu.agent.metrics.history import SampleHistory
 from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
 from jupyter_tpu.agent.metrics.sdk import Sdk
@@ -26,6 +26,7 @@ from jupyter_tpu.agent.metrics.validate import (
     validated,
 )
 from jupyter_tpu.metrics import IDLE, MEASURED, UNKNOWN, Holder, Host, Sample
+from jupyter_tpu.tpu_files import device_files, devices_folder
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class Sampler:
                 f"process {holders[0].pid} uses the chips but serves no metrics (port {ports}): it has just started, "
                 "its libtpu is too old, or TPU_RUNTIME_METRICS_PORTS differs there"
             )
-        if not device_files(self._environ):
+        if not device_files(devices_folder(self._environ)):
             return UNKNOWN, "no accelerator was found on this machine"
         return IDLE, "no process uses the chips"
 

@@ -6,46 +6,22 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.notebook.display import plain
+from jupyter_tpu.metrics import Holder
+from jupyter_tpu.tpu_files import PROC, device_files, open_by
 
-PROC = Path("/proc")
 _FOREIGN_KERNEL = "ipykernel_launcher"
 """A word in the command line of kernels that another Jupyter on the machine started."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
-    """A process that uses the chips; fields that could not be read are empty.
-
-    Command and notebook name are untrusted text; `str()` removes their control characters.
-
-    Attributes:
-        notebook: of the kernel that it is, or whose kernel started it.
-        is_kernel: whether it is a kernel itself.
-    """
-
-    pid: int
-    command: str = ""
-    notebook: str = ""
-    is_kernel: bool = False
-
-    def __str__(self) -> str:
-        name = f"process {self.pid}"
-        if self.is_kernel and self.notebook:
-            return f"{name}, the kernel of the notebook {plain(self.notebook)}"
-        known = f"{name} ({plain(self.command)})" if self.command else name
-        return f"{known}, started by the kernel of the notebook {plain(self.notebook)}" if self.notebook else known
-
-
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
-    """Describe a process.
+    """Return what /proc and the agent's folder tell of a process; fields that could not be read are empty.
 
-    Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and the processes that the kernel starts inherit it.
-    /proc shows the environment as it was when a process started, so a spare kernel lacks the variable there. The
-    agent's folder `kernels` tells which processes are kernels, and names the notebook of a spare too.
+    Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and the
+    processes that the kernel starts inherit it. /proc shows the environment as it was when a process started, so a
+    spare kernel lacks the variable there. The agent's folder `kernels` tells which processes are kernels, and names the
+    notebook of a spare too.
     """
     command = _fields(proc / str(pid) / "cmdline")
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
@@ -63,10 +39,7 @@ def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
 
     The kernel hides other users' open files, but not their locks.
     """
-    # TPU VMs up to v4 have /dev/accel0 and so on, later ones /dev/vfio/0 and so on.
-    files = {os.path.realpath(path) for pattern in ("accel[0-9]*", "vfio/[0-9]*") for path in devices.glob(pattern)}
-    opened = {pid for pid in _processes(proc) if files and files & set(_open_files(proc / str(pid) / "fd"))}
-    return sorted(opened | set(who_locks(lock_file, proc)))
+    return sorted({*open_by(device_files(devices), proc), *who_locks(lock_file, proc)})
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
@@ -87,17 +60,6 @@ def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
 def _lock_id(file: os.stat_result) -> str:
     """Return a file's id as /proc/locks writes it: the device in hexadecimal, the inode in decimal."""
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
-
-
-def _processes(proc: Path) -> Iterator[int]:
-    yield from (int(path.name) for path in proc.iterdir() if path.name.isdecimal())
-
-
-def _open_files(folder: Path) -> Iterator[str]:
-    with suppress(OSError):  # the process is gone, or belongs to another user
-        for link in folder.iterdir():
-            with suppress(OSError):
-                yield str(link.readlink())
 
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
-
-LOCK_FILE = Path("/tmp/libtpu_lockfile")
-"""The path is fixed in libtpu: see ``tpu_initializer_helper.cc`` of openxla."""
+from jupyter_tpu.tpu_files import devices_folder, lock_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +24,12 @@ class ThisWorker:
         visible_chips: how many chips the environment lets this process see; None: all.
     """
 
+    devices: Path
+    lock_file: Path
     node_id: str = ""
     accelerator_type: str = ""
     accelerator: Accelerator | None = None
     is_emulated: bool = False
-    devices: Path = Path("/dev")
-    lock_file: Path = LOCK_FILE
     visible_chips: int | None = None
 
     @property
@@ -66,7 +64,7 @@ def this_worker(environ: Mapping[str, str]) -> ThisWorker:
         accelerator_type=accelerator_type,
         accelerator=find_accelerator(accelerator_type),
         is_emulated=environ.get("JUPYTER_TPU_EMULATED") == "1",
-        devices=Path(environ.get("JUPYTER_TPU_DEVICES") or "/dev"),
-        lock_file=Path(environ.get("JUPYTER_TPU_LOCK_FILE") or LOCK_FILE),
+        devices=devices_folder(environ),
+        lock_file=lock_file(environ),
         visible_chips=len(chips.split(",")) if chips else None,
     )

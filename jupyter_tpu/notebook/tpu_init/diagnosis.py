@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from jupyter_tpu.accelerators import runtime_versions
 from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, TpuError
 from jupyter_tpu.frameworks import TITLES, newest
-from jupyter_tpu.notebook.node.holders import Holder, find_holder, who_holds
+from jupyter_tpu.metrics import Holder
+from jupyter_tpu.notebook.node.holders import find_holder, who_holds
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init.known_errors import RESTART, KnownError, find_known_error, known_error
 

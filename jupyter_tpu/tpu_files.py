@@ -1,0 +1,54 @@
+"""The files by which TPU processes are recognised: the chips' device files and libtpu's lock. Linux, Python 3.10.
+
+For the agent and for kernels, which must agree on who uses the chips. Linux shows the open files of a process only to
+its own user and root.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
+"""Names the folder of the chips' device files where that is not /dev."""
+LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
+"""Names libtpu's lock file where that is not the usual one."""
+
+PROC = Path("/proc")
+# Fixed in libtpu, which locks it with lockf (openxla tpu_initializer_helper.cc).
+_LOCK_FILE = "/tmp/libtpu_lockfile"
+
+
+def devices_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder with the chips' device files."""
+    return Path(environ.get(DEVICES_VARIABLE) or "/dev")
+
+
+def lock_file(environ: Mapping[str, str]) -> Path:
+    """Return the file that libtpu locks while a process uses the chips."""
+    return Path(environ.get(LOCK_VARIABLE) or _LOCK_FILE)
+
+
+def device_files(folder: Path) -> set[str]:
+    """Return the chips' device files in a folder, resolved: accelN up to v4, vfio groups on newer generations."""
+    return {os.path.realpath(path) for path in (*folder.glob("accel[0-9]*"), *folder.glob("vfio/[0-9]*"))}
+
+
+def open_by(files: set[str], proc: Path = PROC) -> list[int]:
+    """Return the processes that have one of these files open, as far as this user may see."""
+    if not files:
+        return []
+    pids = (int(path.name) for path in proc.iterdir() if path.name.isdecimal())
+    return sorted(pid for pid in pids if open_files(pid, proc) & files)
+
+
+def open_files(pid: int, proc: Path = PROC) -> set[str]:
+    """Return the files that a process has open; empty if it is gone or another user's."""
+    found = set[str]()
+    with suppress(OSError), os.scandir(f"{proc}/{pid}/fd") as links:
+        for link in links:
+            with suppress(OSError):
+                found.add(os.readlink(link.path))  # noqa: PTH115 - faster, and there are thousands
+    return found
