@@ -116,12 +116,12 @@ def refuse_unserved(accelerator_type: str) -> None:
 
 
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
-    """Return the type of this name, or None: the cloud may offer types that the catalogue does not have yet."""
+    """Return the type with this name, or None: the cloud may offer types that the catalogue does not have yet."""
     return accelerators().get(canonical_type(accelerator_type))
 
 
 def accelerator(accelerator_type: str) -> Accelerator:
-    """Return the type of this name.
+    """Return the type with this name.
 
     Raises:
         BadInput: the catalogue has no such type; the hint lists similar ones.

@@ -5,7 +5,7 @@
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
     ├── CredentialsMissing   no Google Cloud credentials were found
-    ├── BudgetNotFound       there is no budget of that name
+    ├── BudgetNotFound       there is no budget with that name
     ├── BudgetExceeded       one of the user's budgets is used up
     ├── CloudRefused         the cloud refused the request
     │   ├── PermissionDenied     IAM, location policy
@@ -206,7 +206,7 @@ class OutputsNotFound(TpuError):
 
 
 class BudgetNotFound(TpuError):
-    """There is no budget of that name."""
+    """There is no budget with that name."""
 
     code = "budget_not_found"
     status = 404
@@ -288,7 +288,7 @@ class NodeNotFound(CloudRefused):
 
 
 class QueuedNotFound(NodeNotFound):
-    """There is no queued resource of that name."""
+    """There is no queued resource with that name."""
 
     code = "queued_resource_not_found"
 

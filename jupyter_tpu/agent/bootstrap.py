@@ -64,7 +64,7 @@ def receive_archive(size: int, digest: str) -> bytes:
 
 
 def unpack(content: bytes, folder: Path, draft: Path) -> None:
-    """Unpack the archive into `folder` by way of `draft`, so that a folder of this name was complete once.
+    """Unpack the archive into `draft` and rename it to `folder`, so that a folder of this name was complete once.
 
     The archive stays in the folder, for `is_whole` to compare with.
     """

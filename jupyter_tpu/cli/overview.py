@@ -69,7 +69,7 @@ class Overview(CommandParser):
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
         formatter.add_text(self.description)
-        # argparse knows no groups of commands: thirty in one list have no order that a newcomer sees
+        # argparse cannot group commands, and a newcomer finds no order in a list of thirty
         for title, names in GROUPS.items():
             formatter.start_section(title)
             formatter.add_arguments([argparse.Action((), name, metavar=name, help=helps[name]) for name in names])

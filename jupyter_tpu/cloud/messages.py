@@ -219,7 +219,7 @@ def reservation_unknown(case: Case) -> TpuError:
 def exists(case: Case) -> TpuError:
     """Return the error for a name that is taken."""
     return NodeExists(
-        _text(case, "Could not {request}: a {kind} of that name exists already."),
+        _text(case, "Could not {request}: a {kind} with that name already exists."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
     )
 

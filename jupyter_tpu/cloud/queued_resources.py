@@ -100,8 +100,8 @@ def _name_of(queued: QueuedResource) -> QueuedName:
 
 
 def request_id_of(spec: QueuedSpec) -> str:
-    """Return an id that is the same for a repeated request, and another for the next request of that name."""
-    # The labels contain the intent's id (`models.INTENT_LABEL`), so they tell two requests of one name apart.
+    """Return an id that is the same for a repeated request, and another for the next request with that name."""
+    # The labels contain the intent's id (`models.INTENT_LABEL`), so they tell two requests with one name apart.
     labels = sorted(spec.node.labels.items())
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
 

@@ -76,7 +76,7 @@ class Recoveries:
             self._audit.insert(database, entry)
 
     def swap(self, old: Recovery, new: Recovery, entries: Iterable[Entry] = (), *, now: float) -> bool:
-        """Replace `old` by `new` if it is still stored so; return whether it was.
+        """Replace `old` by `new` if `old` is still what is stored; return whether it was.
 
         Raises:
             JournalUnwritable: nothing has changed.

@@ -190,7 +190,7 @@ class KernelHost:
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Release everything, and remove an ended kernel from its worker, which waits for a disconnected link."""
+        """Release everything, and remove an ended kernel from its worker, once the link is connected."""
         # One that still runs was detached on purpose; only `give_up` ends it.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)

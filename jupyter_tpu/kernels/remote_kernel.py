@@ -69,14 +69,14 @@ class RemoteKernel:
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
         owner: names this starter to the agent, so that a late request to end an older kernel of the id does nothing.
-        generation: how often the kernel is known to have been started.
+        generation: how many times the kernel is known to have been started.
 
     Attributes:
         exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
         reason: why it is gone, for users.
         is_asked_to_end: whether the user wanted its end; any other end is a death.
         is_gone: whether nothing is left to reconnect to: no such node or kernel, or another client has ended it.
-        generation: how often it is known to have been started.
+        generation: how many times it is known to have been started.
         refused_restart: when the worker refused to replace the process (monotonic seconds), and why.
         expected_info: the kernel's coming answer to a kernel_info_request, if known before its first message.
     """

@@ -125,7 +125,7 @@ def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
     """
     if not _NAME.fullmatch(name):
         raise _bad(
-            Text("{name} is not a name for a budget.", name=repr(name[:70])),
+            Text("{name} is not a valid budget name.", name=repr(name[:70])),
             "Use 1 to 63 letters, digits, spaces, dots and hyphens.",
         )
     unknown = sorted(set(data) - set(FIELDS))

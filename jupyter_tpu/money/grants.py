@@ -123,7 +123,7 @@ def checked_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise _bad(
-            Text("{name} cannot be the name of a grant.", name=repr(name[:70])),
+            Text("{name} is not a valid grant name.", name=repr(name[:70])),
             "Use up to 63 letters, digits, dots and hyphens.",
         )
     return name
@@ -190,7 +190,7 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
 def _days(days: Any) -> int:
     if not _is_whole(days) or not 1 <= days <= MOST_DAYS:
         raise _bad(
-            Text("{days} is not a term in days.", days=repr(str(days)[:40])),
+            Text("{days} is not a valid number of days.", days=repr(str(days)[:40])),
             Text("Send a whole number from 1 to {most}.", most=MOST_DAYS),
         )
     return int(days)

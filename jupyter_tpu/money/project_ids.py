@@ -18,7 +18,7 @@ def check_project(project: str) -> None:
     """
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(
-            Text("{project} is not the id of a project.", project=repr(project[:70])),
+            Text("{project} is not a valid project id.", project=repr(project[:70])),
             exists="Nothing was saved or sent to the cloud.",
             hint="Use its id, not its number: lowercase letters, digits and hyphens. `gcloud projects list` shows it.",
         )

@@ -1,4 +1,4 @@
-"""Limits, use and rest of the project's TPU quota, and what a request would leave. Pure.
+"""The limits, use and remainder of the project's TPU quota, and what a request would leave. Pure.
 
 No Google service reports what is used, so it is counted from the nodes and the queued resources. Leftovers (pre-empted
 nodes, ended queued resources) and stopped nodes count until they are deleted.
@@ -106,7 +106,7 @@ class QuotaUse:
 
     @property
     def free(self) -> int | None:
-        """The rest of the quota; negative if the limit was lowered below the use; None if unlimited or unknown."""
+        """What is left of the quota; negative if the limit was lowered below the use; None if unlimited or unknown."""
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
@@ -213,7 +213,7 @@ class QuotaAfter:
 
     @property
     def left(self) -> int | None:
-        """The rest after the request; negative if it does not fit; None if unlimited or unknown."""
+        """What is left after the request; negative if it does not fit; None if unlimited or unknown."""
         return None if self.use.free is None else self.use.free - self.requested
 
     @property

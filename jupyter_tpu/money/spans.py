@@ -81,7 +81,7 @@ class Span:
 
     @property
     def usd_per_hour_at_worst(self) -> float:
-        """The price, or the highest known one for as many chips if it is unknown."""
+        """The price or, if it is unknown, the highest known one for the same number of chips."""
         return dearest_usd_per_hour(self.accelerator_type) if self.usd_per_hour is None else self.usd_per_hour
 
 

@@ -262,7 +262,7 @@ def _in_order(line: str) -> str:
 
 
 class _Reading:
-    """What was read of an email so far."""
+    """What has been read from an email so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}

@@ -105,7 +105,7 @@ def test_a_budget_in_dollars_spares_what_a_grant_pays_for_unless_told_otherwise(
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "<b>", "x" * 64, "a\nb"])
 def test_a_budget_has_a_harmless_name(name: str) -> None:
-    with pytest.raises(BadInput, match="is not a name for a budget"):
+    with pytest.raises(BadInput, match="is not a valid budget name"):
         budget_from_json(name, GOOD)
 
 

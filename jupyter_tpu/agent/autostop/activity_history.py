@@ -33,7 +33,7 @@ class ActivityPeriod:
         sources: names of the sources that were active or, if the verdict is ``unknown``, unreadable.
         detail: their details at the last observation.
         quiet_since: when the last activity was; None where unknown.
-        began_at: the first observation, or the end of the period before.
+        began_at: the first observation, or the end of the previous period.
         ended_at: the last observation.
     """
 

@@ -186,7 +186,7 @@ class AutostopDaemon:
         return self.describe()
 
     async def extend(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel that again.
+        """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel the extension.
 
         Raises:
             BadInput: a value is not valid; then nothing has changed.

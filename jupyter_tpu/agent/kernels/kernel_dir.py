@@ -113,7 +113,7 @@ class KernelDirectory:
         return state if isinstance(state, dict) else {}
 
     def is_new_request(self, client_id: str, number: int) -> bool:
-        """Whether a request was not seen before, and note on disk that it was.
+        """Note on disk that a request was seen; returns whether it is new.
 
         That comes before the kernel gets it: a crash in between loses the request, which shows, but never repeats it.
         """

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jupyter_tpu.files import users_umask
 
-# The supervisor reaps an inherited kernel at once; this is for the case that the supervisor is gone as well.
+# The supervisor reaps an inherited kernel at once; this is in case the supervisor is gone as well.
 _REPORT_WAIT_S = 2.0
 # Exits that are remembered although no kernel has asked for them yet; bounds memory.
 _REMEMBERED = 1000

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 CAP_BYTES = 1024 * 1024 * 1024
 """Most bytes of a kernel's record on the worker's disk; chosen, not measured."""
-# A segment is checked at once when an agent first reads it: some 60 ms if it is full of small messages.
+# A segment is checked as a whole when an agent first reads it: some 60 ms if it is full of small messages.
 _SEGMENT_BYTES = 32 * 1024 * 1024
 # Leaves room below MAX_BODY_BYTES for the table of the parts' lengths.
 _MOST_ENTRY_BYTES = MAX_BODY_BYTES - 1024 * 1024

@@ -20,7 +20,7 @@ ExecutionState = Literal["starting", "idle", "busy"]
 
 # Bounds index, checkpoint and answers of `list_requests`; more than the cells of any notebook.
 _MOST_REQUESTS = 2000
-# Parsed parent headers that are cached: messages of few requests alternate.
+# Parsed parent headers that are cached: messages of only a few requests alternate.
 _MOST_PARENTS = 64
 # Answers to `input()` per request; bounds a loop that asks forever.
 _MOST_ANSWERS = 100
@@ -79,7 +79,7 @@ class RequestIndex:
         outputs: number of outputs since this index was created.
         state_since: when the kernel became busy, idle or starting (Unix seconds).
         begun: number of requests of any kind that the kernel has started since this index was created.
-        generation: how often the kernel was started, by the record; None if an older agent's checkpoint lacks it.
+        generation: how many times the kernel was started, by the record; None if an older agent's checkpoint lacks it.
     """
 
     def __init__(self) -> None:

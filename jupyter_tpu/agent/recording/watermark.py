@@ -65,7 +65,7 @@ def _mapped(path: Path) -> mmap.mmap:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         missing = os.fstat(fd).st_size < _STATE.size
-        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # an almost full disk takes a part
+        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # an almost full disk may accept only a part
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return mmap.mmap(fd, _STATE.size)
     finally:

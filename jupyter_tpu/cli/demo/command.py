@@ -33,7 +33,7 @@ _READY_WITHIN_S = 120.0
 _POLL_S = 0.05
 # how often JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
 _LAB_STARTS = 5
-# the beginning of Jupyter Server's last words in that case (they go on with the port, or that there is none)
+# the beginning of Jupyter Server's last words in that case (the port follows, or that none is free)
 _PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")

@@ -213,7 +213,7 @@ def _state(node: Node) -> Finding:
 async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
 
-    # the clocks are compared with the middle of the call, which halves what the network adds
+    # the clocks are compared at the middle of the call, which halves the error from the network
     agents = WorkerAgents(settings, (node,))
     try:
         examined = await agents.call(node.name, "examine", {}) or {"findings": []}

@@ -1,4 +1,4 @@
-"""The command `recover`: whether a node is recreated after a pre-emption, how often, and up to what cost."""
+"""The command `recover`: whether a node is recreated after a pre-emption, how many times, and up to what cost."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def run_autostop(options: argparse.Namespace) -> int:
 
 
 def run_extend(options: argparse.Namespace) -> int:
-    """Keep a node running past its auto-stop, or cancel that."""
+    """Keep a node running past its auto-stop, or cancel an extension."""
     keep = _extension(options, time.time())
     return _say_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.extend(node, keep))))
 

@@ -54,7 +54,7 @@ def _listed(title: str, lines: Any) -> Iterator[str]:
 
 
 def format_clock(clock: Mapping[str, Any]) -> str:
-    """Return the clock in a line."""
+    """Return the clock as one line."""
     pace = "paused" if clock["paused"] else f"{clock['scale']:g} virtual seconds per second"
     return f"{format_moment(clock['now'])} in virtual time, {pace}"
 
@@ -98,19 +98,19 @@ def _format_link(link: Mapping[str, Any]) -> str:
 
 
 def format_pool(pool: Mapping[str, Any]) -> str:
-    """Return a pool of chips in a line."""
+    """Return a pool of chips as one line."""
     out = ", stocked out" if pool["stocked_out"] else ""
     return f"{pool['family']} in {pool['zone']}: {format_chips(pool['chips'])}, {pool['used']} used{out}"
 
 
 def format_quota(quota: Mapping[str, Any]) -> str:
-    """Return a quota in a line."""
+    """Return a quota as one line."""
     place = quota.get("zone") or quota.get("region")
     return f"{quota['quota_id']} in {place}: {quota['used']} of {format_limit(quota['limit'])} {quota['unit']} used"
 
 
 def format_reservation(reservation: Mapping[str, Any]) -> str:
-    """Return a reservation in a line."""
+    """Return a reservation as one line."""
     chips = f"{reservation['chips']} chips of {reservation['family']}"
     return f"{reservation['reservation_id']}: {chips} in {reservation['zone']}"
 
@@ -128,7 +128,7 @@ def format_switch(name: str, value: object) -> str:
 
 
 def format_totals(totals: Mapping[str, Any]) -> str:
-    """Return the totals of the ledger in a line."""
+    """Return the totals of the ledger as one line."""
     unpriced = f", without {totals['unpriced']} of unknown price" if totals["unpriced"] else ""
     return (
         f"Ledger: {format_money(totals['total_nano_usd'])} (emulated: no charge){unpriced}; "

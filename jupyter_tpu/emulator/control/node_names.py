@@ -13,7 +13,7 @@ _SHOWN = 10  # names in a refusal: enough to recognise a typo
 
 
 def node_named(store: Store, name: str) -> NodePb:
-    """Return the node of this name.
+    """Return the node with this name.
 
     Raises:
         Refusal: there is none, or there are several; names those that exist.

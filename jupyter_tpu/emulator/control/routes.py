@@ -85,7 +85,7 @@ class ControlRoutes:
         return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
 
     async def state(self, _: web.Request) -> Any:
-        """Return all of the cloud at once."""
+        """Return the whole state of the cloud."""
         return state_of(self._cloud)
 
     async def behaviours(self, _: web.Request) -> Any:

@@ -39,7 +39,7 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
     "axes of a v4 or v5p slice are wrapped where their length is a multiple of 4.",
 )
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
-    """Return the lines of the attribute of this name, sorted."""
+    """Return the lines of the attribute with this name, sorted."""
     kind = accelerators.accelerator(facts.node.accelerator_type)
     # the shape of a slice is given as the bounds of one VM and the number of VMs in each direction
     per_host = _HOST_BOUNDS[kind.chips_per_worker]

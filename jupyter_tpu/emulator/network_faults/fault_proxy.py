@@ -58,7 +58,7 @@ class FaultProxy:
 
     @property
     def accepted(self) -> int:
-        """All connections so far."""
+        """The number of connections so far."""
         return self._accepted
 
     @property

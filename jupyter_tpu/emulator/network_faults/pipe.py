@@ -113,7 +113,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Carry data of the source; `turn` counts how often the ends have answered each other up to it."""
+        """Carry data of the source; `turn` counts how many times the ends have answered each other up to it."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.network_faults.verbs import BOTH, DOWN, UP, LinkFault,
 from jupyter_tpu.emulator.resources import fields
 
 Moment = tuple[float, LinkFault]
-"""Seconds after the fault before, and the fault."""
+"""Seconds after the previous fault, and the fault."""
 
 HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
 # Our choices: random faults last long enough to be felt, and hit a byte that even a short session reaches.

@@ -82,7 +82,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``GetQueuedResource``; raise E14 if there is none of that name."""
+        """Answer ``GetQueuedResource``; raise E14 if there is none with that name."""
         return _message(self._required(call.request.name).body)
 
     @documented(

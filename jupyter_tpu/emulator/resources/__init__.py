@@ -1,4 +1,4 @@
-"""The ground floor of the emulator: resources of the API as values, their names, errors and messages; virtual time.
+"""The foundation of the emulator: resources of the API as values, their names, errors and messages; virtual time.
 
 Knows nothing of the store, the transports or the product.
 """

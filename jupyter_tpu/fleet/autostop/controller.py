@@ -180,7 +180,7 @@ class AutostopController:
         return await self._after_change(node)
 
     async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
-        """Suspend the idle timeout and move the session's end, or cancel that; returns the new status.
+        """Suspend the idle timeout and move the session's end, or cancel an extension; returns the new status.
 
         Raises as `set_rules`.
         """

@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 # our bound: a loop of pre-emptions must end
 MOST_ATTEMPTS = 100
-# the longest time between the last sight of a node and its absence in which this process counts as a witness: a few
-# lists, but not a sleep of this computer
+# this process counts as a witness of a node's disappearance if it saw the node no longer ago than this: a few lists,
+# but not a sleep of this computer
 _MOST_GAP_S = 60.0
 # phase → action of the audit log
 _ACTIONS = {
@@ -319,7 +319,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
                 terms=terms(spec),
             ),
             exists="Auto-recovery is unchanged.",
-            hint="Leave out the cap (--max-usd); --attempts limits how often the node is recreated.",
+            hint="Leave out the cap (--max-usd); --attempts limits how many times the node is recreated.",
         )
 
 

@@ -26,7 +26,7 @@ from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 
 REASON = "The user stopped all spending."
-# our bound: each round ends what appeared during the one before
+# our bound: each round ends what appeared during the previous one
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
 _ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}

@@ -110,7 +110,7 @@ class Fleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # one request at a time per node, whichever intent sends it
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
-        # `refresh` may be called while the loop is at the same work
+        # `refresh` may be called while the loop does the same
         self._listing = asyncio.Lock()
         self._reconciling = asyncio.Lock()
         self._loop: asyncio.Task[None] | None = None

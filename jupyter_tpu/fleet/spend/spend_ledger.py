@@ -164,7 +164,7 @@ class SpendLedger:
         reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
-        # who sets a budget has the list of budgets in view
+        # the user who sets a budget sees the list of budgets
         self.confirm_budgets(now=now)
         return budget
 

@@ -51,7 +51,7 @@ async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[
 
 
 async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
-    """End a kernel and remove everything that is stored of it, on the worker and here.
+    """End a kernel and remove everything that is stored about it, on the worker and here.
 
     Raises:
         KernelFailed: there is no such kernel.

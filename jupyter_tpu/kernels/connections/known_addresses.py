@@ -61,7 +61,7 @@ class KnownAddresses:
             return True
 
     def save(self, worker: str, known: SavedWorker) -> None:
-        """Save an address for the next process; a failure is only logged, as it costs no more than time."""
+        """Save an address for the next process; a failure is only logged, since it only costs time."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             ready = asdict(known.ready) if known.ready else None

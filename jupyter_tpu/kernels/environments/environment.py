@@ -112,7 +112,7 @@ class KernelEnvironment:
         self._python = ""
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Observe a message of the kernel: after each cell what it has installed is saved."""
+        """Observe a message from the kernel: after each cell, save what it has installed."""
         if channel != "shell" or not self._framework or self._call is None:
             return
         place = header_place(parts)

@@ -38,7 +38,7 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """One execute_request of a page or program. Saved on disk by these names.
+    """One execute_request from a page or program. Saved on disk by these names.
 
     Attributes:
         cell_id: the notebook's cell; None if it was not a cell.
@@ -237,7 +237,7 @@ class ExecutionLog:
         entries = list(runs)
         lines = [run.to_line() for run in entries]
         _write(self._path, b"".join(lines))
-        self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, whole or not
+        self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, all or nothing
         self._size, self._open = 0, {}
         self.ran_on = entries[-1].node if entries else ""
         # The places of open runs, whose heads will be rewritten.

@@ -86,7 +86,7 @@ class Bridge:
         # Signs only what is answered here: replies to kernel_info, notices, cells that were not run.
         self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
         self._sockets: dict[str, LoopSocket] = {}
-        self._waiting: list[tuple[str, Parts]] = []  # requests before `join`
+        self._waiting: list[tuple[str, Parts]] = []  # requests that came before `join`
         self._last_parent = b""  # of the last output: notices are shown in its cell
         self._stream: Stream | None = None
         self._expected_info: Mapping[str, Any] | None = None
@@ -133,7 +133,7 @@ class Bridge:
                 await self._has_reader.wait()
 
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
-        """Deliver a message of the kernel to the clients."""
+        """Deliver a message from the kernel to the clients."""
         if channel in ("iopub", *ROUTED):
             self._expected_info = None
         if channel == "iopub":

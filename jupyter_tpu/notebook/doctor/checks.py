@@ -189,7 +189,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
     release, install = release_of(framework, own), install_command(framework, facts.worker)
     check = f"versions of {title}"
     listed = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
-    # From the surest fault to the weakest doubt; only the first that applies is reported.
+    # From certain faults to mere suspicions; only the first that applies is reported.
     if not versions["libtpu"] and not facts.worker.is_emulated:
         yield Finding(check=check, state=FAULT, text=f"libtpu is missing: {listed}.", fix=install)
     elif mismatch := libtpu_mismatch(framework, versions, facts.requirements[framework]):

@@ -27,7 +27,7 @@ def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
 
 
 def extend(context: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Keep this node running for a time or until the current cell ends, or cancel that."""
+    """Keep this node running for a time or until the current cell ends, or cancel an extension."""
     params = parse_extend(words, context.now)
     try:
         answer = context.call("keep", params)

@@ -90,7 +90,7 @@ def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
 def chips_section(sample: Sample, age: str) -> Section:
     """Return load and memory per core; a column that is unknown for all cores becomes a line with its reason."""
     lines = list(_why_unknown(sample))
-    # A runtime without per-core metrics still tells the load of each chip.
+    # A runtime without per-core metrics still reports the load of each chip.
     if not sample.cores:
         rows = [(str(chip.chip), percent(chip.duty_percent)) for chip in sample.chips]
         return Section(title="Chips", age=age, lines=lines, header=("chip", "load"), rows=rows)

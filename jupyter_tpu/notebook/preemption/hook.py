@@ -1,4 +1,4 @@
-"""Run a kernel's checkpoint hook once for each notice of the agent: in the main thread if possible, else in a thread.
+"""Run a kernel's checkpoint hook once for each notice from the agent: in the main thread if possible, else in a thread.
 
 A thread waits for notices on a socket of the kernel's own. It interrupts the main thread with a signal, so that the
 hook runs between two Python instructions of the running cell and sees the cell's variables. If the main thread is

@@ -195,5 +195,5 @@ def find_known_error(message: str) -> tuple[KnownError, re.Match[str]] | None:
 
 
 def known_error(name: str) -> KnownError:
-    """Return the entry of that name."""
+    """Return the entry with that name."""
     return next(refusal for refusal in KNOWN_ERRORS if refusal.name == name)

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Two reports of a page may be lost (PULSE_MS in frame.js is 20 s), and the third may be 15 s late.
+# Two reports from a page may be lost (PULSE_MS in frame.js is 20 s), and the third may be 15 s late.
 SILENCE_S = 75.0
 # Bounds what an unseen widget adds to the kernel's record, see above, and still shows that the cell is alive.
 _SLOWEST_S = 5.0
@@ -38,11 +38,11 @@ class Feed:
     """The thread of one widget, which runs only while it is needed.
 
     Args:
-        update: performs the requests of the pages, reads the node and shows the result; its first argument says whether
+        update: performs requests from pages, reads the node and shows the result; its first argument says whether
             a page wants the history too.
         every_s: seconds between two updates while pages report.
         is_kernel_busy: whether the kernel runs a cell, so that reports of pages may be stuck.
-        silence_s: the longest time between two reports of a page.
+        silence_s: the longest time between two reports from a page.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Feed:
         return self._thread is not None
 
     def notify(self, *, whole: bool = False, act: PageRequest | None = None) -> None:
-        """Take a report of a page, which may ask for the history or for an action; ignored after `close`."""
+        """Handle a report from a page, which may ask for the history or for an action; ignored after `close`."""
         with self._changing:
             self._reported_at = time.monotonic()
             self._wants_whole = self._wants_whole or whole

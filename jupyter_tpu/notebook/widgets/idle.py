@@ -29,7 +29,7 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
-    """Perform a click on a button: keep the node running ``for_s`` from the click on, ``while_busy``, or ``off``.
+    """Handle a click on a button: keep the node running ``for_s`` from the click on, ``while_busy``, or ``off``.
 
     `now` and the click's ``at`` are by the node's clock. A busy kernel may receive a click late; the time since the
     click is subtracted.

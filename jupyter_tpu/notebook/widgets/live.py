@@ -16,7 +16,7 @@ def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None])
 
     Args:
         script: name of a file next to this module.
-        on_page: called with each message of a page.
+        on_page: called with each message from a page.
         on_close: called when the widget is closed.
     """
     try:

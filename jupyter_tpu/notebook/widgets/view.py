@@ -34,7 +34,7 @@ class View:
             ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or what
             an unreadable answer raises.
         subcommands: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
-        act: performs a request of a page, given the time in Unix seconds, and returns the result as a sentence; raises
+        act: performs a page's request, given the time in Unix seconds, and returns the result as a sentence; raises
             `TpuError`.
     """
 
@@ -82,7 +82,7 @@ class SnapshotReader:
             acts: requests of pages, which are performed first, so that the data shows their effect.
         """
         results = [self._performed(act) for act in acts]
-        # The history is sent only when a page asks for it: it is most of the bytes.
+        # The history is sent only when a page asks for it, since it makes up most of the bytes.
         if self._data is not None:
             self._data = {name: value for name, value in self._data.items() if name != "history"}
         problem = self._read(whole)

@@ -150,5 +150,5 @@ def _link_down(message: str) -> LinkDown:
 
 
 def invalid_response(error: Exception) -> AgentBroken:
-    """Return the exception for a response of the agent that cannot be read."""
+    """Return the exception for a response from the agent that cannot be read."""
     return AgentBroken("The agent's response is invalid.", raw=f"{type(error).__name__}: {error}"[:500])

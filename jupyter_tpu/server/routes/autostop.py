@@ -65,7 +65,7 @@ class AutostopHistoryHandler(TpuHandler):
 
 
 class ExtendHandler(TpuHandler):
-    """``…/extend``: keep one node running for longer, or cancel that."""
+    """``…/extend``: keep one node running for longer, or cancel an extension."""
 
     @web.authenticated
     @authorized

@@ -164,7 +164,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self.websocket_handler.close()  # the page then connects again
 
     def _send(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a request of the page; if the kernel was dead before, check again whether it runs now."""
+        """Send a request from the page; if the kernel was dead before, check again whether it runs now."""
         page.send_request(channel, parts)
         if page.has_unsent_requests and self._task and self._task.done():
             self._task = asyncio.create_task(self._open(page))

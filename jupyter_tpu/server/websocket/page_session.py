@@ -203,7 +203,7 @@ class PageSession:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     async def _follow_when_possible(self, cursor: Cursor | None) -> None:
-        """Follow the record; if the link breaks meanwhile, try again as long as requests of the page wait for it."""
+        """Follow the record; if the link breaks meanwhile, try again as long as requests from the page wait for it."""
         while True:
             try:
                 return await (self._go_on(cursor) if cursor and cursor.has_received else self._begin(cursor))

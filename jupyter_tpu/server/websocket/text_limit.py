@@ -173,7 +173,7 @@ class _Request:
 
 
 class _Gap:
-    """Text that is left out at one place of a page; its newest part is kept in case it is the end."""
+    """Text that is left out at one place on a page; its newest part is kept in case it is the end."""
 
     def __init__(self, message: PageMessage) -> None:
         self.msg_id = message.parent_id

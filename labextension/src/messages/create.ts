@@ -151,7 +151,7 @@ export function reservationPrice(trans: TranslationBundle): string {
 }
 
 export function choiceSummary(trans: TranslationBundle): string {
-  return trans.__('Billing and quota of this choice');
+  return trans.__('Billing and quota for this choice');
 }
 
 export function billing(trans: TranslationBundle): string {

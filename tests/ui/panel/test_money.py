@@ -110,7 +110,7 @@ def choose(panel: Locator) -> None:
     """Spot is free under the grant, on demand is billed, and the form says so before the click."""
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
-    meaning = form.get_by_role("status", name="Billing and quota of this choice")
+    meaning = form.get_by_role("status", name="Billing and quota for this choice")
     expect(meaning).to_contain_text("billed: $9.60/h")
     expect(meaning).to_contain_text("us-central1-a")
     form.get_by_label("Provisioning model").select_option("spot")

@@ -60,7 +60,7 @@ def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
     """Return the TPU SKUs of a service by id, each with its newest price."""
     newest: dict[str, Mapping[str, Any]] = {}
     prices = accelerators.catalogue()["prices"]
-    # by date, so that the newest row of a SKU is the last; equal dates by price, to be repeatable
+    # by date, so that the newest row of a SKU is the last; equal dates by price, so that the order is fixed
     for row in sorted(prices, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"])):
         for sku in _skus_of_row(row):
             newest[f"{sku['description']} {sku['serviceRegions']}"] = sku
