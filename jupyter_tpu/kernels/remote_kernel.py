@@ -473,7 +473,7 @@ class RemoteKernel:
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """Note a newer process; an end known so far was an older one's."""
+        """Note a newer process: an end that is already known was an older one's."""
         if generation > self.generation:
             self.generation = generation
             self._revive()

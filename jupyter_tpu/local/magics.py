@@ -125,7 +125,7 @@ class LocalMagics:
 
 
 class StoppedWaiting(Exception):
-    """An interrupt by the user ended the waiting; shown as a sentence without a traceback."""
+    """The user interrupted the wait; shown as a sentence without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

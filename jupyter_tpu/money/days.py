@@ -64,7 +64,7 @@ def day_text(day: int) -> str:
 
 def _no_day(text: object, what: str) -> BadInput:
     return BadInput(
-        Text("{value} is not a {what}.", value=repr(str(text)[:40]), what=what),
+        Text("{value} is not a valid {what}.", value=repr(str(text)[:40]), what=what),
         exists="Nothing was saved.",
         hint=Text("Use YYYY-MM-DD, such as 2026-11-01, from {first} to {last}.", first=_FIRST_YEAR, last=_LAST_YEAR),
     )

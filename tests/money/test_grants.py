@@ -34,7 +34,7 @@ def test_days_are_those_of_the_calendar(day: date) -> None:
 
 @pytest.mark.parametrize("text", ["", "2026-02-29", "2026-13-01", "2026-00-10", "1999-01-01", "26-1-1", None, 20261101])
 def test_what_is_no_day_is_refused(text: Any) -> None:
-    with pytest.raises(BadInput, match="is not a day"):
+    with pytest.raises(BadInput, match="is not a valid day"):
         day_number(text)
 
 
@@ -59,7 +59,7 @@ def test_a_grant_survives_being_written_down(body: dict[str, Any]) -> None:
     ("change", "why"),
     [
         ({"kind": "gift"}, "'gift' is not a kind of grant"),
-        ({"starts_on": "soon"}, "'soon' is not a first day of a grant"),
+        ({"starts_on": "soon"}, "'soon' is not a valid first day of a grant"),
         ({"days": 0}, "'0' is not a valid number of days"),
         ({"days": -90}, "'-90' is not a term"),
         ({"days": 1e9}, "is not a term"),
@@ -68,7 +68,7 @@ def test_a_grant_survives_being_written_down(body: dict[str, Any]) -> None:
         ({"days": None}, "either a last day or a number of days"),
         ({"days": None, "ends_on": "2026-10-31"}, "ends before it starts"),
         ({"days": None, "ends_on": "2062-10-31"}, "longer than ten years"),
-        ({"starts_on": "2100-12-01"}, "is not a last day"),
+        ({"starts_on": "2100-12-01"}, "is not a valid last day"),
         ({"usd": 300}, "has no amount of money"),
         ({"rows": []}, "needs rows of chips"),
         ({"rows": None}, "needs rows of chips"),
