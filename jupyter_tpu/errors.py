@@ -87,7 +87,7 @@ class Text(str):
 
     Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone)
 
-    Each ``{name}`` is replaced by the argument as it stands, in any language. So an argument that is not an integer is
+    Each ``{name}`` is replaced with the argument as it is, in any language. So an argument that is not an integer is
     kept as its `str`: round numbers, and quote words, before. Text without values needs no `Text`; a plain string is
     its own template.
 
@@ -170,7 +170,7 @@ class TpuError(Exception):
         templates: dict[str, str] = {}
         arguments: dict[str, str | int] = {}
         for part, text in texts.items():
-            # One that has another value under the same name stays in English.
+            # A text whose argument has another value under the same name cannot be translated, and stays in English.
             if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
                 templates[part] = text.template
                 arguments.update(text.arguments)

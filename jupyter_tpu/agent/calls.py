@@ -62,7 +62,7 @@ _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 # A note is a few paths and names; it is rewritten with the kernel's state at every change.
 _NOTE_BYTES = 16 * 1024
-# Head and tail, each with one entry more (4 MiB at most, see `excerpt`), must fit in a RESULT frame as base64.
+# Head and tail, each with one more entry (4 MiB at most, see `excerpt`), must fit in a RESULT frame as base64.
 _HEAD_BYTES = 1024 * 1024
 _TAIL_BYTES = 2 * 1024 * 1024
 

@@ -23,7 +23,7 @@ AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
 KERNEL_NEEDS = ("ipykernel>=6.29",)
 """Requirements of kernels; ipykernel brings the agent's along."""
 WIDGET_NEEDS = ("ipywidgets>=8.1", "anywidget>=0.9")
-"""What environments for frameworks have besides: with these the widgets of `jupyter_tpu.notebook.widgets` are live."""
+"""Further packages of environments for frameworks, with which `jupyter_tpu.notebook.widgets` are live."""
 _ONLY_FOR_WIDGETS = frozenset({"anywidget", "ipywidgets", "jupyterlab-widgets", "psygnal", "widgetsnbextension"})
 
 

@@ -122,7 +122,7 @@ class Agent:
         Args:
             listener: the socket that clients connect to, already listening.
         """
-        # Before the first client: it must find the kernels of the agent before this one.
+        # Before the first client: it must find the kernels of the previous agent.
         self._kernels.adopt()
         self._launcher.spares.begin()
         await self._serve_at(listener)

@@ -85,7 +85,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _renamed(arguments: list[str]) -> list[str]:
-    """Replace an old name of a command by the present one, with a note on stderr."""
+    """Replace an old name of a command with the current one, with a note on stderr."""
     if not arguments or arguments[0] not in _RENAMED:
         return arguments
     old, now = arguments[0], _RENAMED[arguments[0]]

@@ -61,7 +61,7 @@ _CHANNEL_OPTIONS = [
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 ]
-# A proxy of the environment is for other machines, not for this one.
+# A proxy from the environment is for other machines, not for this one.
 _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 
@@ -247,7 +247,7 @@ class GoogleCloud:
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
         """See `CloudApi.get_worker_identities`."""
         with translated(self._node_request("read the host keys of", name)):
-            # an empty worker id stands for all workers, as gcloud asks it
+            # an empty worker id stands for all workers, as in gcloud's requests
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
             answer = await self._client.get_guest_attributes(request, **READ)
         workers = tpu_v2.GetGuestAttributesResponse.pb(answer).guest_attributes

@@ -46,7 +46,7 @@ class Recoveries:
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
     def each(self) -> tuple[Recovery | tuple[str, JournalUnwritable], ...]:
-        """Return all of them; an unreadable one is replaced by the name of its node and the reason.
+        """Return all of them; an unreadable one is replaced with the name of its node and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

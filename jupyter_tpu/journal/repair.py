@@ -80,7 +80,7 @@ def _waiting(path: Path) -> Path | None:
 
 
 def repair_journal(path: Path) -> tuple[Path, bool]:
-    """Replace a damaged journal by a new one with everything that can be read. Call it `locked`.
+    """Replace a damaged journal with a new one with everything that can be read. Call it `locked`.
 
     Returns the path of the damaged file, and whether everything is known to have been copied.
 
@@ -110,11 +110,11 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Replace the damaged file by the waiting one; also after a process died half-way: done steps are skipped."""
+    """Replace the damaged file with the waiting one; also after a process died half-way: done steps are skipped."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
-    # away before the new file comes: SQLite would apply the old write-ahead log to it
+    # removed before the new file is there: SQLite would apply the old write-ahead log to it
     for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{aside}{suffix}")

@@ -62,7 +62,7 @@ class Documents:
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
-        """Return all documents of a kind; an unreadable one is replaced by its name and the reason.
+        """Return all documents of a kind; an unreadable one is replaced with its name and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

@@ -14,7 +14,7 @@ FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
 """The environment variable with the names of further variables for kernels, separated by commas or blanks."""
 
 NODE_VARIABLE = "JPY_TPU_NODE"
-"""The environment variable that tells a kernel the name of its node; the host name of a TPU VM is another one.
+"""The environment variable that tells a kernel the name of its node; the host name of a TPU VM differs.
 
 No name that begins with JUPYTER: a pre-warmed kernel could not take it over (`jupyter_tpu.agent.kernels.prewarm`).
 """
@@ -44,7 +44,7 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return what a kernel gets beside its worker's environment: the forwarded variables and its node's name.
+    """Return what a kernel gets in addition to its worker's environment: the forwarded variables and its node's name.
 
     Raises:
         BadInput: one of `names` is not a variable's name.

@@ -405,7 +405,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
-        # The restarter must not replace a lost kernel by an empty one: its user decides that.
+        # The restarter must not replace a lost kernel with an empty one: its user decides that.
         if host.kernel.is_gone and after_death and self._recovery == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")

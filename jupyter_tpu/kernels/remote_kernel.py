@@ -158,7 +158,7 @@ class RemoteKernel:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
         except TimeoutError:
-            # No error: the process runs, and may be importing much. Its clients have time limits of their own.
+            # No error: the process runs, and may be importing a lot. Its clients have time limits of their own.
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(

@@ -108,7 +108,7 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     # the queued resource was deleted too, so this was on purpose
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
     if not seen.is_witnessed:
-        message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
+        message = f"{_id(recovery)} ended while unmonitored; its own guard may have ended it. It is not recreated."
         return _given_up(recovery, seen.at, message), None
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None

@@ -26,14 +26,14 @@ class Intent:
         phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
             delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.
-        message: one sentence for display about the present phase.
+        message: one sentence for display about the current phase.
         error: why it failed; set only when settled.
         settled: done or failed; no more requests are sent.
         created_at, updated_at: Unix seconds.
         owner: the process that performs it, see `jupyter_tpu.journal.owner`; empty = none.
         operation: name of the cloud's operation; empty until the cloud has answered.
         asked_at: when the last request was sent (Unix seconds); 0 = never.
-        phase_since: when the present phase began (Unix seconds).
+        phase_since: when the current phase began (Unix seconds).
         missing_since: when the cloud first had no such node (Unix seconds); 0 = it has one, or was not asked.
         cause: why the request or operation failed, until it is known what that left behind.
         may_appear: for delete: a creation of the node was open when this began, and no node has been seen yet.

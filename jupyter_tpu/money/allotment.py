@@ -1,4 +1,4 @@
-"""Which chips of the grants the present nodes use, and which are free."""
+"""Which chips of the grants the current nodes use, and which are free."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def coverage(
     """Return whether a grant covers the whole node now; of several, the one that ends last.
 
     Args:
-        allotment: what the present nodes use of these grants.
+        allotment: what the current nodes use of these grants.
         now: Unix seconds.
         left: US dollars left of each credit, by name; None if unknown.
     """

@@ -52,7 +52,7 @@ class Account:
         return [budget for budget in self.budgets if isinstance(budget, BrokenBudget)]
 
     def window(self, period: Period) -> Window:
-        """Return the present calendar day, week (from Monday) or month."""
+        """Return the current calendar day, week (from Monday) or month."""
         # a budget with the default reset has the calendar's windows; its amount plays no part
         whole = Budget(name=period, amount=1.0, unit="usd", period=period)
         return window_of(whole, self.now, self.offset_at)

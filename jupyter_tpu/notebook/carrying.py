@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput
 
-# The value travels inside one reply message and stands in the kernel's record. Larger data belongs in a file.
+# The value travels inside one reply message and is stored in the kernel's record. Larger data belongs in a file.
 MOST_BYTES = 16 * 1024 * 1024
 _PLAIN = (type(None), bool, int, float)
 # A longer integer travels in hexadecimal: Python refuses to write one of thousands of decimal digits (CVE-2020-10735).
@@ -49,7 +49,7 @@ class _Packing:
 
     def packed(self, value: Any) -> Any:
         """Return a value that `json.dumps` accepts; `jupyter_tpu.local.variables` reads the tags."""
-        # A rough price for each item, so that a list of millions of small numbers is bounded too.
+        # A rough size for each item, so that a list of millions of small numbers is bounded too.
         self._spend(8)
         kind = type(value)
         if kind is int and value.bit_length() > _LONG_BITS:

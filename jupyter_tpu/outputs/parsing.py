@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, cast
 
 _DELIMITER = b"<IDS|MSG>"
-# Levels of nesting that a value may get around it until it is written: the response of a route, its lists, its views.
+# Levels of nesting that may be added around a value before it is written: a route's response, its lists, its views.
 _HEADROOM = 64
 _LONGEST_CACHED = 2000  # bytes; parent headers of Jupyter clients have some hundred, larger ones would fill the cache
 

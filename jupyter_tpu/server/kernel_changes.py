@@ -120,7 +120,7 @@ class RestartHandler(KernelActionHandler):
             super().write_error(status_code, **kwargs)
             return
         self.set_header("Content-Type", "application/json")
-        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab hands on no body, and proxies answer 502 as well
+        self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab passes on no body, and proxies answer 502 as well
         self.set_status(error.status)
         message = f"The kernel was not restarted. {error}"
         self.finish(json.dumps({"message": message, "reason": error.message, "error": error.to_json()}))

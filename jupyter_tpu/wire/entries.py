@@ -113,7 +113,7 @@ class EntryDecoder:
 
     Args:
         room: the memory limit of a client, which must not trust its peer. An entry larger than `LARGEST_BYTES`, or one
-            for which no memory is left, is replaced by an event ``too_large`` {seq, bytes} with the same seq. None on
+            for which no memory is left, is replaced with an event ``too_large`` {seq, bytes} with the same seq. None on
             the worker, which reads its own record.
     """
 

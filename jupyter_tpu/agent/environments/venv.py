@@ -51,7 +51,7 @@ class Environments:
     def kernel_python(self, wanted: str) -> str:
         """Return the Python that kernels run on: `wanted` or the worker's own, else one built from it with ipykernel.
 
-        A virtual environment that the user chose is neither changed nor replaced by another.
+        A virtual environment that the user chose is neither changed nor replaced with another.
 
         Args:
             wanted: path or name of a Python on the worker; empty for the worker's own.

@@ -162,7 +162,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Check that another process could be started; if not, record why, and the present one must not be ended.
+        """Check that another process could be started; if not, record why, and the current one must not be ended.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -248,7 +248,7 @@ class Kernel:
         elif state["boot_id"] != boot_id():
             self.record.skip(_SKIP_AFTER_BOOT)
             self._watch = asyncio.create_task(self._record_unobserved_end(state["pid"], Exit()))
-        # It still runs: connect, and settle the requests that the earlier agent had in its hands.
+        # It still runs: connect, and settle the requests that the earlier agent was handling.
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
             if self.requests.generation is not None and self.requests.generation < state["generation"]:
                 self._recorder.event("started", pid=process.pid, generation=state["generation"])

@@ -92,7 +92,7 @@ class KernelDirectory:
         If the disk is full the kernel keeps running, but a later agent will not find it.
         """
         self.state.update(changes)
-        # By way of a draft: a crash while writing must leave the old state readable.
+        # Through a draft file: a crash while writing must leave the old state readable.
         draft = self._path / "kernel.json.new"
         try:
             draft.write_text(json.dumps(self.state))

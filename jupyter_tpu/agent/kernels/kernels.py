@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
 
-# Ids become names of folders: nothing that could lead out of theirs, and at most 64 characters.
+# Ids become names of folders: nothing that could lead out of their folder, and at most 64 characters.
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 

@@ -52,7 +52,7 @@ class ReportedExits:
         self._reports: dict[int, asyncio.Future[Exit]] = {}
 
     def report(self, pid: int, status: int) -> None:
-        """Store a report; `status` is the one of `waitpid`."""
+        """Store a report; `status` is as `waitpid` returns it."""
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))

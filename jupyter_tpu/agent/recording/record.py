@@ -162,7 +162,7 @@ class Record:
         return self._written + before, found
 
     def resume_at(self, offset: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` where a reader continues that found nothing at `offset`: trimmed or damaged."""
+        """Return ``(offset, seq)`` where a reader that found nothing at `offset` (trimmed or damaged) continues."""
         places = (segment.resume_at(offset) for segment in self._segments[self._segment_at(offset) :])
         return next(filter(None, places), None) or self._locate_in_memory(0)
 
@@ -226,7 +226,7 @@ def _found_segments(folder: Path) -> list[Segment]:
             segments.append(Segment.open(path))
         except (OSError, ValueError) as error:
             log.error("%s: cannot be used: %s", path, error)
-    # Where two files overlap, such as after a damage, the later one counts.
+    # Where two files overlap, such as after damage, the later one counts.
     for segment, following in pairwise(segments):
         segment.end = min(segment.end, following.start)
         segment.close_file()

@@ -71,7 +71,7 @@ def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:
 
 def _next_place(data: mmap, at: int, seq: int, limit: int) -> int | None:
     """Return where the next entry may begin: at bytes that look like a seq, but not in a page of zeros."""
-    # The upper five bytes of a seq near the expected one, also across a carry into them.
+    # The upper five bytes of a seq near the expected one, even across a carry into them.
     prefixes = {struct.pack("!Q", near)[:5] for near in (seq, seq + (1 << 24))}
     pattern = re.compile(b"(?:" + b"|".join(map(re.escape, prefixes)) + rb")(?!\x00\x00\x00)")
     place = pattern.search(data, at + _SEQ_AT, limit)

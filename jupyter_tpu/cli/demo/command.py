@@ -31,7 +31,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READY_WITHIN_S = 120.0
 # how often to look for the file in which Jupyter Server says where it listens; there is no event for it
 _POLL_S = 0.05
-# how often JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
+# how many times JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
 _LAB_STARTS = 5
 # the beginning of Jupyter Server's last words in that case (the port follows, or that none is free)
 _PORT_TAKEN = "the Jupyter server could not be started because"

@@ -73,7 +73,7 @@ class RestClient:
         if settings.is_emulated:
             session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
             session.headers.update(emulator_authorization(environment))
-            session.trust_env = False  # a proxy of the environment is for other machines, not for this one
+            session.trust_env = False  # a proxy from the environment is for other machines, not for this one
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
             # Google counts a user's requests against a quota project; without one some services refuse them.

@@ -17,7 +17,7 @@ from pathlib import Path
 Address = tuple[str, int]
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-# The kernel reads its tables out piece by piece: one that changes meanwhile may miss a connection.
+# The kernel returns its tables piece by piece: one that changes meanwhile may miss a connection.
 _ATTEMPTS = 3
 
 # constants and structs of linux/netlink.h, linux/sock_diag.h and linux/inet_diag.h

@@ -21,7 +21,7 @@ UNKNOWN_ENUM = 99
 
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
-    """Return the answer to ListNodes or GetNode as a reader sees it who is `fault.seconds` behind."""
+    """Return the answer to ListNodes or GetNode as a reader who is `fault.seconds` behind sees it."""
     # the reader sees the list of nodes as it was at this moment
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":

@@ -74,12 +74,12 @@ class ScriptedFaults:
         if Sort.SKEW in met:
             _skew_s.set(met[Sort.SKEW].seconds)
         slow = met.get(Sort.LATENCY)
-        # late before the call is done: a client that gives up must find nothing done
+        # delayed before the call is done: a client that gives up must find nothing done
         if slow is not None and not slow.applied:
             await asyncio.sleep(slow.seconds)
         try:
             return self._answer(method, request, perform, met)
-        # late after it is done: a client that gives up has an effect that it does not know of
+        # delayed after it is done: a client that gives up has an effect that it does not know of
         finally:
             if slow is not None and slow.applied:
                 await asyncio.sleep(slow.seconds)

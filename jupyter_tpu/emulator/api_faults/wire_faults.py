@@ -55,7 +55,7 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
 
 
 def with_unknown_state_names(shown: Any) -> Any:
-    """Return the same JSON with every state replaced by one that no client knows."""
+    """Return the same JSON with every state replaced with one that no client knows."""
     if isinstance(shown, list):
         return [with_unknown_state_names(each) for each in shown]
     if isinstance(shown, dict):

@@ -223,7 +223,7 @@ class EmulatorControl:
     def _request(self, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._base}/{path}", data=data, headers=self._headers, method=verb)
-        # no proxy of the environment: the emulator is on loopback
+        # no proxy from the environment: the emulator is on loopback
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             # longer than the longest jump in time (`virtual_time.PATIENCE_S`)

@@ -122,7 +122,7 @@ class Maintenance:
             return
         if node.state == State.REPAIRING:
             await self._workers.stop(node)
-        # a step of its own: an emulator that dies before stops the workers again, one that dies after only ends
+        # a separate step: after a crash before it the workers are stopped again, after a later one only the end is left
         with self._store.transaction():
             self._save(replace(event, is_down=True))
 

@@ -78,7 +78,7 @@ class Pipe:
         self._pump()
 
     def wait_until(self, moment: float) -> None:
-        """Hold back what is sent before this time of the loop until then."""
+        """Hold back data until this time of the loop."""
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:

@@ -36,7 +36,7 @@ _OF_ONE_HOP = re.compile(
     "|host|content-length|accept-encoding",
     re.IGNORECASE,
 )
-# of the answer also what would be wrong here: it is decoded already, and served without TLS
+# from the answer also what would be wrong here: it is already decoded, and served without TLS
 _OF_THE_CODING = re.compile(f"{_OF_ONE_HOP.pattern}|content-encoding|alt-svc|strict-transport-security", re.IGNORECASE)
 _RESOURCE = re.compile(
     "projects|locations|nodes|queuedResources|operations|acceleratorTypes|runtimeVersions|reservations|services"

@@ -117,7 +117,7 @@ def kind_of(placeholder: str) -> str:
 
 
 def filled_in(value: Any, bound: Mapping[str, str]) -> Any:
-    """Return a copy with every bound placeholder replaced by its value."""
+    """Return a copy with every bound placeholder replaced with its value."""
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda match: bound.get(match[1], match[0]), value)
     if isinstance(value, dict):

@@ -23,7 +23,7 @@ FieldProto = descriptor_pb2.FieldDescriptorProto
 
 PACKAGES: Mapping[str, Any] = {V2: tpu_v2, V2ALPHA1: tpu_v2alpha1}
 
-_FIRST_NUMBER = 1000  # of the fields that are added; above all numbers of the real ones
+_FIRST_NUMBER = 1000  # for the added fields: higher than any number of a real one
 _SCALARS = {"string": FieldProto.TYPE_STRING, "int64": FieldProto.TYPE_INT64, "bool": FieldProto.TYPE_BOOL}
 _MAINTENANCE = {
     "type": "enum Type UNKNOWN_TYPE SCHEDULED UNSCHEDULED",

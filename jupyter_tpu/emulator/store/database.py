@@ -120,7 +120,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         """Return the latest virtual time that is stored anywhere; None in a new store."""
         # files of emulators that did not store the time have it in their rows
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
-        stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite reads a number from it with an error in the last bit
+        stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite parses such a number with an error in the last bit
         return max((float(each) for each in (moment, stored) if each is not None), default=None)
 
     def clear(self) -> None:

@@ -100,7 +100,7 @@ class AutostopSettings:
     ) -> NodeSettings:
         own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
         kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
-        # damaged rules are replaced by the default even for other people's nodes: the user had set some
+        # damaged rules are replaced with the default even for other people's nodes: the user had set some
         default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
             rules=_with_label(own or default, node),

@@ -121,7 +121,7 @@ class AutostopController:
                     log.warning("Auto-stop could not end %s: %s", status.node.name, error)
 
     async def evaluate(self, nodes: Iterable[Node]) -> list[AutostopStatus]:
-        """Return the present status of each of these nodes.
+        """Return the current status of each of these nodes.
 
         Raises:
             JournalUnwritable: the journal cannot be read. A damaged entry of one node is named in its verdict.

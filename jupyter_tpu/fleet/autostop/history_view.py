@@ -21,7 +21,7 @@ def activity_history_view(said: Mapping[str, Any] | str, *, idle_after_s: float 
 
     Args:
         said: the agent's answer; or why there is none, for display.
-        idle_after_s: the present idle timeout in seconds; None: there is none.
+        idle_after_s: the current idle timeout in seconds; None: there is none.
         now: when the answer came (Unix seconds); the agent gives ages, because its clock may differ.
     """
     why, stretches = said if isinstance(said, str) else "", list[JSON]()

@@ -30,7 +30,7 @@ _SHOWN_S = 86_400.0
 _FORGET_EVERY_S = 600.0
 # how often a search is saved though nothing has changed; well below `STALE_S`, so that a driven one is never stale
 _TOUCHED_S = 60.0
-# how long nodes are looked for that the cloud creates after their try was given up
+# how long to look for nodes that the cloud creates after their try was given up
 _WATCHED_S = 600.0
 # between two requests to delete what a try left: the cloud needs time
 _ASK_AGAIN_S = 10.0

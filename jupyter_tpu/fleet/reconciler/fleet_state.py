@@ -24,7 +24,7 @@ class FleetState:
         node_cache: the nodes as last seen.
         intents: open ones and those that ended recently, by id.
         due: set when the nodes should be listed soon.
-        intent_moved: set, and replaced by a new one, whenever an intent has moved on.
+        intent_moved: set, and replaced with a new one, whenever an intent has moved on.
     """
 
     def __init__(self, on_change: Callable[[FleetChange], None]) -> None:

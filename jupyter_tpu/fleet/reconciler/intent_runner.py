@@ -95,7 +95,7 @@ class IntentRunner:
 
     async def _poll(self) -> None:
         for query in queries(self._intent):
-            # an answer before may have made it needless
+            # an earlier answer may have made it unnecessary
             if query in queries(self._intent) and not self._is_overruled(self._intent):
                 seen = await self._read(query)
                 if not self._is_overruled(self._intent):  # else it may show the effect of the newer intent

@@ -1,4 +1,4 @@
-"""How much of the user's grants the present nodes use, as JSON too, and whether a grant covers a new node."""
+"""How much of the user's grants the current nodes use (also as JSON), and whether a grant covers a new node."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 Notify = Callable[[str], Awaitable[None]]
 """Prints a text in the kernel's notebook."""
 
-_POLL_S = 0.4  # fluent for a progress line; each poll is one short call over the link
+_POLL_S = 0.4  # smooth enough for a progress line; each poll is one short call over the link
 _PHASE = "environment"
 
 

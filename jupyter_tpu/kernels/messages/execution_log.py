@@ -232,7 +232,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[LoggedRun]) -> None:
-        """Replace the file by one with these runs, in one step."""
+        """Replace the file with one with these runs, in one step."""
         self.close()
         entries = list(runs)
         lines = [run.to_line() for run in entries]

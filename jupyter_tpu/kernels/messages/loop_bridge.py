@@ -108,7 +108,7 @@ class LoopBridge:
 
     async def _deliver_one(self, batch: list[KernelMessage]) -> None:
         if not await self._try_to_deliver(batch):
-            for message in batch:  # one bad message must not take its neighbours along
+            for message in batch:  # one bad message must not stop the others
                 if not await self._try_to_deliver([message]):
                     log.error("message %s was left out", message.seq)
                     event = json.dumps(unreadable_event(message.seq)).encode()

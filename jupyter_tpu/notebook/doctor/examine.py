@@ -103,7 +103,7 @@ def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}
     )
-    # A proxy of the environment cannot reach the metadata server, whose address is local to the machine.
+    # A proxy from the environment cannot reach the metadata server, whose address is local to the machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_CLOCK_S) as answer:
         found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())

@@ -34,7 +34,7 @@ _VARIABLES = (
     "CONDA_PREFIX",
 )
 _SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
-# A password may hold slashes and more of "@", so all before the last one of the address goes.
+# A password may contain slashes and "@", so everything before the last "@" of the address is removed.
 _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
 _NOT_SHOWN = "(set, not shown)"
 # Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.

@@ -94,7 +94,7 @@ def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
     """Compile everything but the last expression, and that expression."""
     try:
         return _parts(shell, source)
-    except (SyntaxError, ValueError) as error:  # ValueError: older Pythons say so of null bytes
+    except (SyntaxError, ValueError) as error:  # ValueError: older Pythons raise it for null bytes
         if re.search("await|async", str(error)):
             raise BadInput("%%tpu_time cannot time a cell that uses await.", exists="The cell was not run.") from error
         raise CellSyntaxError(error, shell.SyntaxTB.structured_traceback(type(error), error, [])) from error

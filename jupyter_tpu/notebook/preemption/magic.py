@@ -67,7 +67,7 @@ class CheckpointHook:
         return "Hook cleared. It will not run." if was_there else _NONE
 
     def _test(self) -> str:
-        """Run the hook now; its errors are those of the cell."""
+        """Run the hook now; its errors become the cell's."""
         if self._hook is None:
             raise BadInput(_NONE, hint=_HOW)
         begun = time.monotonic()

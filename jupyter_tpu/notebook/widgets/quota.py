@@ -27,7 +27,7 @@ Row = Sequence[Any]
 
 def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the four parts, each with the time of its snapshot."""
-    # Nothing else, such as the present time: a trait that does not change is not sent.
+    # Nothing else, such as the current time: a trait that does not change is not sent.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 
 

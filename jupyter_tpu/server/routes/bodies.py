@@ -48,7 +48,7 @@ def provisioning_field(data: dict[str, Any]) -> Provisioning:
 
 
 def at_once(provisioning: Provisioning) -> Provisioning:
-    """Return the provisioning model if a node of it can be created without waiting in a queue.
+    """Return the provisioning model if a node with it can be created without waiting in a queue.
 
     Raises:
         BadInput: it is flex-start, which the API offers for queued resources only.

@@ -9,7 +9,7 @@ export function title(trans: TranslationBundle): string {
 }
 
 export function stopEverythingHint(trans: TranslationBundle): string {
-  return trans.__('Stop all spending of this project now');
+  return trans.__('Stop all spending in this project now');
 }
 
 export function stopEverything(trans: TranslationBundle): string {
