@@ -33,7 +33,8 @@
 
 Each error says what failed (`message`), what exists now (`exists`) and what to do (`hint`), and carries a stable word
 for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`). A sentence
-with values is a `Text`, which keeps its template and arguments for translation.
+with values is a `Text`, which keeps its template and arguments for translation. What a front end can do about it is in
+`actions`.
 Must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
 """
 
@@ -41,6 +42,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 # Unicode categories: Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl and Zp line breaks other than "\n".
@@ -114,6 +117,25 @@ def _harmless_text(text: str) -> str:
     return Text(harmless(text.template), **arguments)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a front end can do about an error; `jupyter_tpu.error_actions` has all that there are.
+
+    Attributes:
+        command: the id of a command of the front end.
+        args: its arguments.
+        label: for a button, in English.
+    """
+
+    command: str
+    args: Mapping[str, str | bool]
+    label: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the action as the REST API shows it."""
+        return {"command": self.command, "args": dict(self.args), "label": self.label}
+
+
 class TpuError(Exception):
     """The base of all errors that are shown to the user.
 
@@ -122,12 +144,15 @@ class TpuError(Exception):
         exists: what exists now and may cost money; empty if nothing does.
         hint: what to do next.
         raw: the foreign system's own text.
+        actions: what a front end can do about it, the most useful first; a terminal shows only the hint.
     """
 
     code: ClassVar[str] = "tpu_error"
     status: ClassVar[int] = 500
 
-    def __init__(self, message: str, *, exists: str = "", hint: str = "", raw: str = "") -> None:
+    def __init__(
+        self, message: str, *, exists: str = "", hint: str = "", raw: str = "", actions: Sequence[Action] = ()
+    ) -> None:
         # Each of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log.
         message, exists, hint = map(_harmless_text, (message, exists, hint))
         super().__init__(message)
@@ -135,6 +160,7 @@ class TpuError(Exception):
         self.exists = exists
         self.hint = hint
         self.raw = raw
+        self.actions = tuple(actions)
 
     @property
     def raw(self) -> str:
@@ -181,6 +207,7 @@ class TpuError(Exception):
             "raw": self.raw,
             "templates": templates,
             "arguments": arguments,
+            "actions": [action.to_json() for action in self.actions],
         }
 
 
@@ -398,7 +425,7 @@ def all_errors() -> dict[str, type[TpuError]]:
 
 
 def error_from_json(data: dict[str, Any]) -> TpuError:
-    """Rebuild an error from `TpuError.to_json`; an unknown code gives a `TpuError`."""
+    """Rebuild an error from `TpuError.to_json`, without its actions; an unknown code gives a `TpuError`."""
     cls = all_errors().get(str(data.get("code")), TpuError)
     message, exists, hint = (_text_from_json(data, part) for part in ("message", "exists", "hint"))
     return cls(message, exists=exists, hint=hint, raw=str(data.get("raw", "")))

@@ -158,7 +158,7 @@ class GoogleCloud:
 
     async def create_node(self, spec: NodeSpec) -> Operation:
         """See `CloudApi.create_node`."""
-        about = self._node_request("create", spec.name, spec.accelerator_type)
+        about = replace(self._node_request("create", spec.name), accelerator_type=spec.accelerator_type, spec=spec)
         with translated(about):
             request = tpu_v2.CreateNodeRequest(
                 parent=spec.name.parent, node_id=spec.name.node_id, node=protos.node_to_create(spec)
@@ -275,13 +275,12 @@ class GoogleCloud:
     def _request(self, what: str, zone: str = "") -> Request:
         return Request(what=what, project=self._settings.project, zone="" if zone == "-" else zone)
 
-    def _node_request(self, verb: str, name: NodeName, accelerator_type: str = "") -> Request:
+    def _node_request(self, verb: str, name: NodeName) -> Request:
         return Request(
             what=f"{verb} node {name.node_id!r} in {name.zone}",
             project=name.project,
             zone=name.zone,
             node_id=name.node_id,
-            accelerator_type=accelerator_type,
         )
 
     def _about(self, message: operations_pb2.Operation) -> Request:

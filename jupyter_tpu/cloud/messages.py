@@ -9,7 +9,18 @@ import re
 
 from jupyter_tpu.accelerators import find_accelerator, zones_for_type
 from jupyter_tpu.cloud.refusal_records import Case
+from jupyter_tpu.error_actions import (
+    clean_up,
+    copy_command,
+    elsewhere,
+    enable_api,
+    link_billing,
+    refresh,
+    search_elsewhere,
+    show_quota,
+)
 from jupyter_tpu.errors import (
+    Action,
     AddressQuotaExceeded,
     ApiDisabled,
     BadInput,
@@ -29,6 +40,7 @@ from jupyter_tpu.errors import (
 )
 
 LOGIN_HINT = "Run `gcloud auth application-default login`, or try `jupyter tpu demo`, which needs no account."
+LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 
 def _text(case: Case, template: str, **more: str) -> Text:
@@ -50,6 +62,7 @@ def not_signed_in(case: Case) -> TpuError:
     return CredentialsMissing(
         _text(case, "Could not {request}: Google Cloud does not accept your credentials; they may have expired."),
         hint=LOGIN_HINT,
+        actions=LOGIN_ACTIONS,
     )
 
 
@@ -61,6 +74,7 @@ def api_disabled(case: Case) -> TpuError:
             case,
             "Run `gcloud services enable tpu.googleapis.com --project={project}`, wait a few minutes and try again.",
         ),
+        actions=(enable_api(case.request.project),),
     )
 
 
@@ -71,6 +85,7 @@ def billing_disabled(case: Case) -> TpuError:
         hint=_text(
             case, "Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={project}"
         ),
+        actions=(link_billing(case.request.project),),
     )
 
 
@@ -79,6 +94,7 @@ def not_allowlisted(case: Case) -> TpuError:
     return NotAllowlisted(
         _text(case, "Could not {request}: project {project} is not allowed to use {accelerator_type} in {zone}."),
         hint="Waiting won't help. Choose a type and zone that the project was granted, or ask Google for access.",
+        actions=_elsewhere(case),
     )
 
 
@@ -90,6 +106,7 @@ def zone_closed(case: Case) -> TpuError:
             case, "Could not {request}: {where} does not exist or is not available to project {project}.", where=where
         ),
         hint=_zones_hint(case) or "Choose another zone.",
+        actions=_elsewhere(case),
     )
 
 
@@ -98,6 +115,7 @@ def project_unknown(case: Case) -> TpuError:
     return PermissionDenied(
         _text(case, "Could not {request}: project {project} does not exist, or you have no access to it."),
         hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
+        actions=(copy_command("gcloud projects list"),),
     )
 
 
@@ -115,6 +133,12 @@ def permission_denied(case: Case) -> TpuError:
             "Ask an owner of the project for the role TPU Admin: `gcloud projects add-iam-policy-binding "
             "{project} --member=user:YOUR_EMAIL --role=roles/tpu.admin`.",
         ),
+        actions=(
+            copy_command(
+                f"gcloud projects add-iam-policy-binding {case.request.project} "
+                "--member=user:YOUR_EMAIL --role=roles/tpu.admin"
+            ),
+        ),
     )
 
 
@@ -128,16 +152,19 @@ def quota(case: Case) -> TpuError:
         hint="Waiting won't help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
         "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
         "for more quota.",
+        actions=(show_quota(case.request.zone), clean_up(), *_search(case)),
     )
 
 
 def _quota_limit(case: Case) -> str:
-    """Return ``Limit TPUV5s…: 4 in zone us-east5-a.`` if the cloud named the limit, else its own description."""
-    names = re.search(r"Quota limit '([^']+)'", case.refusal.message)
+    """Return ``Limit: 4 in zone us-east5-a.`` if the cloud said so, else its own description.
+
+    The limit's id is for the details only: it is in the error's `raw`.
+    """
     limit = re.search(r"Limit: ([^\[\n]+?)\.?(?: \[|$)", case.refusal.message, re.MULTILINE)
-    if names and limit:
-        return f"Limit {names[1]}: {limit[1]}."
-    return " ".join(case.refusal.violations)
+    if limit:
+        return f"Limit: {limit[1]}."
+    return re.sub(r"Quota '[^']*' exhausted\. ?", "", " ".join(case.refusal.violations))
 
 
 def rate(case: Case) -> TpuError:
@@ -154,6 +181,7 @@ def address_quota(case: Case) -> TpuError:
         _text(case, "Could not {request}: the project's limit of external IP addresses in the region is used up."),
         hint="Delete VMs or nodes that use one, choose another region, request more quota "
         "(IN_USE_ADDRESSES), or, if this machine is in the node's network, create it with --internal-ips.",
+        actions=_search(case),
     )
 
 
@@ -178,6 +206,7 @@ def stock_out(case: Case) -> TpuError:
         )
         if others
         else "Try again later.",
+        actions=elsewhere(case.request.spec, queue=True) if case.request.spec else (),
     )
 
 
@@ -187,6 +216,7 @@ def not_in_zone(case: Case) -> TpuError:
     return BadInput(
         _text(case, "Could not {request}: {accelerator_type} is not offered in {zone}.", accelerator_type=what),
         hint=_zones_hint(case) or "Choose another zone or type.",
+        actions=_elsewhere(case),
     )
 
 
@@ -206,6 +236,7 @@ def not_found(case: Case) -> TpuError:
     return NodeNotFound(
         _text(case, "Could not {request}: there is no such {kind} in project {project}."),
         hint="`jupyter tpu list` shows what exists.",
+        actions=(refresh(),),
     )
 
 
@@ -221,6 +252,7 @@ def exists(case: Case) -> TpuError:
     return NodeExists(
         _text(case, "Could not {request}: a {kind} with that name already exists."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
+        actions=(refresh(),),
     )
 
 
@@ -254,6 +286,15 @@ def _quoted(case: Case) -> str:
     # Enough for a sentence or two; the whole message is in the error's `raw`.
     text = " ".join(case.refusal.message.split())
     return Text("It said: {quotation}", quotation=text[:300]) if text else ""
+
+
+def _elsewhere(case: Case) -> tuple[Action, ...]:
+    """Return the ways to get the node in another zone, if the request was to create one."""
+    return elsewhere(case.request.spec) if case.request.spec else ()
+
+
+def _search(case: Case) -> tuple[Action, ...]:
+    return search_elsewhere(case.request.spec) if case.request.spec else ()
 
 
 def _zones_hint(case: Case) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jupyter_tpu.models import NodeSpec
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -12,6 +14,7 @@ class Request:
     Attributes:
         what: continues "Could not …": ``create node 'my-node' in us-central1-a``.
         kind: of the resource: ``node`` or ``queued resource``.
+        spec: of the node to create; None for other requests.
     """
 
     what: str
@@ -20,6 +23,7 @@ class Request:
     node_id: str = ""
     accelerator_type: str = ""
     kind: str = "node"
+    spec: NodeSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from google.api_core import exceptions as google_exceptions
 from google.auth import exceptions as auth_exceptions
 from google.rpc import error_details_pb2, status_pb2
 
-from jupyter_tpu.cloud.messages import LOGIN_HINT
+from jupyter_tpu.cloud.messages import LOGIN_ACTIONS, LOGIN_HINT
 from jupyter_tpu.cloud.refusal_records import Refusal, Request
 from jupyter_tpu.cloud.refusals import error_of_refusal
 from jupyter_tpu.errors import CredentialsMissing, TpuError
@@ -26,7 +26,11 @@ def error_of_exception(request: Request, exception: BaseException) -> TpuError:
     """Convert an exception of `CLOUD_EXCEPTIONS`."""
     if isinstance(exception, auth_exceptions.GoogleAuthError):
         return CredentialsMissing(
-            CANNOT_LOG_IN, exists="No request was sent to the cloud.", hint=LOGIN_HINT, raw=str(exception)
+            CANNOT_LOG_IN,
+            exists="No request was sent to the cloud.",
+            hint=LOGIN_HINT,
+            raw=str(exception),
+            actions=LOGIN_ACTIONS,
         )
     return error_of_refusal(request, _refusal_of(exception))
 

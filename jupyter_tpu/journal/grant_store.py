@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.error_actions import show_grants
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import Journal
@@ -74,7 +75,9 @@ class Grants:
         """
         if not self._documents.remove(_KIND, checked_name(name)):
             raise BadInput(
-                Text("There is no grant {grant}.", grant=name), hint="`jupyter tpu grant list` lists the grants."
+                Text("There is no grant {grant}.", grant=name),
+                hint="`jupyter tpu grant list` lists the grants.",
+                actions=(show_grants(),),
             )
         reason = "The user removed the grant: what it covered counts as billed, also in the past."
         self._note(name, reason, {}, now)

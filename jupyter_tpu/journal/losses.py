@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from jupyter_tpu.error_actions import show_budgets
 from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import Journal
@@ -45,6 +46,7 @@ class Loss:
             ),
             hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "
             "`jupyter tpu budget confirm`; setting a budget confirms them too.",
+            actions=(show_budgets(),),
         )
 
 

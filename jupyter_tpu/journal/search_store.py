@@ -11,6 +11,7 @@ import logging
 import sqlite3
 from dataclasses import replace
 
+from jupyter_tpu.error_actions import show_queue
 from jupyter_tpu.errors import IntentNotFound, NodeExists, Text
 from jupyter_tpu.journal.journal import ClaimLost, Journal
 from jupyter_tpu.journal.owner import is_gone
@@ -89,7 +90,9 @@ class Searches:
         with self._journal.writing() as database:
             known = self._find(database, search_id)
             if known is None:
-                raise IntentNotFound("There is no such search.", hint="`jupyter tpu search` lists them.")
+                raise IntentNotFound(
+                    "There is no such search.", hint="`jupyter tpu search` lists them.", actions=(show_queue(),)
+                )
             if known.has_ended or known.is_cancelled:
                 return known
             cancelled = replace(known, is_cancelled=True, message="The search is being cancelled.")

@@ -6,6 +6,7 @@ for the node instead.
 
 from __future__ import annotations
 
+from jupyter_tpu.error_actions import delete_node
 from jupyter_tpu.errors import CloudUnavailable, NodeExists, Text, TpuError
 from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import CreateNode
@@ -83,7 +84,8 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         "Choose another name, or delete that node with {command}.",
         command=intent_texts.command("delete", intent.node_name),
     )
-    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
+    exists, actions = intent_texts.node_exists(event.node), (delete_node(intent.node_name),)
+    return failed(intent, event.at, error, exists=exists, hint=hint, actions=actions)
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from jupyter_tpu.error_actions import actions_from_json
 from jupyter_tpu.errors import TpuError, error_from_json
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -99,7 +100,7 @@ class Intent:
             spec=NodeSpec.from_json(data["spec"]) if data["spec"] else None,
             phase=data["phase"],
             message=data["message"],
-            error=error_from_json(data["error"]) if data["error"] else None,
+            error=_error_from_json(data["error"]),
             settled=data["settled"],
             created_at=data["created_at"],
             updated_at=data["updated_at"],
@@ -108,6 +109,14 @@ class Intent:
             asked_at=data["asked_at"],
             phase_since=data["phase_since"],
             missing_since=data["missing_since"],
-            cause=error_from_json(data["cause"]) if data["cause"] else None,
+            cause=_error_from_json(data["cause"]),
             may_appear=data.get("may_appear", False),  # earlier versions did not write it
         )
+
+
+def _error_from_json(data: dict[str, Any] | None) -> TpuError | None:
+    if not data:
+        return None
+    error = error_from_json(data)
+    error.actions = actions_from_json(data.get("actions"))
+    return error

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Action, TpuError
 from jupyter_tpu.lifecycle.actions import Change
 from jupyter_tpu.lifecycle.intent_events import Event, Resumed
 from jupyter_tpu.lifecycle.intents import Intent
@@ -35,10 +35,17 @@ def done(intent: Intent, at: float, phase: str, message: str) -> Outcome:
     return moved(intent, at, phase, message, settled=True, cause=None), ()
 
 
-def failed(intent: Intent, at: float, error: TpuError, *, exists: str, hint: str = "") -> Outcome:
-    """Settle the intent with an error. `exists` says what is left in the cloud; `hint` replaces the error's own."""
+def failed(
+    intent: Intent, at: float, error: TpuError, *, exists: str, hint: str = "", actions: Sequence[Action] = ()
+) -> Outcome:
+    """Settle the intent with an error.
+
+    `exists` says what is left in the cloud; `hint` and `actions` replace the error's own.
+    """
     # of the same type: its code tells front ends what kind of failure it is
-    full = type(error)(error.message, exists=exists, hint=hint or error.hint, raw=error.raw)
+    full = type(error)(
+        error.message, exists=exists, hint=hint or error.hint, raw=error.raw, actions=actions or error.actions
+    )
     return moved(intent, at, "failed", str(full), settled=True, error=full, cause=None), ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jupyter_tpu.error_actions import refresh
 from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, Text, TpuError, WrongState
 from jupyter_tpu.lifecycle import intent_texts, to_ready
 from jupyter_tpu.lifecycle.actions import StartNode
@@ -75,7 +76,8 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     error = NodeNotFound(
         Text("There is no node {node} in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone)
     )
-    return failed(intent, event.at, error, exists="Nothing was started.", hint="`jupyter tpu list` shows what exists.")
+    hint = "`jupyter tpu list` shows what exists."
+    return failed(intent, event.at, error, exists="Nothing was started.", hint=hint, actions=(refresh(),))
 
 
 TABLE: Table = {

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from jupyter_tpu.error_actions import delete_node, elsewhere, start_node
 from jupyter_tpu.errors import (
+    Action,
     CloudUnavailable,
     NodeNotFound,
     OutOfCapacity,
@@ -59,12 +61,12 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     exists = intent_texts.node_exists(event.node)
-    hint = intent_texts.delete_hint(event.node.name)
+    hint, actions = intent_texts.delete_hint(event.node.name), (delete_node(event.node.name),)
     # the operation failed and the cloud has not removed the node: the user must delete it
     if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
-        return failed(intent, event.at, _cause(intent), exists=exists, hint=hint)
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=hint, actions=actions)
     if event.at - intent.asked_at > limits.create_s:
-        return failed(intent, event.at, _too_late(intent, limits), exists=exists, hint=hint)
+        return failed(intent, event.at, _too_late(intent, limits), exists=exists, hint=hint, actions=actions)
     if intent.phase == ROLLING_BACK:
         return intent, ()
     return moved(intent, event.at, intent.phase, f"The node is {event.node.state}."), ()
@@ -81,7 +83,8 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         Text("The node {node} is {state} and will not become READY.", node=name.node_id, state=event.node.state)
     )
     hint = error.hint or Text("Start it with {command}, or delete it.", command=intent_texts.command("start", name))
-    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
+    actions = error.actions or (start_node(name), delete_node(name))
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint, actions=actions)
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
@@ -89,7 +92,8 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     intent, missing_s = missing_for(intent, event.at)
     if intent.phase == ROLLING_BACK:
         exists = intent_texts.NOTHING_CREATED if intent.verb == "create" else _GONE
-        return failed(intent, event.at, _cause(intent), exists=exists, hint=_stock_out_hint(intent))
+        hint, actions = _after_stock_out(intent)
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=hint, actions=actions)
     if missing_s <= _patience(intent, limits):
         return unchanged(intent)
     error = NodeNotFound(Text("The node {node} disappeared before it could be used.", node=intent.node_name.node_id))
@@ -127,8 +131,9 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
             minutes=round(limits.boot_s / 60),
         )
     )
-    hint = intent_texts.delete_hint(event.node.name)
-    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint)
+    name = event.node.name
+    hint, actions = intent_texts.delete_hint(name), (delete_node(name),)
+    return failed(intent, event.at, error, exists=intent_texts.node_exists(event.node), hint=hint, actions=actions)
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
@@ -136,8 +141,11 @@ def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
 
-def _stock_out_hint(intent: Intent) -> str:
-    return intent_texts.elsewhere_hint(intent.spec) if intent.spec and isinstance(intent.cause, OutOfCapacity) else ""
+def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:
+    """Return the hint and actions; an error from an operation knows neither type nor terms of the node."""
+    if intent.spec is None or not isinstance(intent.cause, OutOfCapacity):
+        return "", ()
+    return intent_texts.elsewhere_hint(intent.spec), elsewhere(intent.spec, queue=True)
 
 
 def _cause(intent: Intent) -> TpuError:
@@ -155,6 +163,7 @@ def _preempted(node: Node) -> TpuError:
             "It cannot be used again: delete it with {command} and create another.",
             command=intent_texts.command("delete", node.name),
         ),
+        actions=(delete_node(node.name),),
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jupyter_tpu.errors import CloudRefused, CloudUnavailable, NodeNotFound, Text, TpuError
+from jupyter_tpu.error_actions import delete_node, refresh, stop_node
+from jupyter_tpu.errors import Action, CloudRefused, CloudUnavailable, NodeNotFound, Text, TpuError
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.actions import DeleteNode, StopNode
 from jupyter_tpu.lifecycle.intent_events import (
@@ -163,7 +164,8 @@ def _gone(intent: Intent, event: Event) -> Outcome:
     if intent.verb == "delete":
         return done(intent, event.at, "deleted", f"The node {name} is gone; nothing is billed.")
     error = NodeNotFound(Text("There is no node {node} in {zone}.", node=name, zone=intent.node_name.zone))
-    return failed(intent, event.at, error, exists="Nothing is billed.", hint="`jupyter tpu list` shows what exists.")
+    hint = "`jupyter tpu list` shows what exists."
+    return failed(intent, event.at, error, exists="Nothing is billed.", hint=hint, actions=(refresh(),))
 
 
 def _empty_answer(intent: Intent) -> CloudUnavailable:
@@ -174,6 +176,7 @@ def _empty_answer(intent: Intent) -> CloudUnavailable:
             node=intent.node_name.node_id,
         ),
         hint=Text("Try again with {command}.", command=intent_texts.command(intent.verb, intent.node_name)),
+        actions=(_again(intent),),
     )
 
 
@@ -185,7 +188,12 @@ def _cause(intent: Intent) -> TpuError:
             node=intent.node_name.node_id,
         ),
         hint=Text("Try again with {command}.", command=intent_texts.command(intent.verb, intent.node_name)),
+        actions=(_again(intent),),
     )
+
+
+def _again(intent: Intent) -> Action:
+    return (delete_node if intent.verb == "delete" else stop_node)(intent.node_name)
 
 
 def _table(phase: str) -> Table:

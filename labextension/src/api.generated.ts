@@ -1001,6 +1001,8 @@ export interface IError {
   readonly templates: IErrorTemplates;
   /** The values that replace `{name}` in the templates, by name */
   readonly arguments: { readonly [name: string]: string | number };
+  /** What the user can do, the most useful first; for buttons */
+  readonly actions: readonly IAction[];
 }
 
 /** The templates of the texts with values, for translation; the others are constant */
@@ -1009,6 +1011,14 @@ export interface IErrorTemplates {
   readonly message?: string;
   readonly exists?: string;
   readonly hint?: string;
+}
+
+/** A command of the JupyterLab extension with its arguments */
+export interface IAction {
+  readonly command: 'tpu:open-form' | 'tpu:show-section' | 'tpu:raise-budget' | 'tpu:open-console' | 'tpu:copy-command' | 'tpu:start-node' | 'tpu:stop-node' | 'tpu:delete-node' | 'tpu:refresh';
+  readonly args: { readonly [name: string]: string | boolean };
+  /** In English; a front end translates it by the command and its arguments */
+  readonly label: string;
 }
 
 export interface IErrorBody {

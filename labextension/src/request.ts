@@ -30,7 +30,7 @@ export function problemOf(error: unknown): IProblem {
 /** Fill in what a proxy or an older server left out. */
 export function asProblem(data: Partial<IProblem>): IProblem {
   const texts = { message: '', exists: '', hint: '', raw: '' };
-  return { code: 'tpu_error', ...texts, templates: {}, arguments: {}, ...data };
+  return { code: 'tpu_error', ...texts, templates: {}, arguments: {}, actions: [], ...data };
 }
 
 /** The routes of the server extension. */

@@ -42,9 +42,9 @@ REFUSALS: list[tuple[Any, str, str]] = [
             details=[QUOTA_FAILURE],
         ),
         "quota_exceeded",
-        "Limit TPUV5sLitepodServingPerProjectPerZoneForTPUAPI: 4 in zone us-east5-a.",
+        "is used up. Limit: 4 in zone us-east5-a.",
     ),
-    (gx.ResourceExhausted("No.", details=[QUOTA_FAILURE]), "quota_exceeded", "Quota 'TPUV5s' exhausted. Limit 4"),
+    (gx.ResourceExhausted("No.", details=[QUOTA_FAILURE]), "quota_exceeded", "is used up. Limit 4 in zone us-east5-a"),
     (
         gx.ResourceExhausted("Maximum number of CreateNode requests per minute"),
         "rate_exceeded",

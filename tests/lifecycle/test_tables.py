@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
+from jupyter_tpu.error_actions import show_quota
+from jupyter_tpu.errors import (
+    CloudUnavailable,
+    NodeExists,
+    NodeNotFound,
+    OutOfCapacity,
+    PermissionDenied,
+    QuotaExceeded,
+    WrongState,
+)
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode, GetNode, GetOperation, GetWorkerIdentities, StopNode
 from jupyter_tpu.lifecycle.intent_events import (
     Accepted,
@@ -207,6 +216,31 @@ def test_a_start_that_failed_leaves_the_node_stopped(make: Any) -> None:
         "out_of_capacity",
         "The node my-node exists and is STOPPED: only its disk is billed.",
     )
+
+
+def labels(intent: Intent) -> list[str]:
+    assert intent.error is not None
+    return [action.label for action in intent.error.actions]
+
+
+def test_a_stock_out_offers_other_zones_and_the_queue(make: Any) -> None:
+    failure = OperationSeen(at=30, operation=make.operation(done=True, error=STOCK_OUT))
+    intent, _ = tell(make.intent(), *created(make), failure, NodeMissing(at=99))
+    assert labels(intent) == ["Try us-west1-c", "Search other zones", "Wait in the queue"]
+
+
+def test_a_refusal_keeps_its_own_actions(make: Any) -> None:
+    refused = QuotaExceeded("A quota is used up.", actions=[show_quota("us-central1-a")])
+    intent, _ = tell(make.intent(), Started(at=0), Refused(at=1, error=refused))
+    assert labels(intent) == ["Show quota"]
+
+
+def test_a_node_that_is_left_can_be_deleted_or_started(make: Any) -> None:
+    lost, _ = tell(make.intent(), *created(make), NodeSeen(at=2, node=make.node("PREEMPTED")))
+    assert labels(lost) == ["Delete node…"]
+    failure = OperationSeen(at=9, operation=make.operation(done=True, error=STOCK_OUT))
+    stopped, _ = tell(make.intent("start"), *created(make), failure, NodeSeen(at=10, node=make.node("STOPPED")))
+    assert labels(stopped) == ["Start node", "Delete node…"]
 
 
 def test_each_phase_says_what_to_look_at(make: Any) -> None:

@@ -18,8 +18,9 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
-from jupyter_tpu.cloud.messages import LOGIN_HINT
+from jupyter_tpu.cloud.messages import LOGIN_ACTIONS, LOGIN_HINT
 from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.error_actions import enable_api
 from jupyter_tpu.errors import (
     ApiDisabled,
     CloudRefused,
@@ -168,7 +169,9 @@ class RestClient:
     def _refusal_of(self, status: int, text: str) -> TpuError:
         title, host, project = self._service.title, self._service.host, self._project
         if status == 401:
-            return CredentialsMissing("Google Cloud does not accept your credentials.", hint=LOGIN_HINT)
+            return CredentialsMissing(
+                "Google Cloud does not accept your credentials.", hint=LOGIN_HINT, actions=LOGIN_ACTIONS
+            )
         if status == 403 and ("SERVICE_DISABLED" in text or _DISABLED.search(text)):
             return ApiDisabled(
                 Text("The {service} is not enabled in project {project}.", service=title, project=project),
@@ -177,6 +180,7 @@ class RestClient:
                     host=host,
                     project=project,
                 ),
+                actions=(enable_api(project, host),),
             )
         if status == 403:
             return PermissionDenied(
@@ -223,6 +227,7 @@ def _not_signed_in(error: Exception) -> TpuError:
         "No Google Cloud credentials were found, or they cannot be used.",
         exists="No request was sent to the cloud.",
         hint=LOGIN_HINT,
+        actions=LOGIN_ACTIONS,
         raw=str(error)[:_LONGEST_RAW],
     )
 

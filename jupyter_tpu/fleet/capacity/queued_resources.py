@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.error_actions import show_queue
 from jupyter_tpu.errors import (
     BadInput,
     CloudUnavailable,
@@ -171,6 +172,7 @@ class Queue:
                 ),
                 exists="Nothing was removed.",
                 hint="`jupyter tpu queue` shows what exists.",
+                actions=(show_queue(),),
             )
         if known.state == "DELETING":
             return known
@@ -260,6 +262,7 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
             queued_resource=known.name.queued_id,
             zone=known.name.zone,
         ),
+        actions=(show_queue(),),
     )
 
 
@@ -277,6 +280,7 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
         if error.hint
         else "Check with `jupyter tpu queue` before you try again.",
         raw=error.raw,
+        actions=(show_queue(),),
     )
 
 

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.accelerators import price_on_terms
+from jupyter_tpu.error_actions import show_queue
 from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
@@ -285,6 +286,7 @@ async def set_recovery(
             Text("{node} is a flex-start node: the cloud deletes it when its run time is over.", node=name.node_id),
             exists="It is not recreated.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
+            actions=(show_queue(),),
         )
     if is_on:
         await _require_price(cloud, journal, spec_of(node), max_usd)

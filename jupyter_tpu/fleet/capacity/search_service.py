@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.error_actions import delete_node, show_queue
 from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists, Text
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -99,6 +100,7 @@ class SearchService:
                     "Choose another name, or delete that node with {command}.",
                     command=intent_texts.command("delete", taken.name),
                 ),
+                actions=(delete_node(taken.name),),
             )
 
     async def all(self) -> tuple[Search, ...]:
@@ -113,7 +115,9 @@ class SearchService:
         """
         found = await asyncio.to_thread(self._searches.find, search_id)
         if found is None:
-            raise IntentNotFound("There is no such search.", hint="`jupyter tpu search` lists them.")
+            raise IntentNotFound(
+                "There is no such search.", hint="`jupyter tpu search` lists them.", actions=(show_queue(),)
+            )
         return found
 
     async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.error_actions import clean_up
 from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.reconciler.inventory import Holdings
 from jupyter_tpu.fleet.reconciler.views import node_price
@@ -156,6 +157,7 @@ def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
         _no_such(repr(name[:200]), holdings),
         exists="Nothing was deleted.",
         hint="Name each item as `jupyter tpu cleanup` lists it.",
+        actions=(clean_up(),),
     )
 
 

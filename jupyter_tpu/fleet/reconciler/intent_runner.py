@@ -14,6 +14,7 @@ from typing import Protocol
 
 from jupyter_tpu.autostop import Moment
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.error_actions import refresh
 from jupyter_tpu.errors import JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.journal import Journal
@@ -157,5 +158,6 @@ class IntentRunner:
     def _give_up(self) -> None:
         error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")
         exists = Text("The node {node} may exist.", node=self._intent.node_name.node_id)
-        given_up, _ = failed(self._intent, self._context.clock(), error, exists=exists, hint="See `jupyter tpu list`.")
+        hint, now = "See `jupyter tpu list`.", self._context.clock()
+        given_up, _ = failed(self._intent, now, error, exists=exists, hint=hint, actions=(refresh(),))
         self._show(given_up)

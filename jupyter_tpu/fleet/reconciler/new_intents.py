@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import replace
 
+from jupyter_tpu.error_actions import delete_node
 from jupyter_tpu.errors import NodeExists, Text
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intents import Intent, Verb
@@ -47,4 +48,5 @@ def name_taken(node: Node) -> NodeExists:
             "Choose another name, or delete that node with {command}.",
             command=intent_texts.command("delete", node.name),
         ),
+        actions=(delete_node(node.name),),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.error_actions import raise_budget
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
@@ -348,6 +349,7 @@ def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
         )
         if ends_at is not None
         else "Raise or remove it with `jupyter tpu budget`.",
+        actions=(raise_budget(budget.name),),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
+from jupyter_tpu.error_actions import show_budgets
 from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, Text, WrongState
 from jupyter_tpu.fleet.reconciler.views import node_price
 from jupyter_tpu.journal import Journal
@@ -232,6 +233,7 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
             ),
             exists="Until it is fixed, nothing that costs money is requested.",
             hint="Set it again, or remove it, with `jupyter tpu budget`.",
+            actions=(show_budgets(),),
         )
         return BrokenBudget(name=read.name, error=unreadable)
 
@@ -243,7 +245,9 @@ def utc_offset_s(at: float) -> float:
 
 def _no_budget(name: str) -> BudgetNotFound:
     return BudgetNotFound(
-        Text("There is no budget called {budget}.", budget=repr(name[:70])), hint="`jupyter tpu budget` lists them."
+        Text("There is no budget called {budget}.", budget=repr(name[:70])),
+        hint="`jupyter tpu budget` lists them.",
+        actions=(show_budgets(),),
     )
 
 

@@ -12,7 +12,8 @@ export const STOCKOUT: IError = {
   hint: 'Try another zone.',
   raw: 'code: 8 There is no more capacity',
   templates: { message: '{zone} has no free {accelerator_type} now.' },
-  arguments: { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' }
+  arguments: { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' },
+  actions: []
 };
 
 export function node(node_id: string, rest: Partial<INode> = {}): INode {

@@ -178,6 +178,9 @@ async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk
             await ask
         assert refused.value.exists == "No request was sent to the cloud."
         assert "Wait until 20" in refused.value.hint
+        assert [(action.label, action.args) for action in refused.value.actions] == [
+            ("Raise budget…", {"name": "mine"})
+        ]
     assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
     assert any("is used up: billed nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
     desk.books.remove_budget("mine", now=2.0)

@@ -1,0 +1,188 @@
+"""The actions that an error can offer: commands of the front end, which shows them as buttons.
+
+A small closed set. An action has the command's id and arguments, so it is plain data: it is decided where the error is
+created, and saved with it. The front end translates its label by command and arguments; `label` is its English. A
+terminal shows no actions: there the error's hint names a command to paste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.accelerators import find_accelerator, price_on_terms, region_of, zones_for_type
+from jupyter_tpu.errors import Action, harmless
+from jupyter_tpu.models import NodeName, NodeSpec
+
+OPEN_FORM = "tpu:open-form"
+SHOW_SECTION = "tpu:show-section"
+RAISE_BUDGET = "tpu:raise-budget"
+OPEN_CONSOLE = "tpu:open-console"
+COPY_COMMAND = "tpu:copy-command"
+START_NODE = "tpu:start-node"
+STOP_NODE = "tpu:stop-node"
+DELETE_NODE = "tpu:delete-node"
+REFRESH = "tpu:refresh"
+
+_KEY = frozenset({"zone", "node_id"})
+_CHOICE = _KEY | {"accelerator_type", "runtime_version", "provisioning", "internal_ips"}
+
+ARGUMENTS: Mapping[str, frozenset[str]] = {
+    OPEN_FORM: _CHOICE | {"way"},
+    SHOW_SECTION: frozenset({"section", "zone"}),
+    RAISE_BUDGET: frozenset({"name"}),
+    OPEN_CONSOLE: frozenset({"page", "project", "service"}),
+    COPY_COMMAND: frozenset({"command_line"}),
+    START_NODE: _KEY,
+    STOP_NODE: _KEY,
+    DELETE_NODE: _KEY,
+    REFRESH: frozenset(),
+}
+"""The arguments of each command; all of them are needed, and are texts but for `internal_ips`."""
+
+_TPU_API = "tpu.googleapis.com"
+_LONGEST_ARGUMENT = 1000
+_MOST_ACTIONS = 8
+
+
+def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
+    """Return the ways to get such a node in another zone, and in the cloud's queue for the same one if `queue`."""
+    zones = _other_zones(spec)
+    return (
+        *((_open_form("now", spec, zones[0], f"Try {zones[0]}"),) if zones else ()),
+        *((_open_form("search", spec, spec.name.zone, "Search other zones"),) if zones else ()),
+        *((_open_form("queue", spec, spec.name.zone, "Wait in the queue"),) if queue else ()),
+    )
+
+
+def search_elsewhere(spec: NodeSpec) -> tuple[Action, ...]:
+    """Return the search for such a node in other zones, if there are any."""
+    return tuple(each for each in elsewhere(spec) if each.args["way"] == "search")
+
+
+def _other_zones(spec: NodeSpec) -> list[str]:
+    """Return the other zones that offer the type: the cheapest first, of these the nearest."""
+    here = spec.name.zone
+    if find_accelerator(spec.accelerator_type) is None:
+        return []
+
+    def rank(zone: str) -> tuple[float, bool, bool]:
+        price = price_on_terms(spec.accelerator_type, zone, spec.provisioning)
+        is_far = zone.partition("-")[0] != here.partition("-")[0]
+        return (price.usd_per_hour if price else float("inf"), is_far, region_of(zone) != region_of(here))
+
+    return sorted((zone for zone in zones_for_type(spec.accelerator_type) if zone != here), key=rank)
+
+
+def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
+    """Return the action that opens the form with this choice: the user sees its price before anything is created."""
+    kind = find_accelerator(spec.accelerator_type)
+    return _action(
+        OPEN_FORM,
+        label,
+        way=way,
+        zone=zone,
+        node_id=spec.name.node_id,
+        accelerator_type=kind.type if kind else spec.accelerator_type,
+        runtime_version=spec.runtime_version,
+        provisioning=spec.provisioning,
+        internal_ips=spec.internal_ips,
+    )
+
+
+def show_quota(zone: str) -> Action:
+    """Return the action that shows the project's quota and what uses it; `zone` may be empty."""
+    return _action(SHOW_SECTION, "Show quota", section="quota", zone=zone)
+
+
+def clean_up() -> Action:
+    """Return the action that lists what is billed or counts towards the quota, to be deleted."""
+    return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
+
+
+def show_budgets() -> Action:
+    """Return the action that shows spending and budgets."""
+    return _action(SHOW_SECTION, "Show budgets", section="spend", zone="")
+
+
+def show_grants() -> Action:
+    """Return the action that shows the grants and credits."""
+    return _action(SHOW_SECTION, "Show grants", section="grants", zone="")
+
+
+def show_queue() -> Action:
+    """Return the action that shows searches and queued resources."""
+    return _action(SHOW_SECTION, "Show searches and queue", section="capacity", zone="")
+
+
+def raise_budget(name: str) -> Action:
+    """Return the action that opens the form of a budget."""
+    return _action(RAISE_BUDGET, "Raise budget…", name=name)
+
+
+def enable_api(project: str, service: str = _TPU_API) -> Action:
+    """Return the action that opens the console's page of an API."""
+    return _action(OPEN_CONSOLE, "Enable API", page="api", project=project, service=service)
+
+
+def link_billing(project: str) -> Action:
+    """Return the action that opens the console's page where a billing account is linked to the project."""
+    return _action(OPEN_CONSOLE, "Link billing account", page="billing", project=project, service="")
+
+
+def copy_command(command_line: str) -> Action:
+    """Return the action that copies a command for a terminal: only for what the panel cannot do."""
+    return _action(COPY_COMMAND, "Copy command", command_line=command_line)
+
+
+def start_node(name: NodeName) -> Action:
+    """Return the action that starts a node."""
+    return _action(START_NODE, "Start node", zone=name.zone, node_id=name.node_id)
+
+
+def stop_node(name: NodeName) -> Action:
+    """Return the action that stops a node, after a confirmation."""
+    return _action(STOP_NODE, "Stop node…", zone=name.zone, node_id=name.node_id)
+
+
+def delete_node(name: NodeName) -> Action:
+    """Return the action that deletes a node, after a confirmation."""
+    return _action(DELETE_NODE, "Delete node…", zone=name.zone, node_id=name.node_id)
+
+
+def refresh() -> Action:
+    """Return the action that lists the nodes again."""
+    return _action(REFRESH, "Refresh list")
+
+
+def _action(command: str, label: str, **args: str | bool) -> Action:
+    """Return an action whose texts are harmless: a project's or budget's name may be anything."""
+    clean = {name: harmless(value) if isinstance(value, str) else value for name, value in args.items()}
+    return Action(command=command, args=clean, label=harmless(label))
+
+
+def actions_from_json(data: object) -> tuple[Action, ...]:
+    """Read the `actions` of an error from our own journal.
+
+    An error of an earlier version has none, and what is not of the closed set is left out. Errors from a worker are
+    never read by this: a worker must not put buttons into the panel.
+    """
+    listed = data if isinstance(data, list) else []
+    return tuple(_from_json(each) for each in listed[:_MOST_ACTIONS] if _is_valid(each))
+
+
+def _from_json(data: dict[str, Any]) -> Action:
+    return Action(command=data["command"], args=dict(data["args"]), label=data["label"])
+
+
+def _is_valid(data: object) -> bool:
+    if not isinstance(data, dict) or not isinstance(data.get("label"), str):
+        return False
+    command, args = data.get("command"), data.get("args")
+    if not isinstance(command, str) or command not in ARGUMENTS or not isinstance(args, dict):
+        return False
+    return args.keys() == ARGUMENTS[command] and all(map(_is_argument, args.values()))
+
+
+def _is_argument(value: object) -> bool:
+    return isinstance(value, bool) or (isinstance(value, str) and len(value) <= _LONGEST_ARGUMENT)
