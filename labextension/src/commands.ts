@@ -1,18 +1,22 @@
 /** The commands of the extension; errors are shown where the action was started. */
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { refreshIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { INode } from './api.generated';
+import { INode, Provisioning } from './api.generated';
+import { consoleUrl } from './console';
 import { tpuIcon } from './icons';
 import * as messages from './messages/commands';
+import { copied } from './messages/problems';
 import { chooseNode, confirmDelete, confirmStop } from './nodedialogs';
-import { CommandIDs, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
+import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
+const COPIED_MS = 2_000;
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -55,6 +59,28 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
       }
       app.shell.activateById(PANEL_ID);
       model.openForm();
+    }
+  });
+  commands.addCommand(CommandIDs.openForm, {
+    label: messages.openForm(trans),
+    describedBy: suggestionArgs,
+    execute: args => {
+      app.shell.activateById(PANEL_ID);
+      model.openForm({ way: wayOf(args), spec: suggestionOf(args) });
+    }
+  });
+  commands.addCommand(CommandIDs.openConsole, {
+    label: messages.openConsole(trans),
+    describedBy: argsOf({ page: text, project: text, service: text }),
+    execute: ({ page, project, service }) =>
+      void window.open(consoleUrl(page, project, service), '_blank', 'noopener')
+  });
+  commands.addCommand(CommandIDs.copyCommand, {
+    label: messages.copyCommand(trans),
+    describedBy: argsOf({ command_line: text }),
+    execute: ({ command_line }) => {
+      Clipboard.copyToSystem(String(command_line ?? ''));
+      Notification.success(copied(trans), { autoClose: COPIED_MS });
     }
   });
   commands.addCommand(CommandIDs.dismissFailure, {
@@ -175,6 +201,34 @@ function argsOf(properties: JSONObject): Partial<CommandRegistry.Description> {
   return { args: { type: 'object', properties } };
 }
 
+const WAYS: readonly IFormRequest['way'][] = ['now', 'search', 'queue'];
+
+function wayOf({ way }: Args): IFormRequest['way'] {
+  return WAYS.find(one => one === way) ?? 'now';
+}
+
+/** The choice that an error suggests; what it does not say is left to the form. */
+function suggestionOf(args: Args): Partial<INodeSpec> {
+  const texts = ['zone', 'node_id', 'accelerator_type', 'runtime_version'] as const;
+  const known = texts.filter(name => typeof args[name] === 'string' && args[name] !== '');
+  const provisioning = MODELS.find(model => model === args.provisioning);
+  return {
+    ...Object.fromEntries(known.map(name => [name, args[name]])),
+    ...(provisioning ? { provisioning, spot: provisioning === 'spot' } : {}),
+    ...(args.internal_ips === true ? { internal_ips: true } : {})
+  };
+}
+
+const MODELS: readonly Provisioning[] = [
+  'on-demand',
+  'spot',
+  'preemptible',
+  'reserved',
+  'flex-start'
+];
+
+const text = { type: 'string' };
+
 const noArgs = argsOf({});
 
 const keyArgs = argsOf({
@@ -188,5 +242,15 @@ const specArgs = argsOf({
   accelerator_type: { type: 'string', description: 'Accelerator type, such as v5litepod-8' },
   runtime_version: { type: 'string', description: 'Runtime version of the TPU VMs' },
   spot: { type: 'boolean', description: 'Whether to create a spot node' },
+  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' }
+});
+
+const suggestionArgs = argsOf({
+  way: { ...text, description: 'How to get the node: now, search or queue' },
+  zone: { ...text, description: 'Zone of the node' },
+  node_id: { ...text, description: 'Name of the node' },
+  accelerator_type: { ...text, description: 'Accelerator type, such as v5litepod-8' },
+  runtime_version: { ...text, description: 'Runtime version of the TPU VMs' },
+  provisioning: { ...text, description: 'Provisioning model, such as spot' },
   internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' }
 });

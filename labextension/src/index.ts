@@ -7,6 +7,8 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ILink } from './api.generated';
 import { addCommands } from './commands';
+import { CreationNotices } from './creationnotices';
+import { ErrorActions } from './erroractions';
 import { FailureNotices } from './failures';
 import { KernelStatus } from './kernelstatus';
 import { load } from './load/plugin';
@@ -72,6 +74,23 @@ const commands: JupyterFrontEndPlugin<void> = {
     addCommands({ app, model: nodes, trans, tracker });
     const category = common.product(trans);
     PALETTE.forEach(command => palette?.addItem({ command, category }));
+  }
+};
+
+const creationNotices: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:creation-notices',
+  description: 'Notifies of failed creations while the TPU panel is closed.',
+  autoStart: true,
+  requires: [ITpuModel],
+  optional: [ITranslator],
+  activate: (
+    { commands }: JupyterFrontEnd,
+    nodes: ITpuModel,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const notices = new CreationNotices(nodes, new ErrorActions(commands, trans));
+    nodes.stateChanged.connect(notices.onChange);
   }
 };
 
@@ -251,6 +270,7 @@ const widgetViews: JupyterFrontEndPlugin<void> = {
 export default [
   model,
   commands,
+  creationNotices,
   money,
   spendStatus,
   autostopWarning,

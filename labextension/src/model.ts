@@ -10,6 +10,7 @@ import { problemOf, ServerExtensionMissing, TpuClient } from './request';
 import {
   FLEET_SCHEMA,
   IDatedList,
+  IFormRequest,
   INodeKey,
   INodeSpec,
   IProblem,
@@ -82,6 +83,10 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._isFormOpen;
   }
 
+  get formRequest(): IFormRequest | null {
+    return this._formRequest;
+  }
+
   get isCollaborative(): boolean {
     return this._isCollaborative;
   }
@@ -118,8 +123,10 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._poll.refresh();
   }
 
-  openForm(): void {
+  openForm(request?: Omit<IFormRequest, 'turn'>): void {
     this._isFormOpen = true;
+    this._formTurn += 1;
+    this._formRequest = request ? { ...request, turn: this._formTurn } : null;
     void this._fetchOffers();
     this.stateChanged.emit();
   }
@@ -268,6 +275,8 @@ export class TpuModel extends VDomModel implements ITpuModel {
   private _problem: IProblem | null = null;
   private _offersProblem: IProblem | null = null;
   private _isFormOpen = false;
+  private _formRequest: IFormRequest | null = null;
+  private _formTurn = 0;
   private _isCollaborative = false;
   private _isWatched = false;
   private _isDue = false;

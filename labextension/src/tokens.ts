@@ -32,6 +32,9 @@ export namespace CommandIDs {
   export const openPanel = 'tpu:open-panel';
   export const refresh = 'tpu:refresh';
   export const createNode = 'tpu:create-node';
+  export const openForm = 'tpu:open-form';
+  export const openConsole = 'tpu:open-console';
+  export const copyCommand = 'tpu:copy-command';
   export const openNotebook = 'tpu:open-notebook';
   export const switchKernel = 'tpu:switch-kernel';
   export const stopNode = 'tpu:stop-node';
@@ -61,6 +64,14 @@ export type Verb = IIntent['verb'];
 /** What to create. */
 export interface INodeSpec extends INewNode {
   readonly spot: boolean;
+}
+
+/** What the form for a new node starts with. */
+export interface IFormRequest {
+  /** Rises with each request. */
+  readonly turn: number;
+  readonly way: 'now' | 'search' | 'queue';
+  readonly spec: Partial<INodeSpec>;
 }
 
 /** An event of {@link KERNEL_SCHEMA}: how far the start of a kernel has come. */
@@ -106,6 +117,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Keys of nodes with a request under way. */
   readonly busy: ReadonlySet<string>;
   readonly isFormOpen: boolean;
+  /** What the open form starts with; null for the server's suggestion. */
+  readonly formRequest: IFormRequest | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
   /** Emitted when a kernelspec was added or removed. */
@@ -114,7 +127,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   isWatched: boolean;
 
   refresh(): Promise<void>;
-  openForm(): void;
+  /** Open the form, with a choice if one is given. */
+  openForm(request?: Omit<IFormRequest, 'turn'>): void;
   closeForm(): void;
   createNode(spec: INodeSpec): Promise<void>;
   deleteNode(key: INodeKey): Promise<void>;

@@ -1,6 +1,5 @@
 /** The panel as a widget: shows the model, turns clicks into commands. */
 
-import { Notification } from '@jupyterlab/apputils';
 import { ITranslator } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
@@ -10,6 +9,7 @@ import React from 'react';
 import { activityPlot } from './autostop/activityplot';
 import { chipUseSummary } from './autostop/chipuse';
 import { IPanelActions, IPanelState, Panel } from './components/panel';
+import { ErrorActions, ErrorActionsContext } from './erroractions';
 import { tpuIcon } from './icons';
 import { plot } from './load/plot';
 import { loadActions, LoadRenderer, loadRenderer } from './load/renderer';
@@ -33,6 +33,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
+    this._errorActions = new ErrorActions(this._commands, trans);
     this.id = PANEL_ID;
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
@@ -64,13 +65,15 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     const canSwitchKernel = this._commands.isEnabled(CommandIDs.switchKernel);
     const canOpenSimulator = this._commands.hasCommand(SimulatorCommandIDs.open);
     return (
-      <Panel
-        state={{ ...snapshot(this.model), canSwitchKernel, canOpenSimulator }}
-        actions={this._actions}
-        money={this._moneyRenderers}
-        load={this._loadRenderer}
-        trans={this._translator.load('jupyter_tpu')}
-      />
+      <ErrorActionsContext.Provider value={this._errorActions}>
+        <Panel
+          state={{ ...snapshot(this.model), canSwitchKernel, canOpenSimulator }}
+          actions={this._actions}
+          money={this._moneyRenderers}
+          load={this._loadRenderer}
+          trans={this._translator.load('jupyter_tpu')}
+        />
+      </ErrorActionsContext.Provider>
     );
   }
 
@@ -97,7 +100,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
     this._commands
       .execute(command, args)
-      .catch(error => Notification.error(problemOf(error).message, { autoClose: false }));
+      .catch(error => this._errorActions.notify(problemOf(error)));
   }
 
   private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
@@ -106,6 +109,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     }
   }
 
+  private readonly _errorActions: ErrorActions;
   private readonly _moneyRenderers: IMoneyRenderers | undefined;
   private readonly _loadRenderer: LoadRenderer | undefined;
   private readonly _actions: IPanelActions = {
@@ -135,7 +139,7 @@ function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
 
 function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSimulator'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
-  const { isFormOpen, isCollaborative } = model;
+  const { isFormOpen, formRequest, isCollaborative } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };
-  return { ...answers, refusals, busy, isFormOpen, isCollaborative };
+  return { ...answers, refusals, busy, isFormOpen, formRequest, isCollaborative };
 }

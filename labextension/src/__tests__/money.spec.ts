@@ -165,7 +165,7 @@ describe('the commands of money', () => {
 
   beforeEach(() => {
     commands = new CommandRegistry();
-    addMoneyCommands({ commands, model, nodes, trans });
+    addMoneyCommands({ commands, model, nodes, trans, showPanel: () => undefined });
   });
 
   it('each have a label and say what arguments they take', async () => {

@@ -1,5 +1,6 @@
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import React, { useId } from 'react';
+import React, { useEffect, useId, useRef } from 'react';
+import { scrollToCenter } from './scroll';
 
 interface IProps {
   title: string;
@@ -9,6 +10,8 @@ interface IProps {
   summary?: string;
   isWarning?: boolean;
   isOpen: boolean;
+  /** Moves the keyboard focus to the head when it rises. */
+  revealTurn?: number;
   onToggle: () => void;
   children: React.ReactNode;
 }
@@ -17,6 +20,14 @@ interface IProps {
 export function Collapsible(props: IProps): JSX.Element {
   const { title, label, summary, isWarning, isOpen, onToggle, children } = props;
   const id = useId();
+  const head = useRef<HTMLButtonElement>(null);
+  const { revealTurn = 0 } = props;
+  useEffect(() => {
+    if (revealTurn > 0) {
+      head.current?.focus();
+      scrollToCenter(head.current);
+    }
+  }, [revealTurn]);
   const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
   return (
     <section
@@ -26,6 +37,7 @@ export function Collapsible(props: IProps): JSX.Element {
     >
       <h3>
         <button
+          ref={head}
           type="button"
           className="jp-tpu-Head jp-tpu-Section-head"
           aria-expanded={isOpen}

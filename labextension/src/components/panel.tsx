@@ -8,7 +8,7 @@ import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
 import { IMoneyRenderers } from '../money/renderers';
-import { IDatedList, INodeSpec, IProblem, Phase } from '../tokens';
+import { IDatedList, IFormRequest, INodeSpec, IProblem, Phase } from '../tokens';
 import { Button } from './button';
 import { Header } from './header';
 import { INodeActions, NodeRow } from './noderow';
@@ -26,6 +26,7 @@ export interface IPanelState {
   refusals: ReadonlyMap<string, IProblem>;
   busy: ReadonlySet<string>;
   isFormOpen: boolean;
+  formRequest?: IFormRequest | null;
   isCollaborative: boolean;
   canSwitchKernel: boolean;
   canOpenSimulator: boolean;
@@ -141,6 +142,8 @@ function Form({ state, actions, money, trans }: IProps): JSX.Element {
   if (state.offers) {
     return (
       <CreateForm
+        key={state.formRequest?.turn}
+        request={state.formRequest}
         offers={state.offers}
         list={state.list}
         emulated={state.status?.emulated ?? false}

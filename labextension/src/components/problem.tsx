@@ -1,7 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import React, { useContext } from 'react';
+import { ErrorActionsContext, hintOf } from '../erroractions';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
+import * as problems from '../messages/problems';
 import { IProblem } from '../tokens';
 import { Button } from './button';
 
@@ -12,14 +14,22 @@ interface IProps {
   onRetry?: () => void;
 }
 
-/** An error: what failed, what exists now, what to do; the original message one click away. */
+/** An error: what failed, what exists now, what to do, with buttons; the rest one click away. */
 export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element {
+  const known = useContext(ErrorActionsContext);
+  const actions = known?.of(problem) ?? [];
+  const { shown, folded } = hintOf(problem, actions.length > 0, trans);
   return (
     <div className="jp-tpu-Problem" role="alert">
-      <Lines problem={problem} trans={trans} />
-      <RawText text={problem.raw} trans={trans} />
-      {(onDismiss || onRetry) && (
+      <Lines problem={problem} hint={shown} trans={trans} />
+      <Details texts={[folded, problem.raw]} trans={trans} />
+      {(actions.length > 0 || onDismiss || onRetry) && (
         <div className="jp-tpu-Actions">
+          {actions.map((action, index) => (
+            <Button key={index} onClick={() => known?.run(action)}>
+              {known?.label(action)}
+            </Button>
+          ))}
           {onRetry && <Button onClick={onRetry}>{common.tryAgain(trans)}</Button>}
           {onDismiss && <Button onClick={onDismiss}>{common.dismiss(trans)}</Button>}
         </div>
@@ -28,12 +38,16 @@ export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Ele
   );
 }
 
-function Lines({ problem, trans }: { problem: IProblem; trans: TranslationBundle }): JSX.Element {
+interface ILinesProps extends Pick<IProps, 'problem' | 'trans'> {
+  hint: string;
+}
+
+function Lines({ problem, hint, trans }: ILinesProps): JSX.Element {
   return (
     <>
       <div className="jp-tpu-Problem-message">{messageOf(problem, trans)}</div>
       {problem.exists && <div>{problem.exists}</div>}
-      {problem.hint && <div>{problem.hint}</div>}
+      {hint && <div>{hint}</div>}
     </>
   );
 }
@@ -45,11 +59,20 @@ function messageOf(problem: IProblem, trans: TranslationBundle): string {
     : problem.message;
 }
 
-function RawText({ text, trans }: { text: string; trans: TranslationBundle }): JSX.Element | null {
-  return text ? (
+interface IDetailsProps {
+  texts: readonly string[];
+  trans: TranslationBundle;
+}
+
+/** Folded: commands for a terminal, and the foreign system's own text. */
+function Details({ texts, trans }: IDetailsProps): JSX.Element | null {
+  const shown = texts.filter(Boolean);
+  return shown.length > 0 ? (
     <details className="jp-tpu-Raw">
-      <summary>{common.originalMessage(trans)}</summary>
-      <pre>{text}</pre>
+      <summary>{problems.details(trans)}</summary>
+      {shown.map(text => (
+        <pre key={text}>{text}</pre>
+      ))}
     </details>
   ) : null;
 }

@@ -11,7 +11,7 @@ import * as common from '../messages/common';
 import * as messages from '../messages/create';
 import { submitLabel } from '../messages/create';
 import { formatSize } from '../messages/units';
-import { INodeSpec } from '../tokens';
+import { IFormRequest, INodeSpec } from '../tokens';
 import { ChoiceNotice } from './choicenotice';
 import {
   hasUnknownPrice,
@@ -33,6 +33,8 @@ interface IProps {
   /** The existing nodes, whose names are taken. */
   list: INodeList | null;
   emulated: boolean;
+  /** What to start with instead of the server's suggestion. */
+  request?: IFormRequest | null;
   trans: TranslationBundle;
   /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
   createActions?: ICreateActions;
@@ -43,12 +45,14 @@ interface IProps {
 
 /** The form for a new node; shows its cost before anything is created. */
 export function CreateForm(props: IProps): JSX.Element {
-  const { offers, list, emulated, trans, createActions, onCancel } = props;
+  const { offers, list, emulated, request, trans, createActions, onCancel } = props;
   const heading = useId();
-  const [spec, setSpec] = useState(() => suggestSpec(offers, suggestName(list)));
+  const [spec, setSpec] = useState(() =>
+    fitSpec(offers, { ...suggestSpec(offers, suggestName(list)), ...request?.spec })
+  );
   const change = (part: Partial<INodeSpec>): void => setSpec(fitSpec(offers, { ...spec, ...part }));
   const error = checkName(spec, list, trans);
-  const [draft, setDraft] = useState(WAY_DRAFT);
+  const [draft, setDraft] = useState({ ...WAY_DRAFT, way: request?.way ?? WAY_DRAFT.way });
   const { isSending, problem, send } = useRequest();
   const offer = offerOf(offers, spec);
   const isUnasked = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
@@ -149,7 +153,10 @@ interface IPartProps<T> {
 function NameField(props: IPartProps<string> & { error: string }): JSX.Element {
   const { value, error, trans, onChange } = props;
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.select(), []);
+  useEffect(() => {
+    input.current?.focus();
+    input.current?.select();
+  }, []);
   return (
     <Field label={common.name(trans)} error={error}>
       {attributes => (

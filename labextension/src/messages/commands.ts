@@ -16,6 +16,26 @@ export function createNode(trans: TranslationBundle): string {
   return trans.__('Create a TPU Node…');
 }
 
+export function openForm(trans: TranslationBundle): string {
+  return trans.__('Create a TPU Node from a Suggestion…');
+}
+
+export function openConsole(trans: TranslationBundle): string {
+  return trans.__('Open a Page of the Google Cloud Console');
+}
+
+export function copyCommand(trans: TranslationBundle): string {
+  return trans.__('Copy a Command');
+}
+
+export function showSection(trans: TranslationBundle): string {
+  return trans.__('Show a Section of the TPU Panel');
+}
+
+export function raiseBudget(trans: TranslationBundle): string {
+  return trans.__('Raise a Budget…');
+}
+
 export function dismissFailure(trans: TranslationBundle): string {
   return trans.__('Dismiss a Failure');
 }

@@ -15,6 +15,7 @@ export * as grants from './grants';
 export * as load from './load';
 export * as notebook from './notebook';
 export * as panel from './panel';
+export * as problems from './problems';
 export * as quota from './quota';
 export * as replay from './replay';
 export * as simulator from './simulator';

@@ -8,8 +8,9 @@ import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
 import { formatRate } from '../messages/spend';
 import { INodeKey, ITpuModel } from '../tokens';
-import { confirmCleanup, confirmRemoval, confirmStopAll } from './dialogs';
-import { IMoneyModel, MoneyCommandIDs } from './tokens';
+import { budgetTermsOf } from './budgetterms';
+import { askForAmount, confirmCleanup, confirmRemoval, confirmStopAll } from './dialogs';
+import { IMoneyModel, MoneyCommandIDs, SectionName } from './tokens';
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -17,6 +18,7 @@ interface ICommandContext {
   readonly commands: CommandRegistry;
   readonly model: IMoneyModel;
   readonly nodes: Pick<ITpuModel, 'status' | 'refresh'>;
+  readonly showPanel: () => void;
   readonly trans: TranslationBundle;
 }
 
@@ -26,6 +28,7 @@ export function addMoneyCommands(context: ICommandContext): void {
   addBudgetCommands(context);
   addCapacityCommands(context);
   addCleanupCommands(context);
+  addSectionCommand(context);
 }
 
 function addNodeCommands(context: ICommandContext): void {
@@ -62,6 +65,11 @@ function addBudgetCommands(context: ICommandContext): void {
     args: { name: text, terms: record },
     act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as INewBudget)
   });
+  context.commands.addCommand(MoneyCommandIDs.raiseBudget, {
+    label: messages.raiseBudget(trans),
+    describedBy: { args: { type: 'object', properties: { name: text } } },
+    execute: ({ name }) => raiseBudget(context, String(name))
+  });
   addCommand(context, MoneyCommandIDs.removeBudget, {
     label: messages.removeBudget(trans),
     args: { name: text },
@@ -78,6 +86,47 @@ function addBudgetCommands(context: ICommandContext): void {
     act: ({ name }) => client.removeGrant(name as string)
   });
 }
+
+/** Ask for the new amount of a budget; one that cannot be read is shown in its section. */
+async function raiseBudget(context: ICommandContext, name: string): Promise<void> {
+  const { commands, model, trans } = context;
+  await model.refresh();
+  const budget = model.parts.spend.dated?.data.budgets.find(one => one.name === name);
+  const terms = budget && budgetTermsOf(budget);
+  if (!terms) {
+    return commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
+  }
+  const amount = await askForAmount(name, terms, trans);
+  if (amount !== null) {
+    const raised = { ...terms, amount } as unknown as JSONObject;
+    await commands.execute(MoneyCommandIDs.setBudget, { name, terms: raised });
+  }
+}
+
+function addSectionCommand({ commands, model, trans, showPanel }: ICommandContext): void {
+  commands.addCommand(MoneyCommandIDs.showSection, {
+    label: messages.showSection(trans),
+    describedBy: { args: { type: 'object', properties: { section: text, zone: text } } },
+    execute: ({ section, zone }) => {
+      showPanel();
+      if (typeof zone === 'string' && zone) {
+        model.chooseZone(zone);
+      }
+      if (SECTIONS.has(section as SectionName)) {
+        model.reveal(section as SectionName);
+      }
+    }
+  });
+}
+
+const SECTIONS: ReadonlySet<SectionName> = new Set<SectionName>([
+  'spend',
+  'grants',
+  'quota',
+  'capacity',
+  'cleanup',
+  'audit'
+]);
 
 function addCapacityCommands(context: ICommandContext): void {
   const { trans, model } = context;

@@ -1,13 +1,15 @@
 /** Questions before something is deleted or all spending is stopped. */
 
+import { InputDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { ICleanupItem, IQueued } from '../api.generated';
+import { ICleanupItem, INewBudget, IQueued } from '../api.generated';
 import { confirmAction } from '../components/confirmaction';
 import * as capacityMessages from '../messages/capacity';
 import * as messages from '../messages/cleanup';
 import { resourceDetails, totalCost } from '../messages/cleanup';
 import * as common from '../messages/common';
+import * as problems from '../messages/problems';
 
 interface IQuestion {
   readonly emulated: boolean;
@@ -122,4 +124,21 @@ export function confirmStopAll(rate: string, { emulated, trans }: IQuestion): Pr
     </>,
     trans
   );
+}
+
+/** Ask for the new amount of a budget; null if the user cancels, or leaves the amount. */
+export async function askForAmount(
+  name: string,
+  { amount, unit }: INewBudget,
+  trans: TranslationBundle
+): Promise<number | null> {
+  const { button, value } = await InputDialog.getNumber({
+    title: problems.raiseBudgetTitle(name, trans),
+    label: unit === 'usd' ? problems.newAmountUsd(trans) : problems.newAmountHours(trans),
+    value: amount,
+    okLabel: problems.raise(trans),
+    cancelLabel: common.cancel(trans)
+  });
+  const isNew = value !== null && Number.isFinite(value) && value > 0 && value !== amount;
+  return button.accept && isNew ? value : null;
 }

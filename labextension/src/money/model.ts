@@ -9,7 +9,7 @@ import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
 import { Part } from './parts';
-import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
+import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
 /** Interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
@@ -78,6 +78,10 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     return this._open;
   }
 
+  get revealed(): IRevealed | null {
+    return this._revealed;
+  }
+
   get isWatched(): boolean {
     return this._isWatched;
   }
@@ -122,6 +126,15 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
     this._open = open;
     this.stateChanged.emit();
+  }
+
+  reveal(section: SectionName): void {
+    this._revealed = { section, turn: (this._revealed?.turn ?? 0) + 1 };
+    if (this._open.has(section)) {
+      this.stateChanged.emit();
+    } else {
+      this.toggle(section);
+    }
   }
 
   dispose(): void {
@@ -218,6 +231,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     audit: NOT_LOADED
   };
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
+  private _revealed: IRevealed | null = null;
   private _chosenZone = '';
   private _isWatched = false;
   /** Something happened while the tab was hidden: the poll requests it once the tab is visible. */

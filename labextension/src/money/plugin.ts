@@ -9,7 +9,7 @@ import { AutostopWarning } from '../autostop/warning';
 import * as common from '../messages/common';
 import { TpuClient } from '../request';
 import { SpendStatus } from '../spend/statusitem';
-import { CommandIDs, ITpuModel } from '../tokens';
+import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
 import { moneyActions } from './actions';
 import { MoneyClient } from './client';
 import { addMoneyCommands } from './commands';
@@ -26,7 +26,7 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
   requires: [ITpuModel],
   optional: [ITranslator, ICommandPalette],
   activate: (
-    { commands, serviceManager, started }: JupyterFrontEnd,
+    { commands, serviceManager, shell, started }: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null
@@ -34,7 +34,8 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings));
     const model = new MoneyModel(client, serviceManager.events.stream);
-    addMoneyCommands({ commands, model, nodes, trans });
+    const showPanel = (): void => shell.activateById(PANEL_ID);
+    addMoneyCommands({ commands, model, nodes, trans, showPanel });
     palette?.addItem({ command: MoneyCommandIDs.stopAll, category: common.product(trans) });
     void started.then(() => model.start());
     return model;

@@ -13,7 +13,7 @@ import { ActivityLogSection } from '../spend/activitylog';
 import { IHistoryPlots, SpendHistory } from '../spend/history';
 import { SpendingFault, SpendSection } from '../spend/spendsection';
 import { INodeKey } from '../tokens';
-import { IMoneyActions } from './section';
+import { IMoneyActions, RevealedContext } from './section';
 import { IMoneyModel } from './tokens';
 
 /** What the panel shows of money: below its list, in the row of each node, and in the form. */
@@ -49,15 +49,17 @@ export function moneyRenderers(
     sections: () => (
       <UseSignal signal={model.stateChanged}>
         {() => (
-          <div className="jp-tpu-Sections">
-            <SpendingFault part={model.parts.spend} trans={trans} />
-            <SpendSection {...{ model, actions, history, trans }} />
-            <GrantsSection {...{ model, actions, trans }} />
-            <QuotaSection {...{ model, actions, trans }} />
-            <CapacitySection {...{ model, actions, trans }} />
-            <CleanupSection {...{ model, actions, trans }} />
-            <ActivityLogSection {...{ model, actions, trans }} />
-          </div>
+          <RevealedContext.Provider value={model.revealed}>
+            <div className="jp-tpu-Sections">
+              <SpendingFault part={model.parts.spend} trans={trans} />
+              <SpendSection {...{ model, actions, history, trans }} />
+              <GrantsSection {...{ model, actions, trans }} />
+              <QuotaSection {...{ model, actions, trans }} />
+              <CapacitySection {...{ model, actions, trans }} />
+              <CleanupSection {...{ model, actions, trans }} />
+              <ActivityLogSection {...{ model, actions, trans }} />
+            </div>
+          </RevealedContext.Provider>
         )}
       </UseSignal>
     ),

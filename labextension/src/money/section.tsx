@@ -16,7 +16,7 @@ import { formatDuration } from '../messages/units';
 import { INodeKey } from '../tokens';
 import { serverNow } from './model';
 import { ICompleteness } from './parts';
-import { IDated, IMoneyModel, IPart, SectionName } from './tokens';
+import { IDated, IMoneyModel, IPart, IRevealed, SectionName } from './tokens';
 
 /** Callbacks of the sections; each runs a command and rejects with the error to show. */
 export interface IMoneyActions {
@@ -56,9 +56,14 @@ interface IProps {
   children: React.ReactNode;
 }
 
+/** The section that an action of an error pointed to. */
+export const RevealedContext = React.createContext<IRevealed | null>(null);
+
 /** A section about money that can be collapsed. */
 export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
-  return <Collapsible {...rest} onToggle={() => onToggle(name)} />;
+  const revealed = React.useContext(RevealedContext);
+  const turn = revealed?.section === name ? revealed.turn : 0;
+  return <Collapsible {...rest} revealTurn={turn} onToggle={() => onToggle(name)} />;
 }
 
 interface IPartProps<T> {

@@ -22,6 +22,8 @@ export namespace MoneyCommandIDs {
   export const removeQueued = 'tpu:remove-queued-resource';
   export const cleanup = 'tpu:sweep';
   export const stopAll = 'tpu:panic';
+  export const showSection = 'tpu:show-section';
+  export const raiseBudget = 'tpu:raise-budget';
 }
 
 /** A response with the server's time. */
@@ -44,6 +46,13 @@ export type IParts = { readonly [P in Part]: IPart<IAnswers[P]> };
 /** Sections that can be opened. What only one of them shows is requested only while it is open. */
 export type SectionName = 'spend' | 'grants' | 'quota' | 'capacity' | 'cleanup' | 'audit';
 
+/** A section that an action pointed to. */
+export interface IRevealed {
+  readonly section: SectionName;
+  /** Rises with each action. */
+  readonly turn: number;
+}
+
 /** The state of the sections. */
 export interface IMoneyModel extends VDomRenderer.IModel {
   readonly client: MoneyClient;
@@ -58,8 +67,13 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   /** The zone chosen last in the form; empty before. */
   readonly chosenZone: string;
 
+  /** The section that was revealed last; null before. */
+  readonly revealed: IRevealed | null;
+
   chooseZone(zone: string): void;
   toggle(section: SectionName): void;
+  /** Open a section and move the keyboard focus to it. */
+  reveal(section: SectionName): void;
   refresh(): Promise<void>;
 }
 

@@ -1,0 +1,52 @@
+/** Notifications of failed creations while the panel, which has a card for each, is closed. */
+
+import { Notification } from '@jupyterlab/apputils';
+import { IIntent } from './api.generated';
+import { ErrorActions } from './erroractions';
+import { ITpuModel } from './tokens';
+
+type Nodes = Pick<ITpuModel, 'list' | 'isWatched'>;
+
+/** One notification for each creation that fails after the page was loaded; withdrawn when the panel shows it. */
+export class CreationNotices {
+  constructor(
+    private readonly _nodes: Nodes,
+    private readonly _actions: ErrorActions
+  ) {}
+
+  /** Compare the last list of nodes with the one before. */
+  readonly onChange = (): void => {
+    const { list, isWatched } = this._nodes;
+    if (!list || list.as_of === null) {
+      return;
+    }
+    const failed = list.intents.filter(isFailedCreation);
+    const isFirst = this._known === null;
+    const known = this._known ?? new Set(failed.map(({ intent_id }) => intent_id));
+    this._known = known;
+    for (const intent of failed) {
+      if (!known.has(intent.intent_id) && !isWatched && !isFirst) {
+        this._shown.set(intent.intent_id, this._actions.notify(intent.error));
+      }
+      known.add(intent.intent_id);
+    }
+    const left = new Set(isWatched ? [] : failed.map(({ intent_id }) => intent_id));
+    for (const [intentId, id] of this._shown) {
+      if (!left.has(intentId)) {
+        this._shown.delete(intentId);
+        Notification.dismiss(id);
+      }
+    }
+  };
+
+  /** Failed creations that were seen; null before the first list: what it has failed earlier. */
+  private _known: Set<string> | null = null;
+  /** Notifications by intent. */
+  private readonly _shown = new Map<string, string>();
+}
+
+type FailedIntent = IIntent & { readonly error: NonNullable<IIntent['error']> };
+
+function isFailedCreation(intent: IIntent): intent is FailedIntent {
+  return intent.verb === 'create' && intent.settled && intent.error !== null;
+}

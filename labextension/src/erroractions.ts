@@ -1,0 +1,84 @@
+/** The actions of errors: which of them this front end offers, and how they run. */
+
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { createContext } from 'react';
+import { IAction } from './api.generated';
+import * as messages from './messages/problems';
+import { actionLabel } from './messages/problems';
+import { problemOf } from './request';
+import { CommandIDs, IProblem } from './tokens';
+import { MoneyCommandIDs } from './money/tokens';
+
+/** All commands that errors name. The compiler checks that these are the commands of the REST API. */
+export const ACTION_COMMANDS: { readonly [command in IAction['command']]: string } = {
+  'tpu:open-form': CommandIDs.openForm,
+  'tpu:show-section': MoneyCommandIDs.showSection,
+  'tpu:raise-budget': MoneyCommandIDs.raiseBudget,
+  'tpu:open-console': CommandIDs.openConsole,
+  'tpu:copy-command': CommandIDs.copyCommand,
+  'tpu:start-node': CommandIDs.startNode,
+  'tpu:stop-node': CommandIDs.stopNode,
+  'tpu:delete-node': CommandIDs.deleteNode,
+  'tpu:refresh': CommandIDs.refresh
+};
+
+/** Runs the actions of errors. */
+export class ErrorActions {
+  constructor(
+    private readonly _commands: CommandRegistry,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  /** The actions whose commands exist: a plugin may be disabled, and a server may be newer. */
+  of(problem: IProblem): readonly IAction[] {
+    return problem.actions.filter(
+      ({ command }) => command in ACTION_COMMANDS && this._commands.hasCommand(command)
+    );
+  }
+
+  label(action: IAction): string {
+    return actionLabel(action, this._trans);
+  }
+
+  run({ command, args }: IAction): void {
+    this._commands.execute(command, { ...args }).catch(error => this.notify(problemOf(error)));
+  }
+
+  /** Show an error that has no place in the panel now, with its actions; returns the notification's id. */
+  notify(problem: IProblem): string {
+    return Notification.error(problem.message, {
+      autoClose: false,
+      actions: this.of(problem).map(action => ({
+        label: this.label(action),
+        callback: () => this.run(action)
+      }))
+    });
+  }
+}
+
+/** The actions of the errors that a widget shows; null where errors have no buttons. */
+export const ErrorActionsContext = createContext<ErrorActions | null>(null);
+
+/** Commands of the panel's own actions, as hints name them for a terminal. */
+const OWN_COMMAND =
+  /`?jupyter tpu (list|create|start|stop|delete|quota|budget|cleanup|search|queue|grant|recover|autostop)\b/;
+const ENABLE_API = /`gcloud services enable /;
+
+/**
+ * What to do, as text, and what is folded: no user of the panel is sent to a terminal for what a button does.
+ *
+ * @param hasActions whether the error has buttons
+ */
+export function hintOf(
+  problem: IProblem,
+  hasActions: boolean,
+  trans: TranslationBundle
+): { readonly shown: string; readonly folded: string } {
+  const { hint } = problem;
+  const isReplaced = hasActions && (OWN_COMMAND.test(hint) || ENABLE_API.test(hint));
+  return isReplaced
+    ? { shown: messages.advice(problem, trans), folded: hint }
+    : { shown: hint, folded: '' };
+}

@@ -1,0 +1,98 @@
+/** Errors: what to do about them, as buttons and sentences. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IAction } from '../api.generated';
+import { IProblem } from '../tokens';
+
+export function details(trans: TranslationBundle): string {
+  return trans.__('Details');
+}
+
+export function copied(trans: TranslationBundle): string {
+  return trans.__('Command copied');
+}
+
+/** The label of an action's button. */
+export function actionLabel({ command, args }: IAction, trans: TranslationBundle): string {
+  switch (command) {
+    case 'tpu:open-form':
+      return formLabel(args, trans);
+    case 'tpu:show-section':
+      return sectionLabel(args, trans);
+    case 'tpu:raise-budget':
+      return trans.__('Raise budget…');
+    case 'tpu:open-console':
+      return args.page === 'billing' ? trans.__('Link billing account') : trans.__('Enable API');
+    case 'tpu:copy-command':
+      return trans.__('Copy command');
+    case 'tpu:start-node':
+      return trans.__('Start node');
+    case 'tpu:stop-node':
+      return trans.__('Stop node…');
+    case 'tpu:delete-node':
+      return trans.__('Delete node…');
+    case 'tpu:refresh':
+      return trans.__('Refresh list');
+  }
+}
+
+function formLabel({ way, zone }: IAction['args'], trans: TranslationBundle): string {
+  if (way === 'search') {
+    return trans.__('Search other zones');
+  }
+  return way === 'queue' ? trans.__('Wait in the queue') : trans.__('Try %1', String(zone));
+}
+
+function sectionLabel({ section }: IAction['args'], trans: TranslationBundle): string {
+  switch (section) {
+    case 'quota':
+      return trans.__('Show quota');
+    case 'cleanup':
+      return trans.__('Clean up');
+    case 'grants':
+      return trans.__('Show grants');
+    case 'capacity':
+      return trans.__('Show searches and queue');
+    default:
+      return trans.__('Show budgets');
+  }
+}
+
+/** What to do, where buttons replace the commands in the server's hint; empty if they need no text. */
+export function advice(problem: IProblem, trans: TranslationBundle): string {
+  const { zones, time } = problem.arguments;
+  switch (problem.code) {
+    case 'out_of_capacity':
+      return zones ? trans.__('Other zones that offer it: %1.', String(zones)) : '';
+    case 'quota_exceeded':
+      return trans.__(
+        "Waiting won't help. Delete what you don't need (stopped and pre-empted nodes count too), choose another zone, or ask for more quota."
+      );
+    case 'api_disabled':
+      return trans.__('Enable it, wait a few minutes and try again.');
+    case 'budget_exceeded':
+      return time ? trans.__('Wait until %1, or raise the budget.', String(time)) : '';
+    case 'node_exists':
+      return trans.__('Choose another name, or delete the one that has it.');
+    default:
+      return '';
+  }
+}
+
+// The dialog that raises a budget
+
+export function raiseBudgetTitle(name: string, trans: TranslationBundle): string {
+  return trans.__('Raise the budget %1', name);
+}
+
+export function newAmountUsd(trans: TranslationBundle): string {
+  return trans.__('New amount (US dollars)');
+}
+
+export function newAmountHours(trans: TranslationBundle): string {
+  return trans.__('New amount (node-hours)');
+}
+
+export function raise(trans: TranslationBundle): string {
+  return trans.__('Raise');
+}
