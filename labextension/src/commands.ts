@@ -47,7 +47,7 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     label: messages.refreshNodes(trans),
     icon: refreshIcon,
     describedBy: noArgs,
-    execute: () => model.refresh()
+    execute: () => model.refreshFromCloud()
   });
   commands.addCommand(CommandIDs.createNode, {
     label: messages.createNode(trans),

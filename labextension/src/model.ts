@@ -100,6 +100,10 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._kernelspecsChanged;
   }
 
+  get isRefreshing(): boolean {
+    return this._isRefreshing;
+  }
+
   get isWatched(): boolean {
     return this._isWatched;
   }
@@ -121,6 +125,26 @@ export class TpuModel extends VDomModel implements ITpuModel {
   refresh(): Promise<void> {
     this._isDue = true;
     return this._poll.refresh();
+  }
+
+  /** A failure is shown as the model's problem, not thrown. */
+  async refreshFromCloud(): Promise<void> {
+    if (this._isRefreshing) {
+      return;
+    }
+    this._isRefreshing = true;
+    this.stateChanged.emit();
+    try {
+      const status = await this._currentStatus();
+      const list = await this._client.refreshNodes();
+      // newer than what polls were answered meanwhile
+      this._onAnswer(++this._asked, status, list);
+    } catch (error) {
+      this._onFailure(++this._asked, error);
+    } finally {
+      this._isRefreshing = false;
+      this.stateChanged.emit();
+    }
   }
 
   openForm(request?: Omit<IFormRequest, 'turn'>): void {
@@ -274,6 +298,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   private _offers: IOffers | null = null;
   private _problem: IProblem | null = null;
   private _offersProblem: IProblem | null = null;
+  private _isRefreshing = false;
   private _isFormOpen = false;
   private _formRequest: IFormRequest | null = null;
   private _formTurn = 0;

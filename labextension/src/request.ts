@@ -46,10 +46,14 @@ export class TpuClient {
     }
   }
 
-  async nodes(): Promise<IDatedList> {
-    const response = await this._fetch('nodes');
-    const list = (await response.json()) as INodeList;
-    return { ...list, age_s: ageOf(list, response), received_ms: Date.now() };
+  /** The nodes as the server saw them last. */
+  nodes(): Promise<IDatedList> {
+    return this._list('nodes');
+  }
+
+  /** The nodes after the server has asked the cloud. */
+  refreshNodes(): Promise<IDatedList> {
+    return this._list('refresh', { method: 'POST' });
   }
 
   offers(): Promise<IOffers> {
@@ -110,6 +114,12 @@ export class TpuClient {
     const response = await this._fetch(route);
     const data = (await response.json()) as T;
     return { data, server_s: serverTime(response), received_ms: Date.now() };
+  }
+
+  private async _list(route: string, init: RequestInit = {}): Promise<IDatedList> {
+    const response = await this._fetch(route, init);
+    const list = (await response.json()) as INodeList;
+    return { ...list, age_s: ageOf(list, response), received_ms: Date.now() };
   }
 
   private async _json<T>(route: string, init: RequestInit = {}): Promise<T> {

@@ -126,7 +126,14 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Whether the panel is visible; nothing is polled otherwise. */
   isWatched: boolean;
 
+  /** Whether the cloud is being asked because the user wants it. */
+  readonly isRefreshing: boolean;
+
+  /** Request the list that the server has. */
   refresh(): Promise<void>;
+  /** Let the server ask the cloud, and request that list. */
+  refreshFromCloud(): Promise<void>;
+
   /** Open the form, with a choice if one is given. */
   openForm(request?: Omit<IFormRequest, 'turn'>): void;
   closeForm(): void;

@@ -103,6 +103,12 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
       .catch(error => this._errorActions.notify(problemOf(error)));
   }
 
+  /** Costs and auto-stop follow from the nodes, so they are requested after them. */
+  private async _refresh(): Promise<void> {
+    await this._commands.execute(CommandIDs.refresh);
+    await this._money?.refresh();
+  }
+
   private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
     if (change.id === CommandIDs.switchKernel || change.id === SimulatorCommandIDs.open) {
       this.update();
@@ -116,10 +122,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onOpenForm: () => this._run(CommandIDs.createNode),
     onCloseForm: () => this.model.closeForm(),
     onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
-    onRefresh: () => {
-      this._run(CommandIDs.refresh);
-      void this._money?.refresh();
-    },
+    onRefresh: () => void this._refresh(),
     onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key)),
     onSwitchKernel: key => this._run(CommandIDs.switchKernel, keyOnly(key)),
@@ -139,7 +142,7 @@ function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
 
 function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSimulator'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
-  const { isFormOpen, formRequest, isCollaborative } = model;
+  const { isFormOpen, formRequest, isCollaborative, isRefreshing } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };
-  return { ...answers, refusals, busy, isFormOpen, formRequest, isCollaborative };
+  return { ...answers, refusals, busy, isFormOpen, formRequest, isCollaborative, isRefreshing };
 }

@@ -25,6 +25,7 @@ from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
+    from jupyter_tpu.fleet import FleetSnapshot
     from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
@@ -85,6 +86,10 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """Return the ledger and the budgets of the project."""
         opened = await self.app.fleet.get()
         return SpendLedger(opened.journal, opened.settings)
+
+    async def list_view(self, snapshot: FleetSnapshot) -> dict[str, Any]:
+        """Return the list of nodes with their kernelspecs and costs."""
+        return nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs())
 
     async def costs(self) -> NodeCosts:
         """Return what each node has cost."""
@@ -165,7 +170,7 @@ class NodesHandler(TpuHandler):
         snapshot = fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await fleet.refresh()
-        self.write_json(nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs()))
+        self.write_json(await self.list_view(snapshot))
 
     @web.authenticated
     @authorized
@@ -175,6 +180,16 @@ class NodesHandler(TpuHandler):
         accepts = accepts_unknown_price(self.request.body)
         intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
         self.write_json(intent_view(intent), status=202)
+
+
+class RefreshHandler(TpuHandler):
+    """``refresh``: list all nodes as they are in the cloud now."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Ask the cloud and return all nodes."""
+        self.write_json(await self.list_view(await (await self.fleet()).refresh()))
 
 
 class NodeHandler(TpuHandler):
@@ -264,6 +279,7 @@ _NODE = r"/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)"
 NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/status", StatusHandler),
     (r"/jupyter-tpu/v1/nodes", NodesHandler),
+    (r"/jupyter-tpu/v1/refresh", RefreshHandler),
     (r"/jupyter-tpu/v1" + _NODE, NodeHandler),
     (r"/jupyter-tpu/v1" + _NODE + "/stop", StopHandler),
     (r"/jupyter-tpu/v1" + _NODE + "/start", StartHandler),

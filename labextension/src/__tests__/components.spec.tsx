@@ -57,6 +57,7 @@ function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel
     busy: new Set(),
     isFormOpen: false,
     isCollaborative: false,
+    isRefreshing: false,
     canSwitchKernel: false,
     canOpenSimulator: false,
     ...state
@@ -80,6 +81,19 @@ describe('the panel', () => {
   it('says nothing of an emulated cloud when the cloud is real', () => {
     show({ status: { ...STATUS, emulated: false } });
     expect(screen.queryByText(/emulated/i)).toBeNull();
+  });
+
+  it('says when the cloud answered last, and turns the button while it is asked', () => {
+    const noon = new Date(2026, 10, 22, 14, 2, 30);
+    jest.useFakeTimers({ now: noon });
+    const props = panelOf({ list: list({ age_s: 10, received_ms: noon.getTime() }) });
+    const { rerender } = render(<Panel {...props} />);
+    screen.getByText(/^Updated (14:02|2:02 PM)$/);
+    expect(screen.getByRole('button', { name: 'Refresh the list' }).ariaBusy).not.toBe('true');
+    rerender(<Panel {...props} state={{ ...props.state, isRefreshing: true }} />);
+    const button = screen.getByRole('button', { name: 'Asking the cloud…' });
+    expect(button.getAttribute('aria-busy')).toBe('true');
+    jest.useRealTimers();
   });
 
   it('offers to create a node when there is none', () => {

@@ -87,6 +87,31 @@ describe('the model', () => {
     expect(server.asked.length).toBeGreaterThan(asked);
   });
 
+  it('lets the server ask the cloud when the user refreshes, and says so meanwhile', async () => {
+    model.start();
+    await until(() => model.list !== null);
+    let answer: (response: Response) => void = () => undefined;
+    server.answers['POST refresh'] = () => new Promise(resolve => (answer = resolve));
+    const refreshed = model.refreshFromCloud();
+    expect(model.isRefreshing).toBe(true);
+    await model.refreshFromCloud(); // a second click asks nothing
+    const before = model.list;
+    model.isWatched = true; // a poll in between is answered with what the server had
+    await until(() => model.list !== before);
+    expect(model.list?.nodes).toEqual([]);
+    answer(reply(list({ nodes: [node('a')] })));
+    await refreshed;
+    expect(model.isRefreshing).toBe(false);
+    expect(model.list?.nodes).toHaveLength(1);
+    expect(server.asked.filter(({ route }) => route === 'refresh')).toHaveLength(1);
+  });
+
+  it('shows why the cloud could not be asked', async () => {
+    server.answers['POST refresh'] = () => reply({ error: STOCKOUT }, 503);
+    await model.refreshFromCloud();
+    expect([model.isRefreshing, model.problem?.code]).toEqual([false, STOCKOUT.code]);
+  });
+
   it('asks when somebody begins to watch', async () => {
     model.isWatched = true;
     await until(() => model.list !== null);

@@ -13,6 +13,8 @@ interface IProps {
   status: IStatus | null;
   list: INodeList | null;
   trans: TranslationBundle;
+  /** The cloud is being asked. */
+  isRefreshing: boolean;
   onCreate: () => void;
   onRefresh: () => void;
   /** Absent where the cloud is not emulated. */
@@ -21,13 +23,18 @@ interface IProps {
 
 /** The project, whether its cloud is emulated, and the total cost per hour. */
 export function Header(props: IProps): JSX.Element {
-  const { status, list, trans, onCreate, onRefresh, onOpenSimulator } = props;
+  const { status, list, trans, isRefreshing, onCreate, onRefresh, onOpenSimulator } = props;
   return (
     <div className="jp-tpu-Header">
       <div className="jp-tpu-Header-line">
         <h2>{messages.title(trans)}</h2>
         <IconButton label={common.createNode(trans)} icon={addIcon} onClick={onCreate} />
-        <IconButton label={messages.refreshList(trans)} icon={refreshIcon} onClick={onRefresh} />
+        <IconButton
+          label={isRefreshing ? messages.refreshing(trans) : messages.refreshList(trans)}
+          icon={refreshIcon}
+          isBusy={isRefreshing}
+          onClick={onRefresh}
+        />
       </div>
       {status?.project && (
         <div className="jp-tpu-Project jp-tpu-Muted" title={status.project}>
@@ -52,15 +59,17 @@ export function Header(props: IProps): JSX.Element {
 interface IIconButtonProps {
   label: string;
   icon: typeof addIcon;
+  isBusy?: boolean;
   onClick: () => void;
 }
 
-function IconButton({ label, icon, onClick }: IIconButtonProps): JSX.Element {
+function IconButton({ label, icon, isBusy, onClick }: IIconButtonProps): JSX.Element {
   const Icon = icon.react;
   return (
     <button
       type="button"
-      className="jp-tpu-IconButton"
+      className={`jp-tpu-IconButton${isBusy ? ' jp-mod-busy' : ''}`}
+      aria-busy={isBusy}
       aria-label={label}
       title={label}
       onClick={onClick}

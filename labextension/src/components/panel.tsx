@@ -7,6 +7,7 @@ import { LoadRenderer } from '../load/renderer';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
+import { clockTime } from '../money/moments';
 import { IMoneyRenderers } from '../money/renderers';
 import { IDatedList, IFormRequest, INodeSpec, IProblem, Phase } from '../tokens';
 import { Button } from './button';
@@ -28,6 +29,7 @@ export interface IPanelState {
   isFormOpen: boolean;
   formRequest?: IFormRequest | null;
   isCollaborative: boolean;
+  isRefreshing: boolean;
   canSwitchKernel: boolean;
   canOpenSimulator: boolean;
 }
@@ -62,6 +64,7 @@ export function Panel(props: IProps): JSX.Element {
         status={state.status}
         list={state.list}
         trans={trans}
+        isRefreshing={state.isRefreshing}
         onCreate={actions.onOpenForm}
         onRefresh={actions.onRefresh}
         onOpenSimulator={state.canOpenSimulator ? actions.onOpenSimulator : undefined}
@@ -99,17 +102,22 @@ function Waiting({ state, trans }: IProps): JSX.Element | null {
   );
 }
 
-/** The age of the list, once it is out of date. */
+/** When the cloud answered last: the time, or the age once it is out of date. */
 function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Element | null {
   const now = useNow();
   if (!state.list || state.list.age_s === null) {
     return null;
   }
-  const age = state.list.age_s + Math.max(0, now - state.list.received_ms) / 1000;
+  const { age_s, received_ms } = state.list;
+  const age = age_s + Math.max(0, now - received_ms) / 1000;
   const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
   return isStale ? (
     <div className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</div>
-  ) : null;
+  ) : (
+    <div className="jp-tpu-Fresh jp-tpu-Muted">
+      {common.updatedAt(clockTime(received_ms / 1000 - age_s), trans)}
+    </div>
+  );
 }
 
 /** Problems that keep the list from being complete and fresh. */

@@ -102,6 +102,10 @@ export function lastUpdated(age: string, trans: TranslationBundle): string {
   return trans.__('Last updated %1 ago', age);
 }
 
+export function updatedAt(time: string, trans: TranslationBundle): string {
+  return trans.__('Updated %1', time);
+}
+
 export function couldNotLoad(reason: string, trans: TranslationBundle): string {
   return trans.__("Couldn't load: %1", reason);
 }

@@ -16,6 +16,10 @@ export function refreshList(trans: TranslationBundle): string {
   return trans.__('Refresh the list');
 }
 
+export function refreshing(trans: TranslationBundle): string {
+  return trans.__('Asking the cloud…');
+}
+
 export function project(project: string, trans: TranslationBundle): string {
   return trans.__('Project %1', project);
 }
