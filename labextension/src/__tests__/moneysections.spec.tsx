@@ -186,7 +186,7 @@ describe('budgets that cannot be read', () => {
 describe('the section of spend', () => {
   it('shows what is paid and was paid, and what is not known', () => {
     show({ spend: answered(spend({ unpriced: ['v9-8'] })) }, 'spend');
-    screen.getByText('$40.00 · 10 h');
+    screen.getByText('$40.00 · 10 h of node time');
     screen.getByText('Price of v9-8 unknown: not included in the sums.');
   });
 

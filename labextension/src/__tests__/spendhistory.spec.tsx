@@ -179,7 +179,7 @@ describe('money over time', () => {
     expect(bars[0].known.slice(-3)).toEqual([9.6, 0, 9.6]);
     const chart = screen.getByRole('img');
     expect(chart.getAttribute('aria-label')).toMatch(
-      /^Spending per hour, last 24 hours\. Total \$9\.60 · 1 h\. Highest: \$9\.60 at 10:00/
+      /^Spending per hour, last 24 hours\. Total \$9\.60 · 1 h of node time\. Highest: \$9\.60 at 10:00/
     );
     const table = screen.getByRole('table', { hidden: true });
     const rows = within(table).getAllByRole('row', { hidden: true });
@@ -200,7 +200,7 @@ describe('money over time', () => {
     expect(bars[0].isUnpriced.slice(-3)).toEqual([false, false, true]);
     screen.getByText('estimated maximum for unmonitored time');
     screen.getByText('plus unknown prices: v9-8');
-    screen.getByText('Total at least $9.60 · 1 h');
+    screen.getByText('Total at least $9.60 · 1 h of node time');
     screen.getByText('$0.00, up to $4.80');
     screen.getByText('cost unknown');
   });

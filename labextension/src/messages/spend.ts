@@ -270,7 +270,12 @@ export function formatSum(
   trans: TranslationBundle
 ): string {
   const money = usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
-  return ready_s > 0 ? `${money} · ${formatDuration(ready_s, trans)}` : money;
+  return ready_s > 0 ? `${money} · ${nodeTime(ready_s, trans)}` : money;
+}
+
+/** How long nodes were READY; two nodes for an hour are two hours. */
+function nodeTime(ready_s: number, trans: TranslationBundle): string {
+  return trans.__('%1 of node time', formatDuration(ready_s, trans));
 }
 
 export function atLeast(usd: number, trans: TranslationBundle): string {
@@ -298,7 +303,7 @@ export function periodName(period: IBudget['period'], trans: TranslationBundle):
 /** An amount and the READY time of nodes, with their uncertainty. */
 export function formatSpent(spent: ISpendOfSlot, trans: TranslationBundle): string {
   const text = formatCost(spent, trans);
-  return spent.ready_s > 0 ? `${text} · ${formatDuration(spent.ready_s, trans)}` : text;
+  return spent.ready_s > 0 ? `${text} · ${nodeTime(spent.ready_s, trans)}` : text;
 }
 
 /** An amount with its uncertainty. */
