@@ -52,11 +52,15 @@ class Coverage:
         grant: the name of the grant that covers the node; None if the user pays.
         price: the list price, even if a grant pays; None if no source gives one (unknown is not free).
         text: one line for the user, shown before the node is created.
+        until: the last day of the grant that covers the node, as ``2027-01-29``; None if the user pays.
+        detail: why no grant covers the node, and which credit may pay for it; may be empty.
     """
 
     grant: str | None
     price: Price | None
     text: str
+    until: str | None = None
+    detail: str = ""
 
     @property
     def is_covered(self) -> bool:
@@ -68,6 +72,8 @@ class Coverage:
         return {
             "covered": self.is_covered,
             "grant": self.grant,
+            "until": self.until,
+            "detail": self.detail,
             "usd_per_hour": self.price.usd_per_hour if self.price else None,
             "text": self.text,
             "not_covered": list(NEVER_COVERED),
@@ -92,22 +98,25 @@ def coverage(
     price = price_on_terms(request.accelerator_type, request.zone, request.provisioning)
     if paying:
         longest = max(paying, key=lambda grant: grant.last_day)
-        return Coverage(grant=longest.name, price=price, text=_free(longest, price))
+        return Coverage(grant=longest.name, price=price, text=_free(longest, price), until=longest.ends_on)
     credits = [grant for grant in known if grant.kind == "credit" and grant.holds(today)]
-    return Coverage(
-        grant=None, price=price, text=_billed(request, price, list(reasons.values()), _credit(credits, left))
-    )
+    why, credit = _reasons(list(reasons.values())), _credit(credits, left)
+    text = _billed(request, price, why, credit)
+    return Coverage(grant=None, price=price, text=text, detail="; ".join(filter(None, [why, credit])))
 
 
 def _free(grant: Grant, price: Price | None) -> str:
     return f"free under your TRC grant {grant.name} until {grant.ends_on}, then billed: {_price(price)}"
 
 
-def _billed(request: NodeRequest, price: Price | None, reasons: list[str], credit: str) -> str:
-    more = f"; {len(reasons) - _MOST_REASONS} more do not cover it" if len(reasons) > _MOST_REASONS else ""
-    why = f" ({'; '.join(reasons[:_MOST_REASONS])}{more})" if reasons else ""
+def _billed(request: NodeRequest, price: Price | None, why: str, credit: str) -> str:
     cost = "by your reservation, used or not; it has no list price" if request.is_reserved else _price(price)
-    return f"billed: {cost}{why}{credit}"
+    return f"billed: {cost}{why and f' ({why})'}{credit and f'; {credit}'}"
+
+
+def _reasons(reasons: list[str]) -> str:
+    more = [f"{len(reasons) - _MOST_REASONS} more do not cover it"] if len(reasons) > _MOST_REASONS else []
+    return "; ".join([*reasons[:_MOST_REASONS], *more])
 
 
 def _price(price: Price | None) -> str:
@@ -119,9 +128,9 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:
-            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it (remaining amount unknown)"
+            return f"your credit {grant.name}, until {grant.ends_on}, may pay for it (remaining amount unknown)"
         if amount > 0:
-            return f"; your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
+            return f"your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
     return ""
 
 

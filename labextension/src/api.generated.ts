@@ -305,6 +305,10 @@ export interface ICoverage {
   readonly covered: boolean;
   /** The grant that covers it */
   readonly grant: string | null;
+  /** The last day of that grant */
+  readonly until: string | null;
+  /** Why no grant covers it, and which credit may pay for it; may be empty */
+  readonly detail: string;
   /** The list price, even if a grant pays; null if unknown */
   readonly usd_per_hour: number | null;
   /** One line for the user; plain text */

@@ -85,6 +85,8 @@ def test_who_pays(request_: tuple[str, str, bool], nodes: list[Node], now: float
     assert text in found.text
     assert found.is_covered == found.text.startswith("free")
     assert found.is_covered or found.text.startswith("billed: ")
+    assert (found.until is not None) == found.is_covered
+    assert "$" not in found.detail, "the price is said elsewhere"
 
 
 def test_without_a_grant_it_is_billed() -> None:
@@ -107,6 +109,7 @@ def test_not_more_than_a_few_reasons_are_given() -> None:
     found = ask(("v5p-8", "us-east5-a", True), grants=grants)
     assert found.text.count("covers no v5p") == 3
     assert "6 more do not cover it" in found.text
+    assert found.detail in found.text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ const ROW = {
 };
 
 const BILLED = {
-  ...{ covered: false, grant: null, usd_per_hour: 9.6 },
+  ...{ covered: false, grant: null, until: null, usd_per_hour: 9.6 },
+  detail: 'your TRC grant trc covers v5e there only as spot',
   ...{ text: 'billed: $9.60/h', not_covered: ['egress'] }
 };
 
@@ -72,9 +73,25 @@ describe('the form, where there are other ways to a node', () => {
   it('says before the click whether it is billed, and what it leaves of the quota', async () => {
     open(createActions());
     await later();
-    screen.getByText('billed: $9.60/h');
+    screen.getByText(BILLED.detail);
     screen.getByText('egress');
     screen.getByText('v5e chips · us-central1-a: 0 of 16 chips left afterwards');
+  });
+
+  it('has one sentence with the price', async () => {
+    open(createActions());
+    await later();
+    expect(screen.getAllByText(/\$9\.60/)).toHaveLength(1);
+    screen.getByText('$9.60 per hour');
+    expect(screen.queryByText(/nothing is billed|^billed/i)).toBeNull();
+  });
+
+  it('names the grant that pays, and the price after it, in the same sentence', async () => {
+    const granted = { ...BILLED, covered: true, grant: 'trc', until: '2027-01-29', detail: '' };
+    open(createActions({ coverage: jest.fn().mockResolvedValue(granted) }));
+    await later();
+    expect(screen.getAllByText(/\$9\.60/)).toHaveLength(1);
+    screen.getByText('Free under your TRC grant trc until 2027-01-29, then $9.60 per hour');
   });
 
   it('says what does not fit', async () => {
@@ -93,7 +110,7 @@ describe('the form, where there are other ways to a node', () => {
     await later();
     expect(actions.coverage).toHaveBeenCalledTimes(1);
     fireEvent.change(types, { target: { value: 'v5litepod-1' } });
-    expect(screen.queryByText('billed: $9.60/h')).toBeNull();
+    expect(screen.queryByText(BILLED.detail)).toBeNull();
   });
 
   it('says what could not be asked, and can still create', async () => {

@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useState } from 'react';
-import { ICoverage, IQuotaAfter, IQuotasAfter } from '../api.generated';
+import { ICoverage, IOffer, IQuotaAfter, IQuotasAfter, Provisioning } from '../api.generated';
 import * as messages from '../messages/create';
 import { quotaLeft } from '../messages/create';
 import { IChoice } from '../money/client';
@@ -8,24 +8,35 @@ import { errorText } from '../problemtext';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
 import { ICreateActions } from './draft';
+import { Price } from './price';
 
 /** Wait until the user pauses, so that typing causes one request. */
 const DEBOUNCE_MS = 300;
 
 interface IProps {
-  choice: IChoice;
+  choice: IChoice & { readonly provisioning: Provisioning };
+  offer: IOffer;
+  emulated: boolean;
   actions: Pick<ICreateActions, 'coverage' | 'quotaAfter'>;
   trans: TranslationBundle;
 }
 
-/** Billing and quota of a choice, shown before it is made. */
-export function ChoiceNotice({ choice, actions, trans }: IProps): JSX.Element {
+/** Price and quota of a choice, shown before it is made. */
+export function ChoiceNotice(props: IProps): JSX.Element {
+  const { choice, offer, emulated, actions, trans } = props;
   const coverage = useAnswer(choice, actions.coverage);
   const quota = useAnswer(choice, actions.quotaAfter);
   return (
     <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
+      <Price
+        offer={offer}
+        provisioning={choice.provisioning}
+        emulated={emulated}
+        coverage={coverage.data ?? undefined}
+        trans={trans}
+      />
       <Loaded answer={coverage} what={messages.billing(trans)} trans={trans}>
-        {data => <Coverage coverage={data} trans={trans} />}
+        {data => <NotIncluded coverage={data} trans={trans} />}
       </Loaded>
       <Loaded answer={quota} what={messages.quota(trans)} trans={trans}>
         {quotas => <Quotas quotas={quotas} trans={trans} />}
@@ -91,25 +102,18 @@ interface ICoverageProps {
   trans: TranslationBundle;
 }
 
-function Coverage({ coverage, trans }: ICoverageProps): JSX.Element {
+function NotIncluded({ coverage, trans }: ICoverageProps): JSX.Element | null {
   const besides = coverage.not_covered.map(errorText).filter(Boolean);
-  return (
-    <>
-      <div className={`jp-tpu-Coverage jp-mod-${coverage.covered ? 'ok' : 'near'}`}>
-        <strong>{coverage.text}</strong>
-      </div>
-      {besides.length > 0 && (
-        <details className="jp-tpu-Raw">
-          <summary>{messages.alwaysBilled(trans)}</summary>
-          <ul>
-            {besides.map((text, index) => (
-              <li key={index}>{text}</li>
-            ))}
-          </ul>
-        </details>
-      )}
-    </>
-  );
+  return besides.length > 0 ? (
+    <details className="jp-tpu-Raw">
+      <summary>{messages.notIncluded(trans)}</summary>
+      <ul>
+        {besides.map((text, index) => (
+          <li key={index}>{text}</li>
+        ))}
+      </ul>
+    </details>
+  ) : null;
 }
 
 function Quotas({

@@ -97,12 +97,14 @@ export function CreateForm(props: IProps): JSX.Element {
           onChange={part => setDraft({ ...draft, ...part })}
         />
       )}
-      {offer && (
+      {offer && !createActions && (
         <PriceNotice offer={offer} provisioning={termsOf(spec)} emulated={emulated} trans={trans} />
       )}
-      {createActions && offer && (
+      {offer && createActions && (
         <ChoiceNotice
           choice={{ ...spec, provisioning: termsOf(spec) }}
+          offer={offer}
+          emulated={emulated}
           actions={createActions}
           trans={trans}
         />

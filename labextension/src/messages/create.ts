@@ -1,7 +1,7 @@
 /** The form that creates a node, searches for one or queues for one. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IQuotaAfter, Provisioning } from '../api.generated';
+import { ICoverage, IQuotaAfter, Provisioning } from '../api.generated';
 import { Way } from '../create/draft';
 
 // Name and place
@@ -151,7 +151,7 @@ export function reservationPrice(trans: TranslationBundle): string {
 }
 
 export function choiceSummary(trans: TranslationBundle): string {
-  return trans.__('Billing and quota for this choice');
+  return trans.__('Price and quota for this choice');
 }
 
 export function billing(trans: TranslationBundle): string {
@@ -170,8 +170,17 @@ export function loadingPart(what: string, trans: TranslationBundle): string {
   return trans.__('%1: loading…', what);
 }
 
-export function alwaysBilled(trans: TranslationBundle): string {
-  return trans.__('Always billed');
+export function notIncluded(trans: TranslationBundle): string {
+  return trans.__('Not included in this price');
+}
+
+/** The price of a node that a grant covers. */
+export function grantedPrice(
+  { grant, until }: ICoverage,
+  price: string,
+  trans: TranslationBundle
+): string {
+  return trans.__('Free under your TRC grant %1 until %2, then %3', grant ?? '', until ?? '', price);
 }
 
 export function quotaIncomplete(reason: string, trans: TranslationBundle): string {

@@ -107,14 +107,14 @@ def add_grant(grants: Locator, picture: Picture) -> None:
 
 
 def choose(panel: Locator) -> None:
-    """Spot is free under the grant, on demand is billed, and the form says so before the click."""
+    """Spot is free under the grant, on demand is not, and the form says so before the click."""
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
-    meaning = form.get_by_role("status", name="Billing and quota for this choice")
-    expect(meaning).to_contain_text("billed: $9.60/h")
+    meaning = form.get_by_role("status", name="Price and quota for this choice")
+    expect(meaning).to_contain_text("$9.60 per hour on demand")
     expect(meaning).to_contain_text("us-central1-a")
     form.get_by_label("Provisioning model").select_option("spot")
-    expect(meaning).to_contain_text("free under your TRC grant trc")
+    expect(meaning).to_contain_text("Free under your TRC grant trc")
 
 
 def sweep(panel: Locator, picture: Picture) -> None:
