@@ -68,10 +68,15 @@ def report(error: TpuError, *, as_json: bool) -> None:
         note(f"   do: {plain(error.hint)}")
 
 
+def can_ask() -> bool:
+    """Whether there is a user at a terminal to answer questions."""
+    return sys.stdin.isatty()
+
+
 def is_confirmed(question: str) -> bool:
     """Ask a yes-or-no question at the terminal; without a terminal the answer is no."""
     # a script that does not say --yes has not agreed
-    if not sys.stdin.isatty():
+    if not can_ask():
         return False
     print(f"{question}{QUESTION_END}", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -23,8 +23,8 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
 
 SHORTEST_TERM_DAYS = 30
-"""The shortest term that TRC has granted (2021 to 2026: 30, 31, 60, 90 and 180 days): what to propose if an email states
-none. Too short a term counts nodes as billed that are free, never the reverse."""
+"""The shortest term that TRC has granted (2021 to 2026: 30, 31, 60, 90 and 180 days), proposed where an email states
+none. A term that is too short counts nodes as billed that are free, never the reverse."""
 
 # Bounds on what a user pastes: characters that are read, characters of a line that are shown, problems that are listed.
 _LONGEST_TEXT = 100_000
@@ -66,7 +66,9 @@ _PARTS = {
     "what": re.compile(r"v[0-9][a-z0-9]{0,12}(?:-[0-9]{1,6})?"),
     "zone": re.compile(_ZONE),
 }
-_FILLERS = frozenset("and chip chips cloud device devices in of or the tpu tpus zone zones & x × -".split())
+_FILLERS = frozenset(
+    "and or & x × - in of the cloud tpu tpus zone zones chip chips device devices".split()  # noqa: SIM905 - shorter
+)
 # A line with three of these signs (number, model, TPU, zone) is probably a grant in a form that is not known yet.
 _SIGNS = (
     re.compile(r"(?<!\S)[0-9][0-9.,]*(?!\S)"),

@@ -293,9 +293,14 @@ export interface IGrantMail {
   readonly rows: readonly IGrantRow[];
   /** The term that the email states; let the user confirm it */
   readonly days: number | null;
+  /** `days`, or else the shortest term that TRC has granted; let the user confirm it */
+  readonly proposed_days: number;
   /** The email's own date; let the user confirm it as the first day */
-  readonly sent_on?: string | null;
-  /** Lines that look like a grant but cannot be read; plain text */
+  readonly sent_on: string | null;
+  /**
+   * Lines that look like a grant but cannot be read; plain text. Ask the user before saving without
+   * them
+   */
   readonly problems: readonly string[];
   /** How ambiguous lines were understood */
   readonly notes: readonly string[];

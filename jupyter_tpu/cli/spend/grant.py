@@ -11,15 +11,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, warn_if_project_unreadable
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
 from jupyter_tpu.money.days import day_of, day_text
-from jupyter_tpu.money.grants import checked_name, grant_from_json
-from jupyter_tpu.money.trc_mail import TrcMail, read_trc_mail
+from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
+from jupyter_tpu.money.trc_mail import SHORTEST_TERM_DAYS, TrcMail, read_trc_mail
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
 _NOTHING = "Nothing was saved."
-_ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread")
+_ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread", "yes")
 _UNKNOWN = "unknown"
 
 
@@ -53,6 +53,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--skip-unread", action="store_true", help="save the grant even if some lines of the email cannot be read"
     )
+    add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_grant)
@@ -104,9 +105,12 @@ def _add(options: argparse.Namespace) -> int:
     mail = _mail(options)
     if mail is not None:
         _print_mail(mail)
-        _refuse_unread(options, mail)
+        if not _can_confirm(options):
+            _refuse_unread(options, mail)
     now = time.time()
     grant = grant_from_json(options.name, _body(options, mail, now))
+    if mail is not None and _can_confirm(options):
+        _confirm(options, mail, grant)
     asyncio.run(_write(options, lambda grants: grants.put(grant, now=now)))
     if options.json:
         say_json({"name": grant.name, **grant.to_json(), "problems": list(mail.problems) if mail else []})
@@ -196,20 +200,47 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
         )
 
 
+def _can_confirm(options: argparse.Namespace) -> bool:
+    """Whether what is read of an email can be shown to the user for confirmation; rows are typed, not read."""
+    return bool(options.mail) and can_ask()
+
+
+def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
+    """Ask about what the options do not say: dates from the email, and lines that were not read."""
+    is_proposed = not options.starts_on or not (options.days or options.ends_on)
+    unread = "" if options.skip_unread or not mail.problems else " without what was not read, which counts as billed"
+    if not unread and (options.yes or not is_proposed):
+        return
+    if not is_confirmed(f"Save the grant {grant.name}, from {grant.starts_on} to {grant.ends_on}{unread}?"):
+        raise BadInput(
+            "The grant was not confirmed.",
+            exists=_NOTHING,
+            hint="Change its dates with --starts-on, --days and --ends-on; enter rows with --row.",
+        )
+
+
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
     """Return the JSON for `grant_from_json`; first day and term are the options', or the email's with a note."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
-    days = mail.days if mail and options.days is None and not options.ends_on else options.days
+    days = options.days
+    # an unstated term is only proposed, never assumed: someone must confirm it
+    may_propose = options.mail and (options.yes or _can_confirm(options))
+    if mail and days is None and not options.ends_on and (mail.days or may_propose):
+        days = mail.proposed_days
     if not starts_on:
         raise BadInput(
             "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the email's date."
         )
     if days is None and not options.ends_on:
-        raise BadInput("The term of the grant is missing.", exists=_NOTHING, hint="Add --days N or --ends-on DATE.")
+        shortest = f" TRC's shortest term is {SHORTEST_TERM_DAYS} days; --yes takes it." if options.mail else ""
+        raise BadInput(
+            "The term of the grant is missing.", exists=_NOTHING, hint=f"Add --days N or --ends-on DATE.{shortest}"
+        )
     if mail and not options.starts_on:
         note(f"read: starts on {starts_on}, the date of the email (--starts-on changes it)")
-    if days != options.days:
-        note(f"read: a term of {days} days (--days changes it)")
+    if mail and days != options.days:
+        stated = "read: a term" if mail.days else "proposed: TRC's shortest term, as the email states none,"
+        note(f"{stated} of {days} days (--days changes it)")
     return {
         "kind": "credit" if mail is None else "trc",
         "starts_on": starts_on,

@@ -75,7 +75,7 @@ class RegisteredKernel:
     def notebook(self) -> str:
         """The path on this machine of what is open on the kernel; empty if that is unknown."""
         paths = [session.path for session in self.sessions if session.path]
-        return os.path.join(self.root_dir, paths[-1]) if paths else ""
+        return str(Path(self.root_dir, paths[-1])) if paths else ""
 
     def with_session(self, session: RegisteredSession) -> RegisteredKernel:
         """Return a copy with a session that is new or has changed."""

@@ -232,10 +232,13 @@ describe('the section of spend', () => {
     ['usd', 'stop-all', 'at the cap stops all nodes'],
     ['hours', 'stop', 'at the cap stops all nodes'],
     ['usd', 'warn', 'only warns']
-  ] as const)('says what a budget of %s with %s does to nodes under a grant', (unit, action, text) => {
-    show({ spend: answered(spend({ budgets: [budget({ unit, action })] })) }, 'spend');
-    screen.getByText(text, { exact: false });
-  });
+  ] as const)(
+    'says what a budget of %s with %s does to nodes under a grant',
+    (unit, action, text) => {
+      show({ spend: answered(spend({ budgets: [budget({ unit, action })] })) }, 'spend');
+      screen.getByText(text, { exact: false });
+    }
+  );
 
   it('offers to stop nodes under a grant too, and offers only that for hours', async () => {
     const doing = show({ spend: answered(spend()) }, 'spend');
@@ -373,7 +376,7 @@ describe('the section of grants', () => {
     const rows = [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a' }];
     doing.onParseGrant.mockResolvedValue({
       rows,
-      days: null,
+      ...{ days: null, proposed_days: 30, sent_on: null },
       problems: ['Line 3 is odd.'],
       notes: []
     });
@@ -381,11 +384,12 @@ describe('the section of grants', () => {
     fill('Text of the email', '64 spot v5e');
     await click('Read email');
     screen.getByText('Line 3 is odd.');
-    screen.getByText(/does not state the number of days/);
+    screen.getByText(/does not state the number of days. 30 days is the shortest/);
+    screen.getByDisplayValue('30');
+    fill('First day', '2026-11-22');
     await click('Save');
     expect(doing.onSaveGrant).not.toHaveBeenCalled();
-    fill('First day', '2026-11-22');
-    fill('Days', '30');
+    fireEvent.click(screen.getByLabelText('Save without the lines that could not be read'));
     await click('Save');
     expect(doing.onSaveGrant).toHaveBeenCalledWith('trc', {
       ...{ kind: 'trc', starts_on: '2026-11-22', days: 30, rows }
@@ -411,11 +415,30 @@ describe('the form of a grant', () => {
     await click('Read email');
     fill('First day', '2026-11-22');
     await act(() => {
-      answer({ rows: [], days: 30, problems: [], notes: [] });
+      answer({
+        rows: [],
+        days: 30,
+        proposed_days: 30,
+        sent_on: '2026-11-01',
+        problems: [],
+        notes: []
+      });
       return Promise.resolve();
     });
     screen.getByDisplayValue('2026-11-22');
     screen.getByDisplayValue('30');
+  });
+
+  it('proposes the date and the term of the email', async () => {
+    const doing = show({ grants: answered({ grants: [] }) }, 'grants');
+    const terms = { days: 90, proposed_days: 90, sent_on: '2026-11-16' };
+    doing.onParseGrant.mockResolvedValue({ rows: [], ...terms, problems: [], notes: [] });
+    await click('Add a grant or credit…');
+    fill('Text of the email', '64 spot v5e');
+    await click('Read email');
+    screen.getByDisplayValue('2026-11-16');
+    screen.getByDisplayValue('90');
+    screen.getByText(/Check the first day/);
   });
 });
 

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 import { IGrantMail, IGrantRow, INewGrant } from '../api.generated';
 import { Button } from '../components/button';
-import { Field, Select, TextField } from '../components/field';
+import { Check, Field, Select, TextField } from '../components/field';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
@@ -27,17 +27,24 @@ interface IDraft {
   starts_on: string;
   days: string;
   usd: string;
+  /** Lines of the email that could not be read, until the user accepts that they count as billed. */
+  unread: number;
 }
 
-const DRAFT: IDraft = { kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '' };
+type Change = (part: Partial<IDraft> | ((now: IDraft) => Partial<IDraft>)) => void;
 
-/** The form of a grant. It asks for start and term: the emails do not always state them. */
+const DRAFT: IDraft = {
+  ...{ kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '', unread: 0 }
+};
+
+/** The form of a grant. Start and term are proposed from the email, and the user confirms them by saving. */
 export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: unusedName('trc', taken) });
   const { isSending, problem, send } = useRequest();
   // Based on the current draft: the user may type while an email is being parsed.
-  const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
+  const change: Change = part =>
+    setDraft(now => ({ ...now, ...(typeof part === 'function' ? part(now) : part) }));
   const terms = termsOf(draft);
   return (
     <form
@@ -106,7 +113,7 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
 
 interface IChipsProps extends Pick<IProps, 'onParse' | 'trans'> {
   draft: IDraft;
-  change: (part: Partial<IDraft>) => void;
+  change: Change;
 }
 
 /** The email, and the rows found in it or added manually. */
@@ -117,7 +124,13 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
   const read = async (): Promise<void> => {
     const answer = await onParse(mail);
     setParsed(answer);
-    change({ rows: answer.rows, ...(answer.days === null ? {} : { days: String(answer.days) }) });
+    change(now => ({
+      rows: answer.rows,
+      unread: answer.rows.length > 0 ? answer.problems.length : 0,
+      // what the user has typed stays, unless the email states the term
+      starts_on: now.starts_on || (answer.sent_on ?? ''),
+      days: answer.days === null && now.days ? now.days : String(answer.proposed_days)
+    }));
   };
   return (
     <>
@@ -142,7 +155,8 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
       {parsed && (
         <div role="status">
           {messages.rowsRead(parsed.rows.length, trans)}
-          {parsed.days === null && ` ${messages.noDays(trans)}`}
+          {parsed.days === null && ` ${messages.noDays(parsed.proposed_days, trans)}`}
+          {parsed.sent_on && ` ${messages.startProposed(trans)}`}
           {parsed.notes?.map((one, index) => (
             <div key={index} className="jp-tpu-Muted">
               {errorText(one)}
@@ -153,6 +167,14 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
               {errorText(one)}
             </div>
           ))}
+          {parsed.rows.length > 0 && parsed.problems.length > 0 && (
+            <Check
+              label={messages.skipUnread(trans)}
+              note={messages.unreadIsBilled(trans)}
+              checked={draft.unread === 0}
+              onChange={isSkipped => change({ unread: isSkipped ? 0 : parsed.problems.length })}
+            />
+          )}
         </div>
       )}
       <GrantRows rows={draft.rows} trans={trans} onChange={rows => change({ rows })} />
@@ -162,13 +184,13 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
 
 /** The grant to save, or null while something is missing. */
 function termsOf(draft: IDraft): INewGrant | null {
-  const { kind, starts_on, rows } = draft;
+  const { kind, starts_on, rows, unread } = draft;
   if (!starts_on || !isDays(draft.days)) {
     return null;
   }
   const days = Number(draft.days);
   if (kind === 'trc') {
-    return rows.length > 0 ? { kind, starts_on, days, rows } : null;
+    return rows.length > 0 && unread === 0 ? { kind, starts_on, days, rows } : null;
   }
   return isPositive(draft.usd) ? { kind, starts_on, days, usd: Number(draft.usd) } : null;
 }

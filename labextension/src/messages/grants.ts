@@ -84,8 +84,23 @@ export function rowsRead(count: number, trans: TranslationBundle): string {
   return trans._n('Found %1 row.', 'Found %1 rows.', count);
 }
 
-export function noDays(trans: TranslationBundle): string {
-  return trans.__('The email does not state the number of days.');
+export function noDays(proposed: number, trans: TranslationBundle): string {
+  return trans.__(
+    'The email does not state the number of days. %1 days is the shortest term of TRC: correct it.',
+    proposed
+  );
+}
+
+export function startProposed(trans: TranslationBundle): string {
+  return trans.__('Check the first day: it is the date of the email.');
+}
+
+export function skipUnread(trans: TranslationBundle): string {
+  return trans.__('Save without the lines that could not be read');
+}
+
+export function unreadIsBilled(trans: TranslationBundle): string {
+  return trans.__('Add them as rows below, or nodes that they cover count as billed.');
 }
 
 // Rows of a TRC grant

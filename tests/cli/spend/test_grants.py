@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,45 @@ def test_a_pasted_mail_becomes_a_grant(tpu: Ask, tmp_path: Path) -> None:
     assert tpu("grant", "remove", "trc")[0] == 0
     assert listed(tpu) == []
     assert "There is no grant trc" in tpu("grant", "remove", "trc")[2]
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], int]]:
+    """A user at a terminal, who types answers ahead."""
+    user, stdin = pty.openpty()
+    with os.fdopen(stdin) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        yield lambda text: os.write(user, text)
+    os.close(user)
+
+
+def test_a_user_at_a_terminal_confirms_the_dates_and_what_was_not_read(
+    tpu: Ask, tmp_path: Path, answer: Callable[[bytes], int]
+) -> None:
+    (tmp_path / "mail.txt").write_text(f"Date: Mon, 16 Nov 2026 10:12:00 +0000\n\n{MAIL.replace('90-day', 'short')}")
+    add = ("grant", "add", "trc", "--from", str(tmp_path / "mail.txt"))
+    answer(b"n\ny\n")
+    code, _, said = tpu(*add)
+    assert (code, "The grant was not confirmed." in said, listed(tpu)) == (1, True, [])
+    assert "proposed: TRC's shortest term, as the email states none, of 30 days" in said
+    question = "Save the grant trc, from 2026-11-16 to 2026-12-15 without what was not read, which counts as billed?"
+    assert question in said
+    code, _, said = tpu(*add)
+    assert (code, question in said) == (0, True)
+    assert [(grant["starts_on"], grant["ends_on"]) for grant in listed(tpu)] == [("2026-11-16", "2026-12-15")]
+
+    code, _, said = tpu(*add, "--skip-unread", *TERM)
+    assert (code, "Save the grant" in said) == (0, False)
+
+
+def test_a_script_says_yes_to_the_term_that_is_proposed(tpu: Ask, tmp_path: Path) -> None:
+    (tmp_path / "mail.txt").write_text(f"Date: Mon, 16 Nov 2026 10:12:00 +0000\n\n{ROW}")
+    add = ("grant", "add", "trc", "--from", str(tmp_path / "mail.txt"))
+    code, _, said = tpu(*add)
+    assert code == 1
+    assert "Add --days N or --ends-on DATE. TRC's shortest term is 30 days; --yes takes it." in said
+    assert tpu(*add, "--yes")[0] == 0
+    assert [grant["ends_on"] for grant in listed(tpu)] == ["2026-12-15"]
 
 
 def test_a_mail_comes_through_a_pipe(data_dir: Path) -> None:
