@@ -41,7 +41,8 @@ class Notebook:
     ) -> Notebook:
         node = {"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite", "spot": True}
         server.tpu("POST", "nodes", {"node_id": node_id, "zone": ZONE, **node})
-        await events.until(lambda event: event.get("phase") == "ready")
+        # not a kernel's, which has a phase of that name too
+        await events.until(lambda event: event.get("phase") == "ready" and "kind" in event)
         if recovers:
             assert server.tpu("PUT", f"nodes/{ZONE}/{node_id}/recovery", {"is_on": True}).json["is_on"]
         kernel = {"name": f"tpu-{node_id}-{ZONE}"}
