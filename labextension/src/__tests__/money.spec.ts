@@ -252,10 +252,7 @@ describe('words about money', () => {
 
   it.each([
     [{ verdict: 'busy', action: 'stop' }, 'In use · auto-stop 1 h after it becomes idle'],
-    [
-      { verdict: 'busy', idle_after_s: 14400 },
-      'In use · auto-delete 4 h after it becomes idle'
-    ],
+    [{ verdict: 'busy', idle_after_s: 14400 }, 'In use · auto-delete 4 h after it becomes idle'],
     [
       { verdict: 'unknown', action: 'stop', idle_after_s: 1800 },
       'Activity unknown (treated as busy) · auto-stop 30 min after it becomes idle'

@@ -180,7 +180,12 @@ export function grantedPrice(
   price: string,
   trans: TranslationBundle
 ): string {
-  return trans.__('Free under your TRC grant %1 until %2, then %3', grant ?? '', until ?? '', price);
+  return trans.__(
+    'Free under your TRC grant %1 until %2, then %3',
+    grant ?? '',
+    until ?? '',
+    price
+  );
 }
 
 export function quotaIncomplete(reason: string, trans: TranslationBundle): string {
