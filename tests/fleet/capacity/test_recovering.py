@@ -165,7 +165,7 @@ async def test_what_went_while_nobody_looked_may_have_ended_by_its_rules(bench: 
             operation = await bench.cloud.get_operation(operation.name)
     await bench.fleet(quick)
     recovery = await choices.until("given_up")
-    assert "in unmonitored time" in recovery.message
+    assert "while unmonitored" in recovery.message
     assert lives(bench) == [False]
 
 
