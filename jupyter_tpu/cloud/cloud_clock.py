@@ -18,7 +18,7 @@ WRONG_S = 30.0
 of the user's processes then count by the clock on the screen, and no one is warned of a few seconds."""
 
 _Bounds = tuple[float, float]
-"""The least and the most that the cloud's clock is ahead of the monotonic one, in seconds."""
+"""Bounds of how far the cloud's clock is ahead of the monotonic one, in seconds."""
 
 # On Linux the plain monotonic clock stops while the machine sleeps; CLOCK_BOOTTIME does not.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))

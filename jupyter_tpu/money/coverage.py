@@ -162,7 +162,7 @@ def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting:
             why = allotment.unknown[grant.name, number]
             return f"the number of free chips of your TRC grant {grant.name} is unknown: {why}"
     most = max(chips for chips in free if chips is not None)
-    return f"your TRC grant {grant.name} has {most} chips free there, the node needs {kind.chips}"
+    return f"your TRC grant {grant.name} has {most} chips free there, but the node needs {kind.chips}"
 
 
 def _why_no_row(request: NodeRequest, kind: Accelerator, grant: Grant) -> str:

@@ -165,7 +165,7 @@ async def _searched(
 
 
 async def _watched(opened: OpenFleet, search: Search) -> Search:
-    """Print each try as it begins and ends; return the search at its end."""
+    """Print each try as it begins and ends; return the finished search."""
     shown: set[tuple[float, str]] = set()
     message = ""
     async for now in opened.searches.watch(search.search_id):
@@ -256,7 +256,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
 
 
 async def _cancelled(options: argparse.Namespace, search_id: str) -> Search:
-    """Cancel the search unless it has ended, and return it at its end."""
+    """Cancel the search unless it has ended, and return the finished search."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:

@@ -299,7 +299,7 @@ class _PageSocket:
             raise PageGone from error
 
     async def drain(self) -> None:
-        """Wait until the last message was taken by the connection."""
+        """Wait until the connection has taken the last message."""
         try:
             if self._last:
                 await asyncio.shield(self._last)

@@ -83,7 +83,7 @@ async def test_a_node_that_is_only_wished_for_uses_its_chips(journal: Journal) -
     for snapshot in (seen(intents=(wish,)), seen(node()), seen(node(), intents=(wish,))):
         book = await book_of(journal, snapshot)
         assert book.to_json()["grants"][0]["rows"][0]["used"] == 8
-        assert "has 0 chips free there, the node needs 8" in book.coverage(REQUEST).text
+        assert "has 0 chips free there, but the node needs 8" in book.coverage(REQUEST).text
 
 
 @pytest.mark.parametrize(
