@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text, TpuError
@@ -115,6 +115,31 @@ _NOT_BILLED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What the user chooses for a new node besides its name, place, type, version and provisioning model.
+
+    Every option is a flag, off by default. `create`, `search` and `queue` have it as ``--its-name``, explained by its
+    ``help``; bodies of the REST API and the journal have it as a field of the node.
+    """
+
+    internal_ips: bool = field(
+        default=False, metadata={"help": "no external IP addresses: reachable only from the node's network"}
+    )
+
+    def to_json(self) -> dict[str, bool]:
+        """Return the options as the journal stores them, among the other fields of a node."""
+        return asdict(self)
+
+    @classmethod
+    def pick(cls, among: Mapping[str, Any]) -> NodeOptions:
+        """Take the options from a mapping that has other entries too; an option that it lacks is off."""
+        return cls(**{name: among.get(name, False) for name in NODE_OPTIONS})
+
+
+NODE_OPTIONS = tuple(each.name for each in fields(NodeOptions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A node as the cloud describes it.
 
@@ -123,6 +148,7 @@ class Node:
         health: as the API spells it; empty until the cloud reports one.
         uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
+        options: what it was created with, as far as the cloud shows it.
     """
 
     name: NodeName
@@ -135,6 +161,7 @@ class Node:
     spot: bool = False
     preemptible: bool = False
     reserved: bool = False
+    options: NodeOptions = field(default_factory=NodeOptions)
     uid: str = ""
     create_time: str = ""
     workers: tuple[Worker, ...] = ()
@@ -166,9 +193,6 @@ class Node:
 class NodeSpec:
     """A node to create, under one provisioning model (see `jupyter_tpu.provisioning`).
 
-    Attributes:
-        internal_ips: the workers get no external IP addresses; SSH then needs a machine in the node's network.
-
     Raises:
         BadInput: more than one of `spot`, `preemptible` and `reserved` is set.
     """
@@ -179,7 +203,7 @@ class NodeSpec:
     spot: bool = False
     preemptible: bool = False
     reserved: bool = False
-    internal_ips: bool = False
+    options: NodeOptions = field(default_factory=NodeOptions)
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
 
@@ -200,7 +224,7 @@ class NodeSpec:
             "spot": self.spot,
             "preemptible": self.preemptible,
             "reserved": self.reserved,
-            "internal_ips": self.internal_ips,
+            **self.options.to_json(),
             "labels": dict(self.labels),
             "metadata": dict(self.metadata),
         }
@@ -215,7 +239,7 @@ class NodeSpec:
             spot=data["spot"],
             preemptible=data.get("preemptible", False),
             reserved=data.get("reserved", False),
-            internal_ips=data.get("internal_ips", False),
+            options=NodeOptions.pick(data),
             labels=dict(data["labels"]),
             metadata=dict(data["metadata"]),
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from jupyter_tpu import accelerators
 from jupyter_tpu.durations import parse_duration
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import NodeOptions
 from jupyter_tpu.provisioning import Provisioning, parse_provisioning
 
 if TYPE_CHECKING:
@@ -32,15 +35,9 @@ def add_node_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
 
 
-def add_internal_ips_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--internal-ips``."""
-    parser.add_argument(
-        "--internal-ips", action="store_true", help="no external IP addresses: reachable only from the node's network"
-    )
-
-
-def add_provisioning_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--provisioning`` and its short form ``--spot``: on which terms a node is created."""
+def add_new_node_options(parser: argparse.ArgumentParser) -> None:
+    """Add what `create`, `search` and `queue` ask about a new node besides its name, zone and type."""
+    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument(
         "--provisioning",
         default="",
@@ -51,6 +48,29 @@ def add_provisioning_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spot", action="store_true", help="--provisioning spot: cheaper, may be pre-empted at any time"
     )
+    for each in fields(NodeOptions):
+        parser.add_argument(f"--{each.name.replace('_', '-')}", action="store_true", help=each.metadata["help"])
+    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    parser.add_argument(
+        "--accept-unknown-price", action="store_true", help="create it under a budget even if its price is unknown"
+    )
+
+
+def node_options(options: argparse.Namespace) -> NodeOptions:
+    """Return the options of the new node."""
+    return NodeOptions.pick(vars(options))
+
+
+def chosen_runtime_version(options: argparse.Namespace, kind: accelerators.Accelerator) -> str:
+    """Return ``--runtime-version``, or the one made for the type.
+
+    Raises:
+        BadInput: none is known for the type.
+    """
+    known = accelerators.runtime_versions(kind.generation)
+    if not options.runtime_version and not known:
+        raise BadInput(f"No runtime version is known for {kind.type}.", hint="Choose one with --runtime-version.")
+    return options.runtime_version or known[0]
 
 
 def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
@@ -109,11 +129,4 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
         # each option wins over its own variable
         project=options.project or from_environment.project,
         endpoint=options.endpoint or from_environment.endpoint,
-    )
-
-
-def add_unknown_price_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--accept-unknown-price``."""
-    parser.add_argument(
-        "--accept-unknown-price", action="store_true", help="create it under a budget even if its price is unknown"
     )

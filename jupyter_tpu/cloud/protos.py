@@ -15,13 +15,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.translation import error_of_status
 from jupyter_tpu.errors import plain
-from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation, Worker, WorkerIdentity
+from jupyter_tpu.models import Node, NodeName, NodeOptions, NodeSpec, Operation, Worker, WorkerIdentity
 
 
 def node_of(message: Any) -> Node:
     """Convert a bare ``Node`` message."""
     config = message.accelerator_config
     scheduling = message.scheduling_config
+    workers = _workers_of(message)
     # Texts pass through `plain`: they are shown in terminals, and other people's nodes may carry anything.
     return Node(
         name=NodeName.parse(message.name),
@@ -34,9 +35,13 @@ def node_of(message: Any) -> Node:
         spot=scheduling.spot,
         preemptible=scheduling.preemptible,
         reserved=scheduling.reserved,
+        options=NodeOptions(
+            # no external address on any worker: the node was created without them
+            internal_ips=bool(workers) and not any(worker.external_ip for worker in workers),
+        ),
         uid=str(message.id) if message.id else "",
         create_time=timestamp(message.create_time) if message.HasField("create_time") else "",
-        workers=_workers_of(message),
+        workers=workers,
         labels=dict(message.labels),
         metadata=dict(message.metadata),
         description=plain(message.description),
@@ -75,7 +80,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
         labels=dict(spec.labels),
         metadata=dict(spec.metadata),
         scheduling_config=tpu_v2.SchedulingConfig(spot=spec.spot, preemptible=spec.preemptible, reserved=spec.reserved),
-        network_config=tpu_v2.NetworkConfig(enable_external_ips=not spec.internal_ips),
+        network_config=tpu_v2.NetworkConfig(enable_external_ips=not spec.options.internal_ips),
     )
 
 

@@ -63,7 +63,7 @@ def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
 def _essentials(intent: Intent) -> tuple[object, ...]:
     # labels and metadata differ with each request: they carry the intent's own id
     spec = intent.spec
-    return (spec.accelerator_type, spec.runtime_version, spec.provisioning, spec.internal_ips) if spec else ()
+    return (spec.accelerator_type, spec.runtime_version, spec.provisioning, spec.options) if spec else ()
 
 
 def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:

@@ -164,8 +164,7 @@ def spec_of(node: Node) -> NodeSpec:
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
         **flags_of(node.provisioning),
-        # no external address on any worker: the node was created without them
-        internal_ips=bool(node.workers) and not any(worker.external_ip for worker in node.workers),
+        options=node.options,
         labels=labels,
         metadata=dict(node.metadata),
     )

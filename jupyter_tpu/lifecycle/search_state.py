@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.models import NODE_OPTIONS, NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, check_flags, flags_of, provisioning_of
 
 SEARCH_LABEL = "jupyter-tpu-search"
@@ -29,7 +29,7 @@ class Candidate:
     spot: bool = False
     preemptible: bool = False
     reserved: bool = False
-    internal_ips: bool = False
+    options: NodeOptions = field(default_factory=NodeOptions)
 
     def __post_init__(self) -> None:
         check_flags(spot=self.spot, preemptible=self.preemptible, reserved=self.reserved)
@@ -43,6 +43,28 @@ class Candidate:
     def provisioning(self) -> Provisioning:
         """Return the provisioning model that the flags stand for."""
         return provisioning_of(self)
+
+    def spec(self, project: str, node_id: str) -> NodeSpec:
+        """Return the spec of this node with that name; raises `BadInput` for an invalid one."""
+        return NodeSpec(
+            name=NodeName(project=project, zone=self.zone, node_id=node_id),
+            accelerator_type=self.accelerator_type,
+            runtime_version=self.runtime_version,
+            **flags_of(self.provisioning),
+            options=self.options,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields, with the options among them; `from_json` is the inverse."""
+        data = asdict(self)
+        return {**data.pop("options"), **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Candidate:
+        """Read what `to_json` wrote; raises TypeError or ValueError for anything else."""
+        data = dict(data)
+        others = {name: value for name, value in data.items() if name not in NODE_OPTIONS}
+        return cls(**others, options=NodeOptions.pick(data))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,20 +151,13 @@ class Search:
 
     def spec(self, index: int) -> NodeSpec:
         """Return the spec of the candidate with this index, labelled with this search."""
-        wanted = self.candidates[index]
-        return NodeSpec(
-            name=self.name(index),
-            accelerator_type=wanted.accelerator_type,
-            runtime_version=wanted.runtime_version,
-            **flags_of(wanted.provisioning),
-            internal_ips=wanted.internal_ips,
-            labels={SEARCH_LABEL: self.search_id},
-        )
+        spec = self.candidates[index].spec(self.project, self.node_id)
+        return replace(spec, labels={SEARCH_LABEL: self.search_id})
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields, as the journal stores them; `from_json` is the inverse."""
         # by field names: renaming a field would change the journal
-        return asdict(self)
+        return {**asdict(self), "candidates": [each.to_json() for each in self.candidates]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Search:
@@ -150,7 +165,7 @@ class Search:
         return cls(
             **{
                 **data,
-                "candidates": tuple(Candidate(**each) for each in data["candidates"]),
+                "candidates": tuple(Candidate.from_json(each) for each in data["candidates"]),
                 "tries": tuple(Try(**each) for each in data["tries"]),
                 "hopeless": tuple(data["hopeless"]),
             }

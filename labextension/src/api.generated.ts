@@ -40,8 +40,7 @@ export interface INodeList {
  */
 export type Provisioning = 'on-demand' | 'spot' | 'preemptible' | 'reserved' | 'flex-start';
 
-export interface INewNode {
-  readonly node_id: string;
+export interface INewCandidate {
   readonly zone: string;
   readonly accelerator_type: string;
   readonly runtime_version: string;
@@ -50,6 +49,18 @@ export interface INewNode {
   readonly provisioning?: Provisioning;
   /** No external addresses */
   readonly internal_ips?: boolean;
+}
+
+export interface INewNode {
+  readonly zone: string;
+  readonly accelerator_type: string;
+  readonly runtime_version: string;
+  /** Short for provisioning=spot; must not contradict `provisioning` */
+  readonly spot?: boolean;
+  readonly provisioning?: Provisioning;
+  /** No external addresses */
+  readonly internal_ips?: boolean;
+  readonly node_id: string;
   /** Required to create a node without a known list price while a budget is set */
   readonly accept_unknown_price?: boolean;
 }
@@ -623,17 +634,6 @@ export interface INewSearch {
   readonly accept_unknown_price?: boolean;
 }
 
-export interface INewCandidate {
-  readonly zone: string;
-  readonly accelerator_type: string;
-  readonly runtime_version: string;
-  /** Short for provisioning=spot; must not contradict `provisioning` */
-  readonly spot?: boolean;
-  readonly provisioning?: Provisioning;
-  /** No external addresses */
-  readonly internal_ips?: boolean;
-}
-
 export interface IQueue {
   readonly as_of: number;
   readonly is_complete: boolean;
@@ -665,14 +665,15 @@ export interface IQueued {
 }
 
 export interface INewQueued {
-  readonly node_id: string;
   readonly zone: string;
   readonly accelerator_type: string;
   readonly runtime_version: string;
   /** Short for provisioning=spot; must not contradict `provisioning` */
   readonly spot?: boolean;
   readonly provisioning?: Provisioning;
+  /** No external addresses */
   readonly internal_ips?: boolean;
+  readonly node_id: string;
   /** Six hours by default */
   readonly valid_for_s?: number | null;
   /** Run time of a flex-start node; the cloud deletes it this long after READY */

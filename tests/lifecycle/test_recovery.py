@@ -31,7 +31,7 @@ from jupyter_tpu.lifecycle.recovery_state import (
     spec_of,
 )
 from jupyter_tpu.lifecycle.time_limits import Limits
-from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, QueuedName, QueuedResource
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeOptions, NodeSpec, QueuedName, QueuedResource
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPOT = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
@@ -242,9 +242,11 @@ def test_a_choice_is_written_as_it_was_read(chosen: dict[str, float]) -> None:
 
 def test_what_is_made_again_is_as_it_was_but_for_our_labels() -> None:
     labels = {"team": "a", INTENT_LABEL: "old", ATTEMPT_LABEL: "c-1"}
-    seen = node("READY", labels=labels, metadata={"startup-script": "x"}, runtime_version="r")
+    options = NodeOptions(internal_ips=True)
+    seen = node("READY", labels=labels, metadata={"startup-script": "x"}, runtime_version="r", options=options)
     spec = spec_of(seen)
     assert (spec.accelerator_type, spec.runtime_version, spec.spot) == ("v5litepod-8", "r", True)
+    assert spec.options == options
     assert (spec.labels, spec.metadata) == ({"team": "a"}, {"startup-script": "x"})
     begun, asked = decide(recovery(phase="waiting", spec=spec), Observation(at=9), LIMITS)
     assert isinstance(asked, CreateNode)

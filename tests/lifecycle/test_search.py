@@ -35,6 +35,7 @@ from jupyter_tpu.lifecycle.search import (
     with_last,
 )
 from jupyter_tpu.lifecycle.search_state import MOST_TRIES, Candidate, Search
+from jupyter_tpu.models import NodeOptions
 
 ZONES = ("us-central1-a", "us-south1-a", "us-west4-a")
 STOCK_OUT = OutOfCapacity("No machines.", raw="no more capacity")
@@ -115,11 +116,25 @@ def test_preemptible_and_spot_share_a_quota_that_reserved_nodes_do_not_take() ->
     assert tried(search(*wanted, until=1e9), IN_ZONE).hopeless == (0, 1)
 
 
-def test_a_search_of_before_other_terms_were_known_is_read() -> None:
+def test_a_search_of_before_other_terms_and_options_were_known_is_read() -> None:
     written = search(candidate("us-central1-a", spot=True)).to_json()
     for each in written["candidates"]:
-        del each["preemptible"], each["reserved"]
-    assert Search.from_json(written).candidates[0].provisioning == "spot"
+        del each["preemptible"], each["reserved"], each["internal_ips"]
+    assert Search.from_json(written) == search(candidate("us-central1-a", spot=True))
+
+
+def test_the_options_of_a_candidate_are_written_among_its_fields_and_go_into_its_spec() -> None:
+    options = NodeOptions(internal_ips=True)
+    wanted = search(replace(candidate(), options=options))
+    (written,) = wanted.to_json()["candidates"]
+    assert {"internal_ips": True}.items() <= written.items()
+    assert Search.from_json(wanted.to_json()).spec(0).options == options
+
+
+@pytest.mark.parametrize("damaged", ["x", 1, None, [["zone"]], {"zone": "us-central1-a"}])
+def test_a_damaged_candidate_is_an_error_that_the_journal_knows(damaged: object) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        Search.from_json({**search().to_json(), "candidates": [damaged]})
 
 
 @pytest.mark.parametrize("error", [BudgetExceeded("The budget is used up."), NodeExists("The name is taken.")])

@@ -18,18 +18,18 @@ from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_pric
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, RunningFleet, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     add_cloud_options,
-    add_internal_ips_option,
     add_json_option,
-    add_provisioning_options,
-    add_unknown_price_option,
+    add_new_node_options,
     add_yes_option,
+    chosen_runtime_version,
     cloud_settings,
+    node_options,
     provisioning_at_once,
 )
 from jupyter_tpu.cli.terminal import note, plain, warn
 from jupyter_tpu.cloud.services.buckets import read_egress
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.models import NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage
 from jupyter_tpu.money.egress import buckets_in, gibibytes
 from jupyter_tpu.provisioning import Provisioning, flags_of
@@ -48,11 +48,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("node", metavar="NODE", help="name of the new node")
     parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
     parser.add_argument("--zone", default="", help="zone (default: the first that offers the type)")
-    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
-    add_provisioning_options(parser)
-    add_internal_ips_option(parser)
-    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
-    add_unknown_price_option(parser)
+    add_new_node_options(parser)
     parser.add_argument(
         "--notebook",
         default="",
@@ -118,7 +114,7 @@ class Wanted:
     accelerator_type: str
     runtime_version: str
     provisioning: Provisioning
-    internal_ips: bool
+    options: NodeOptions
     was_asked: bool = False
     coverage: Coverage | None = None
 
@@ -142,33 +138,31 @@ class Wanted:
             accelerator_type=self.accelerator_type,
             runtime_version=self.runtime_version,
             **flags_of(self.provisioning),
-            internal_ips=self.internal_ips,
+            options=self.options,
         )
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
     """Fill in the defaults, and refuse what can be refused without asking the cloud."""
     kind = accelerators.accelerator(options.type)
-    zone = options.zone or _first(accelerators.zones_for_type(kind.type), "zone", kind.type)
-    versions = accelerators.runtime_versions(kind.generation)
+    zone = options.zone or _first_zone(kind.type)
     NodeName(project="any-project", zone=zone, node_id=options.node)  # refuses an invalid name or zone
     provisioning = provisioning_at_once(options)
     return Wanted(
         node_id=options.node,
         zone=zone,
         accelerator_type=kind.type,
-        runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
+        runtime_version=chosen_runtime_version(options, kind),
         provisioning=provisioning,
-        internal_ips=options.internal_ips,
+        options=node_options(options),
     )
 
 
-def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
-    if not choices:
-        raise BadInput(
-            f"No {what} is known for {accelerator_type}.", hint=f"Choose one with --{what.replace(' ', '-')}."
-        )
-    return choices[0]
+def _first_zone(accelerator_type: str) -> str:
+    zones = accelerators.zones_for_type(accelerator_type)
+    if not zones:
+        raise BadInput(f"No zone is known for {accelerator_type}.", hint="Choose one with --zone.")
+    return zones[0]
 
 
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:

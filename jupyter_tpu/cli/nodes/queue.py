@@ -12,13 +12,13 @@ from jupyter_tpu.cli.node_texts import EMULATED, costs_text
 from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.options import (
     add_cloud_options,
-    add_internal_ips_option,
     add_json_option,
-    add_provisioning_options,
-    add_unknown_price_option,
+    add_new_node_options,
     add_yes_option,
     chosen_provisioning,
+    chosen_runtime_version,
     cloud_settings,
+    node_options,
     seconds_of,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
@@ -50,11 +50,10 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="add: the new node; remove: the ID")
     parser.add_argument("--zone", default="", help="zone (add: required; remove: only if several zones have this ID)")
     parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
-    add_provisioning_options(parser)
+    add_new_node_options(parser)
     parser.add_argument(
         "--reservation", default="", metavar="ID", help="reserved: use this reservation (default: any that fits)"
     )
-    add_internal_ips_option(parser)
     parser.add_argument(
         "--valid-for", default="6h", metavar="TIME", help="how long it waits for capacity (default: 6h)"
     )
@@ -64,9 +63,6 @@ def add_commands(commands: Commands) -> None:
         metavar="TIME",
         help="flex-start: how long the node runs before the cloud deletes it, such as 4h",
     )
-    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
-    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
-    add_unknown_price_option(parser)
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -168,14 +164,14 @@ async def _added(
 
     valid_for_s = seconds_of(options.valid_for, "--valid-for")
     run_for_s = seconds_of(options.run_for, "--run-for") if options.run_for else None
-    versions = accelerators.runtime_versions(kind.generation)
+    runtime_version = chosen_runtime_version(options, kind)
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         spec = NodeSpec(
             name=NodeName(project=opened.settings.project, zone=options.zone, node_id=options.name),
             accelerator_type=kind.type,
-            runtime_version=options.runtime_version or (versions[0] if versions else ""),
+            runtime_version=runtime_version,
             **flags_of(provisioning),
-            internal_ips=options.internal_ips,
+            options=node_options(options),
             # nodes of the v2 API do not say that they are flex-start; the label does
             labels=FLEX_START_LABELS if provisioning == "flex-start" else {},
         )

@@ -15,12 +15,12 @@ from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_pric
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
 from jupyter_tpu.cli.options import (
     add_cloud_options,
-    add_internal_ips_option,
     add_json_option,
-    add_provisioning_options,
-    add_unknown_price_option,
+    add_new_node_options,
     add_yes_option,
+    chosen_runtime_version,
     cloud_settings,
+    node_options,
     provisioning_at_once,
     seconds_of,
 )
@@ -28,7 +28,7 @@ from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
 from jupyter_tpu.fleet.capacity.views import search_view, searches_view
 from jupyter_tpu.lifecycle.search_state import Candidate, Search, Try
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.models import NodeName
 from jupyter_tpu.provisioning import flags_of
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--zones", default="", metavar="ZONE,…", help="acceptable zones (default: all that offer the type)"
     )
-    add_provisioning_options(parser)
-    add_internal_ips_option(parser)
+    add_new_node_options(parser)
     parser.add_argument(
         "--for",
         dest="for_",
@@ -69,10 +68,7 @@ def add_commands(commands: Commands) -> None:
         metavar="TIME",
         help="how long to keep trying, such as 30m (default: each place once)",
     )
-    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for each type)")
-    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and delete what it created")
-    add_unknown_price_option(parser)
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -109,9 +105,9 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
         Candidate(
             zone=zone,
             accelerator_type=kind.type,
-            runtime_version=options.runtime_version or _first_version(kind.generation),
+            runtime_version=chosen_runtime_version(options, kind),
             **flags_of(provisioning),
-            internal_ips=options.internal_ips,
+            options=node_options(options),
         )
         for kind in types
         for zone in _names(options.zones) or accelerators.zones_for_type(kind.type)
@@ -125,23 +121,6 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _first_version(generation: str) -> str:
-    versions = accelerators.runtime_versions(generation)
-    if not versions:
-        raise BadInput(f"No runtime version is known for {generation}.", hint="Choose one with --runtime-version.")
-    return versions[0]
-
-
-def _spec(options: argparse.Namespace, opened: OpenFleet, candidate: Candidate) -> NodeSpec:
-    return NodeSpec(
-        name=NodeName(project=opened.settings.project, zone=candidate.zone, node_id=options.node),
-        accelerator_type=candidate.accelerator_type,
-        runtime_version=candidate.runtime_version,
-        **flags_of(candidate.provisioning),
-        internal_ips=candidate.internal_ips,
-    )
-
-
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
@@ -151,7 +130,8 @@ async def _searched(
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         # consent comes before the first try: a search can take long, and the user may leave
-        await require_known_price(options, opened, [_spec(options, opened, each) for each in wanted])
+        specs = [each.spec(opened.settings.project, options.node) for each in wanted]
+        await require_known_price(options, opened, specs)
         # grants count: a dearer type that a grant covers costs this user less
         order = await rank_by_cost(opened.fleet, opened.journal, opened.settings, wanted)
         search = await opened.searches.begin(

@@ -11,12 +11,13 @@ from typing import Any
 
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput, Text
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.lifecycle.search_state import Candidate
+from jupyter_tpu.models import NODE_OPTIONS, NodeOptions, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, flags_of, parse_provisioning
 
 _LONGEST_BODY = 16_384  # bytes; a search with all of its 64 candidates takes about 10,000
-_TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
-_FIELDS = (*_TEXTS, "spot", "provisioning", "internal_ips", "accept_unknown_price")
+CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "provisioning", *NODE_OPTIONS)
+_FIELDS = ("node_id", *CANDIDATE_FIELDS, "accept_unknown_price")
 
 
 def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
@@ -27,13 +28,22 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
     """
     data = json_object(body, _listed(_FIELDS))
     refuse_unknown_fields(data, _FIELDS)
-    texts = {name: text_field(data, name) for name in _TEXTS}
-    return NodeSpec(
-        name=NodeName(project=project, zone=texts["zone"], node_id=texts["node_id"]),
-        accelerator_type=canonical_type(texts["accelerator_type"]),
-        runtime_version=texts["runtime_version"],
-        **flags_of(at_once(provisioning_field(data))),
-        internal_ips=flag_field(data, "internal_ips"),
+    node_id = text_field(data, "node_id")
+    return candidate_of(data, at_once(provisioning_field(data))).spec(project, node_id)
+
+
+def candidate_of(data: dict[str, Any], provisioning: Provisioning) -> Candidate:
+    """Return the node that the `CANDIDATE_FIELDS` of a body describe, under this provisioning model.
+
+    Raises:
+        BadInput: one is missing, or is something else.
+    """
+    return Candidate(
+        zone=text_field(data, "zone"),
+        accelerator_type=canonical_type(text_field(data, "accelerator_type")),
+        runtime_version=text_field(data, "runtime_version"),
+        **flags_of(provisioning),
+        options=NodeOptions(**{name: flag_field(data, name) for name in NODE_OPTIONS}),
     )
 
 

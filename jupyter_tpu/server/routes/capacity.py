@@ -8,17 +8,18 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
 from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
 from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
 from jupyter_tpu.lifecycle.search_state import Candidate
-from jupyter_tpu.models import NodeName, NodeSpec, QueuedName
-from jupyter_tpu.provisioning import Provisioning, flags_of
+from jupyter_tpu.models import QueuedName
+from jupyter_tpu.provisioning import Provisioning
 from jupyter_tpu.server.routes.bodies import (
+    CANDIDATE_FIELDS,
     at_once,
+    candidate_of,
     flag_field,
     json_object,
     number_field,
@@ -29,8 +30,7 @@ from jupyter_tpu.server.routes.bodies import (
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 _SEARCH_FIELDS = ("node_id", "candidates", "queue_minutes", "accept_unknown_price")
-_CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "provisioning", "internal_ips")
-_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "reservation", "accept_unknown_price")
+_QUEUE_FIELDS = ("node_id", *CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "reservation", "accept_unknown_price")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def search_from_body(body: bytes) -> WantedSearch:
     if not isinstance(rows, list) or not 0 < len(rows) <= MOST_CANDIDATES or not all(isinstance(r, dict) for r in rows):
         raise BadInput(
             Text("The field 'candidates' is not a list of 1 to {most} objects.", most=MOST_CANDIDATES),
-            hint=Text("Send what you would accept, each with {fields}.", fields=", ".join(_CANDIDATE_FIELDS)),
+            hint=Text("Send what you would accept, each with {fields}.", fields=", ".join(CANDIDATE_FIELDS)),
         )
     minutes = number_field(data, "queue_minutes")
     return WantedSearch(
@@ -67,18 +67,8 @@ def search_from_body(body: bytes) -> WantedSearch:
 
 
 def _candidate(row: dict[str, Any]) -> Candidate:
-    refuse_unknown_fields(row, _CANDIDATE_FIELDS)
-    return _candidate_on(row, at_once(provisioning_field(row)))
-
-
-def _candidate_on(row: dict[str, Any], provisioning: Provisioning) -> Candidate:
-    return Candidate(
-        zone=text_field(row, "zone"),
-        accelerator_type=canonical_type(text_field(row, "accelerator_type")),
-        runtime_version=text_field(row, "runtime_version"),
-        **flags_of(provisioning),
-        internal_ips=flag_field(row, "internal_ips"),
-    )
+    refuse_unknown_fields(row, CANDIDATE_FIELDS)
+    return candidate_of(row, at_once(provisioning_field(row)))
 
 
 def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
@@ -141,17 +131,10 @@ class QueueHandler(TpuHandler):
         data = json_object(self.request.body, ", ".join(_QUEUE_FIELDS))
         refuse_unknown_fields(data, _QUEUE_FIELDS)
         run_for_s = number_field(data, "run_for_s")
-        wanted = _candidate_on(data, _queued_on(data, run_for_s))  # parse everything before the cloud is called
+        wanted = candidate_of(data, _queued_on(data, run_for_s))  # parse everything before the cloud is called
         opened = await self.app.fleet.get()
-        spec = NodeSpec(
-            name=NodeName(project=opened.settings.project, zone=wanted.zone, node_id=text_field(data, "node_id")),
-            accelerator_type=wanted.accelerator_type,
-            runtime_version=wanted.runtime_version,
-            **flags_of(wanted.provisioning),
-            internal_ips=wanted.internal_ips,
-        )
         queued = await opened.queue.add(
-            spec,
+            wanted.spec(opened.settings.project, text_field(data, "node_id")),
             valid_for_s=number_field(data, "valid_for_s") or VALID_FOR_S,
             run_for_s=run_for_s,
             reservation=text_field(data, "reservation") if data.get("reservation") is not None else "",

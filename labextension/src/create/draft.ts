@@ -132,16 +132,18 @@ export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
   };
 }
 
-type Terms = Pick<INodeSpec, 'spot' | 'provisioning' | 'internal_ips'>;
+type Terms = Omit<ICandidate, 'zone' | 'accelerator_type' | 'runtime_version'>;
 
-/** The provisioning model, without fields that are implied. */
+/** The options that are set and the provisioning model, without fields that are implied. */
 function requestedTerms(spec: INodeSpec): Terms {
   const terms = termsOf(spec);
   const isSaid = terms === 'spot' || terms === 'on-demand';
+  // every option is a flag
+  const chosen = Object.entries(spec).filter(([, value]) => value === true);
   return {
+    ...Object.fromEntries(chosen),
     spot: terms === 'spot',
-    ...(isSaid ? {} : { provisioning: terms }),
-    ...(spec.internal_ips ? { internal_ips: true } : {})
+    ...(isSaid ? {} : { provisioning: terms })
   };
 }
 

@@ -19,6 +19,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.lifecycle.search_state import Candidate, Search
 from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.models import NodeOptions
 
 SEARCHING_PROCESS = Path(__file__).with_name("searching_process.py")
 ZONES = ("us-central1-a", "us-south1-a", "us-west1-c", "europe-west4-b", "us-west4-a")
@@ -136,7 +137,10 @@ async def test_a_node_without_external_addresses_needs_none(bench: Any, seek: An
     bench.emulator.control.set_project(addresses_per_region=0)
     seeker = await seek()
     wanted = Candidate(
-        zone=ZONES[0], accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", internal_ips=True
+        zone=ZONES[0],
+        accelerator_type="v5litepod-8",
+        runtime_version="v2-alpha-tpuv5-lite",
+        options=NodeOptions(internal_ips=True),
     )
     assert (await seeker.end((await seeker.desk.begin("my-node", [wanted])).search_id)).phase == "found"
 

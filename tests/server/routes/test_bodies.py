@@ -42,7 +42,7 @@ def test_a_body_names_its_terms(provisioning: str) -> None:
 
 
 def test_a_body_may_ask_for_internal_addresses() -> None:
-    assert node_spec_from_body(body(internal_ips=True), "demo-project").internal_ips
+    assert node_spec_from_body(body(internal_ips=True), "demo-project").options.internal_ips
 
 
 @pytest.mark.parametrize(
