@@ -6,8 +6,9 @@ Zone, type and API are checked before anything about money, and grants before pr
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.cli.terminal import is_confirmed
@@ -20,6 +21,8 @@ from jupyter_tpu.money.coverage import Coverage, NodeRequest
 if TYPE_CHECKING:
     from jupyter_tpu.cli.nodes.fleet_run import RunningFleet
     from jupyter_tpu.fleet.assembly import OpenFleet
+
+T = TypeVar("T")
 
 _MOST_NAMED = 5  # keeps the question readable: a search may have dozens of candidates
 
@@ -81,23 +84,31 @@ async def _is_offered(work: RunningFleet | OpenFleet, spec: NodeSpec, is_only_on
     return True
 
 
-def accept_unknown_price(options: argparse.Namespace, unknown: UnknownPriceError, verb: str) -> None:
-    """Ask the user to accept the unknown price; call it outside any event loop, since it waits for input.
+def run_with_consent(options: argparse.Namespace, verb: str, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a request that uses `require_known_price`; if the user must accept an unknown price, ask and run it again.
 
     Args:
         options: gets `accept_unknown_price` set.
-        unknown: the nodes without a price.
         verb: what the user agrees to, such as "Create it".
 
     Raises:
         BadInput: the user did not agree.
     """
+    try:
+        return asyncio.run(request())
+    except UnknownPriceError as unknown:
+        # the question needs the terminal, not an event loop: leave the fleet, ask, and begin again
+        _ask_to_accept(unknown, verb)
+    options.accept_unknown_price = True
+    return asyncio.run(request())
+
+
+def _ask_to_accept(unknown: UnknownPriceError, verb: str) -> None:
     named = ", ".join(dict.fromkeys(terms(spec) for spec in unknown.specs[:_MOST_NAMED]))
     more = f" and {len(unknown.specs) - _MOST_NAMED} more" if len(unknown.specs) > _MOST_NAMED else ""
     problem = f"There is no list price for {named}{more}, and no grant covers it."
     if not is_confirmed(f"{problem} {verb} anyway?"):
         raise BadInput(problem, exists="Nothing was created.", hint=f"Add --yes to {verb.lower()} anyway.")
-    options.accept_unknown_price = True
 
 
 def _has_price(spec: NodeSpec) -> bool:

@@ -7,14 +7,13 @@ nothing is requested twice.
 from __future__ import annotations
 
 import argparse
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
-from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price, who_pays
+from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent, who_pays
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, RunningFleet, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     add_cloud_options,
@@ -77,12 +76,7 @@ def run_create(options: argparse.Namespace) -> int:
     epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
     reads = Reads(buckets=buckets, epoch_gib=epoch_gib)
     try:
-        try:
-            intent = asyncio.run(_create(options, wanted, reads))
-        except UnknownPriceError as unknown:
-            # the question needs the terminal, not an event loop: leave the fleet, ask, and begin again
-            accept_unknown_price(options, unknown, "Create it")
-            intent = asyncio.run(_create(options, wanted, reads))
+        intent = run_with_consent(options, "Create it", lambda: _create(options, wanted, reads))
     except KeyboardInterrupt:
         _say_interrupted(wanted)
         return SIGINT_EXIT

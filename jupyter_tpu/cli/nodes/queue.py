@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text
-from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
+from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent
 from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_json_option,
@@ -126,11 +126,7 @@ def _add(options: argparse.Namespace) -> int:
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)  # refuses an invalid name or zone
     provisioning = _provisioning(options)
-    try:
-        queued = asyncio.run(_added(options, kind, provisioning))
-    except UnknownPriceError as unknown:
-        accept_unknown_price(options, unknown, "Queue it")
-        queued = asyncio.run(_added(options, kind, provisioning))
+    queued = run_with_consent(options, "Queue it", lambda: _added(options, kind, provisioning))
     if options.json:
         say_json(queued_view(queued))
         return 0

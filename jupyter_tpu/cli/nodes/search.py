@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
-from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
+from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
 from jupyter_tpu.cli.options import (
     add_cloud_options,
@@ -85,11 +85,7 @@ def run_search(options: argparse.Namespace) -> int:
     for_s = seconds_of(options.for_, "--for") if options.for_ else None
     begun = list[Search]()
     try:
-        try:
-            search = asyncio.run(_searched(options, wanted, for_s, begun))
-        except UnknownPriceError as unknown:
-            accept_unknown_price(options, unknown, "Search")
-            search = asyncio.run(_searched(options, wanted, for_s, begun))
+        search = run_with_consent(options, "Search", lambda: _searched(options, wanted, for_s, begun))
     except KeyboardInterrupt:
         return _interrupted(options, begun)
     return _say_end(options, search)
