@@ -81,16 +81,16 @@ class Recoveries:
         Raises:
             JournalUnwritable: nothing has changed.
         """
+        named = "endpoint = ? AND project = ? AND kind = ? AND name = ?"
+        name = (*self._place, KIND, str(old.name))
         with self._journal.writing() as database:
-            changed = database.execute(
-                "UPDATE documents SET body = ?, updated_at = ?"
-                " WHERE endpoint = ? AND project = ? AND kind = ? AND name = ? AND body = ?",
-                (_text(new), now, *self._place, KIND, str(old.name), _text(old)),
-            )
-            if changed.rowcount:
-                for entry in entries:
-                    self._audit.insert(database, entry)
-            return bool(changed.rowcount)
+            row = database.execute(f"SELECT body FROM documents WHERE {named}", name).fetchone()
+            if row is None or not _is_same(row[0], old):
+                return False
+            database.execute(f"UPDATE documents SET body = ?, updated_at = ? WHERE {named}", (_text(new), now, *name))
+            for entry in entries:
+                self._audit.insert(database, entry)
+            return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
         """Become its owner; None when another living process is, or when it has changed since it was read."""
@@ -127,8 +127,15 @@ class Recoveries:
 
 
 def _text(recovery: Recovery) -> str:
-    # sorted: the stored text is compared, see `Recoveries.swap`
-    return json.dumps(recovery.to_json(), sort_keys=True)
+    return json.dumps(recovery.to_json())
+
+
+def _is_same(text: str, recovery: Recovery) -> bool:
+    """Whether the text says the same; as earlier versions wrote it, it lacks the newer fields."""
+    try:
+        return Recovery.from_json(json.loads(text)).to_json() == recovery.to_json()
+    except (KeyError, TypeError, ValueError, RecursionError):  # damaged since it was read
+        return False
 
 
 def _read_or_error(name: str, body: object) -> Recovery | tuple[str, JournalUnwritable]:

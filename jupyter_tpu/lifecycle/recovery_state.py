@@ -86,12 +86,7 @@ class Recovery:
         return self.is_on and self.phase in ("clearing", "waiting", "making")
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields; `from_json` is the inverse.
-
-        `Recoveries.swap` compares the stored text, so what an earlier version wrote without `chosen_at_of_cloud` must
-        come out the same.
-        """
-        of_cloud = {} if self.chosen_at_of_cloud is None else {"chosen_at_of_cloud": self.chosen_at_of_cloud}
+        """Return all fields; `from_json` is the inverse."""
         return {
             "choice_id": self.choice_id,
             "spec": self.spec.to_json(),
@@ -107,7 +102,7 @@ class Recovery:
             "retry_at": self.retry_at,
             "asked_at": self.asked_at,
             "chosen_at": self.chosen_at,
-            **of_cloud,
+            "chosen_at_of_cloud": self.chosen_at_of_cloud,
             "since": self.since,
             "owner": self.owner,
         }

@@ -233,13 +233,6 @@ def test_each_situation_has_its_answer(before: Recovery, seen: Observation, phas
     assert (after.phase, type(asked) if asked else None) == (phase, action)
 
 
-@pytest.mark.parametrize("chosen", [{}, {"chosen_at_of_cloud": 7.0}], ids=["by a version before", "now"])
-def test_a_choice_is_written_as_it_was_read(chosen: dict[str, float]) -> None:
-    """Else no process could change one: it is changed only from what it was when it was read."""
-    body = {name: value for name, value in recovery().to_json().items() if name != "chosen_at_of_cloud"} | chosen
-    assert Recovery.from_json(body).to_json() == body
-
-
 def test_what_is_made_again_is_as_it_was_but_for_our_labels() -> None:
     labels = {"team": "a", INTENT_LABEL: "old", ATTEMPT_LABEL: "c-1"}
     options = NodeOptions(internal_ips=True)

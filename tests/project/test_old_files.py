@@ -10,6 +10,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.journal.recovery_store import Recoveries
-from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.journal.search_store import Searches
+from jupyter_tpu.journal.user_documents import Documents
+from jupyter_tpu.models import NODE_OPTIONS, Node, NodeName
 
 OLD = Path(__file__).with_name("before_the_packages")
 HERE = {"endpoint": "127.0.0.1:18471", "project": "demo-project"}
@@ -71,8 +74,23 @@ def test_auto_stop_rules_and_standing_choices_are_read(journal: Journal) -> None
     assert laid.keep.until is not None
     (recovery,) = Recoveries(journal, **HERE).all()
     assert recovery.spec.name == ALPHA
+    (search,) = Searches(journal, **HERE).all()
+    assert [(each.zone, each.accelerator_type) for each in search.candidates] == [("us-central1-a", "v5litepod-4")]
     actions = [entry.action for entry in Audit(journal, **HERE).newest(100)]
     assert {"budget", "grant", "brakes", "keep", "recover-on"} <= set(actions)
+
+
+def test_a_standing_choice_of_a_version_with_fewer_fields_can_be_changed(journal: Journal) -> None:
+    documents, recoveries = Documents(journal, **HERE), Recoveries(journal, **HERE)
+    (written,) = documents.all("recovery")
+    spec = {name: value for name, value in written.body["spec"].items() if name not in NODE_OPTIONS}
+    fewer = {name: value for name, value in written.body.items() if name != "chosen_at_of_cloud"}
+    documents.put("recovery", written.name, {**fewer, "spec": spec}, now=AT)
+    (recovery,) = recoveries.all()
+    changed = replace(recovery, is_on=False)
+    assert recoveries.swap(recovery, changed, now=AT)
+    assert recoveries.all() == (changed,)
+    assert not recoveries.swap(recovery, changed, now=AT)
 
 
 def test_the_orders_of_a_guard_are_read() -> None:
