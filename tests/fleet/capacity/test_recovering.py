@@ -20,7 +20,7 @@ from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.lifecycle.time_limits import Limits
-from jupyter_tpu.models import NodeList
+from jupyter_tpu.models import NodeList, NodeOptions
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 
@@ -79,7 +79,8 @@ def lives(bench: Any) -> list[bool]:
 
 async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Choices) -> None:
     fleet = await bench.fleet(quick)
-    first = await made(bench, fleet, labels={"team": "a"}, metadata={"startup-script": "true"})
+    options = NodeOptions(internal_ips=True)
+    first = await made(bench, fleet, labels={"team": "a"}, metadata={"startup-script": "true"}, options=options)
     await choices.choose()
     bench.emulator.control.preempt(str(bench.name()))
     told = await bench.change("node", state="PREEMPTED")
@@ -89,6 +90,7 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert second is not None
     assert (second.state, second.spot, second.labels["team"]) == ("READY", True, "a")
     assert second.metadata["startup-script"] == "true"
+    assert second.options == first.options == options
     assert second.metadata["ssh-keys"] == first.metadata["ssh-keys"]
     assert second.uid != first.uid
     assert recovery.message == "my-node was recreated, attempt 1 of 3."
