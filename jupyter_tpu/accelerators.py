@@ -14,11 +14,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.models import Price
 from jupyter_tpu.provisioning import Provisioning, price_mode
+
+QuotaUnit = Literal["chips", "TensorCores"]
 
 # The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; such a pattern can't be requested.
 _CONCRETE = re.compile(r"[a-z0-9.-]+")
@@ -44,6 +46,37 @@ class Accelerator:
     chips_per_worker: int
     jax_devices: int
     hbm_gib_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One generation, as the Cloud TPU API serves it.
+
+    Attributes:
+        name: as in the catalogue, such as ``v5e``.
+        api_type: its ``AcceleratorConfig.Type``, such as ``V5LITE_POD``.
+        quota_family: its name in the ids of its quotas, such as ``V5s``.
+        quota_metrics: its quotas in Service Usage, such as ``tpu-v5s-litepod``, by what their ids add to the family,
+            such as ``Litepod``; the quota of small nodes first.
+        quota_unit: what its quotas count.
+        gce_machine_type: a template: ``ct5lp-hightpu-{chips}t``.
+        device_files: a pattern: ``/dev/vfio/*``.
+        flex_start_zones: the zones that offer flex-start.
+        is_wrapped: whether the ends of a slice's long axes are connected.
+        has_torch_tpu: whether TorchTPU knows its chips.
+    """
+
+    name: str
+    api_type: str
+    cores_per_chip: int
+    quota_family: str
+    quota_metrics: Mapping[str, str]
+    quota_unit: QuotaUnit
+    gce_machine_type: str
+    device_files: str
+    flex_start_zones: tuple[str, ...]
+    is_wrapped: bool
+    has_torch_tpu: bool
 
 
 @dataclass(slots=True)
@@ -144,6 +177,26 @@ def accelerator(accelerator_type: str) -> Accelerator:
 def generations() -> tuple[str, ...]:
     """Return the generations that the Cloud TPU API can create, oldest first (TPU7x and later need Compute Engine)."""
     return tuple(name for name, row in catalogue()["generations"].items() if row["api_type"])
+
+
+@functools.cache
+def generation_facts(name: str) -> Generation:
+    """Return one of `generations`; raises KeyError for any other."""
+    row = catalogue()["generations"][name]
+    quota = row["quota"]
+    return Generation(
+        name=name,
+        api_type=row["api_type"],
+        cores_per_chip=row["cores_per_chip"],
+        quota_family=quota["family"],
+        quota_metrics=quota["metrics"],
+        quota_unit=quota["unit"],
+        gce_machine_type=row["gce_machine_type"],
+        device_files=row["dev_path"],
+        flex_start_zones=tuple(row.get("flex_start_zones", ())),
+        is_wrapped=row.get("wraps", False),
+        has_torch_tpu=row.get("torch_tpu", False),
+    )
 
 
 def zones_for(generation: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The ids of TPU quotas: which of them a node counts against, in which place, and by how much. Pure.
 
-``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
-(error bodies and quota lists in public repositories). The quotas of other generations are unknown.
+``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``, after the
+catalogue, which names the sources.
 """
 
 from __future__ import annotations
@@ -12,29 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.accelerators import Accelerator
+from jupyter_tpu.accelerators import Accelerator, Generation, QuotaUnit
 
 Scope = Literal["zone", "region"]
-Unit = Literal["chips", "TensorCores"]
 
 SERVICE = "tpu.googleapis.com"
 SCOPES: tuple[Scope, ...] = ("zone", "region")
 
-_FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
-# The bucket of small nodes comes first; v4, v5p and v6e have one bucket for all sizes.
-_BUCKETS = {
-    "v2": ("", "Pod"),
-    "v3": ("", "Pod"),
-    "v4": ("Pod",),
-    "v5e": ("LitepodServing", "Litepod"),
-    "v5p": ("",),
-    "v6e": ("",),
-}
-# Limits of the other generations count TensorCores: public reports speak of a "core quota" for v4 and v5p.
-_COUNT_CHIPS = ("v5e", "v6e")
 # v5e nodes of up to 8 chips use the Serving bucket (a v5litepod-8 is refused with the LitepodServing quota's id).
 _LARGEST_SERVING_CHIPS = 8
-_METRIC_BUCKETS = {"": "", "Pod": "-pod", "Litepod": "-litepod", "LitepodServing": "-litepod-serving"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,20 +40,19 @@ class Quota:
     def quota_id(self) -> str:
         """The id in Cloud Quotas and in error messages of the API."""
         preemptible = "Preemptible" if self.is_preemptible else ""
-        family = _FAMILIES[self.generation]
+        family = self._generation.quota_family
         return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
 
     @property
     def metric(self) -> str:
         """The name in Service Usage, which has no ids: ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
-        family = self.generation if self.generation in ("v5p", "v6e") else _FAMILIES[self.generation].lower()
-        bucket = "" if self.generation == "v4" else _METRIC_BUCKETS[self.bucket]
-        return f"{SERVICE}/tpu-{family}{bucket}{'-preemptible' if self.is_preemptible else ''}"
+        metric = self._generation.quota_metrics[self.bucket]
+        return f"{SERVICE}/{metric}{'-preemptible' if self.is_preemptible else ''}"
 
     @property
-    def unit(self) -> Unit:
-        """What the quota counts: chips of v5e and v6e, TensorCores of v2 to v4 and v5p."""
-        return "chips" if self.generation in _COUNT_CHIPS else "TensorCores"
+    def unit(self) -> QuotaUnit:
+        """What the quota counts."""
+        return self._generation.quota_unit
 
     @property
     def label(self) -> str:
@@ -79,9 +64,13 @@ class Quota:
         if self.generation == "v5e":
             serving = self.bucket == "LitepodServing"
             return f", {'up to' if serving else 'more than'} {_LARGEST_SERVING_CHIPS} chips"
-        if len(_BUCKETS[self.generation]) == 1:
+        if len(self._generation.quota_metrics) == 1:
             return ""
         return ", more VMs than one" if self.bucket else ", one VM"
+
+    @property
+    def _generation(self) -> Generation:
+        return accelerators.generation_facts(self.generation)
 
     def place(self, zone: str) -> str:
         """Return the zone, or its region if the quota counts per region."""
@@ -97,8 +86,8 @@ def all_quotas() -> tuple[Quota, ...]:
     """Return every known quota, generation by generation."""
     return tuple(
         Quota(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
-        for generation, buckets in _BUCKETS.items()
-        for bucket in buckets
+        for generation in accelerators.generations()
+        for bucket in accelerators.generation_facts(generation).quota_metrics
         for is_preemptible in (False, True)
         for scope in SCOPES
     )
@@ -118,8 +107,6 @@ def quotas_by_metric() -> Mapping[tuple[str, Scope], Quota]:
 
 def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
     """Return the quotas that a node of this type counts against, per zone and per region: both must have room."""
-    if kind.generation not in _BUCKETS:
-        return ()
     bucket = _bucket_of(kind)
     return tuple(
         Quota(generation=kind.generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope) for scope in SCOPES
@@ -127,11 +114,11 @@ def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
 
 
 def _bucket_of(kind: Accelerator) -> str:
-    small, *larger = _BUCKETS[kind.generation]
+    small, *larger = accelerators.generation_facts(kind.generation).quota_metrics
     is_small = kind.chips <= _LARGEST_SERVING_CHIPS if kind.generation == "v5e" else kind.workers == 1
     return small if is_small or not larger else larger[0]
 
 
 def amount_of(kind: Accelerator) -> int:
     """Return how much a node of this type uses of each of its quotas, in the quota's unit."""
-    return kind.chips if kind.generation in _COUNT_CHIPS else kind.tensorcores
+    return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores

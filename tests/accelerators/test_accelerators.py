@@ -7,7 +7,12 @@ import math
 import pytest
 
 from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.limits import quota_ids as emulated_quota
+from jupyter_tpu.emulator.metadata.facts import WorkerFacts
+from jupyter_tpu.emulator.metadata.tree import metadata_tree
+from jupyter_tpu.emulator.resources.protos import new
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.money import quota_ids
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,20 @@ def test_every_type_is_consistent(name: str) -> None:
     assert accelerators.runtime_versions(kind.generation)
     assert accelerators.zones_for_type(name)
     assert accelerators.describe(name)
+
+
+@pytest.mark.parametrize("generation", accelerators.generations())
+def test_a_generations_row_gives_its_nodes_quotas_and_a_machine_type(generation: str) -> None:
+    kinds = [kind for kind in accelerators.accelerators().values() if kind.generation == generation]
+    assert kinds
+    for kind in kinds:
+        node = new("Node", name="projects/p/locations/z/nodes/n", accelerator_type=kind.type)
+        quotas = [quota.quota_id for quota in quota_ids.quotas_of(kind, is_preemptible=False)]
+        assert len(quotas) == 2
+        assert set(quotas) == {str(quota) for quota in emulated_quota.quota_ids_of(node)}
+        facts = WorkerFacts(node=node, worker_id=0, hostname="h", project="p", project_number="1")
+        machine_type = metadata_tree(facts)["instance"]["machine-type"]
+        assert machine_type.removeprefix("projects/1/machineTypes/").strip("{}")
 
 
 def test_an_unknown_type_is_refused_with_those_that_come_near() -> None:

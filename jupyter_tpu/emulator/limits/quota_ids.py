@@ -6,26 +6,14 @@
 from __future__ import annotations
 
 import functools
-import re
 from dataclasses import dataclass, replace
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.protos import NodePb
 
-FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
-# the quotas of a generation, that of small nodes first (behaviour `quota-ids`)
-BUCKETS = {
-    "v2": ("", "Pod"),
-    "v3": ("", "Pod"),
-    "v4": ("Pod",),
-    "v5e": ("LitepodServing", "Litepod"),
-    "v5p": ("",),
-    "v6e": ("",),
-}
 SCOPES = ("region", "zone")
 UNLIMITED = -1  # as Service Usage shows an unlimited quota
-_ID = re.compile(r"TPU(V2s|V3s|V4s|V5s|V5P|V6E)(Preemptible)?(\w*)PerProjectPer(Zone|Region)ForTPUAPI")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +32,19 @@ class QuotaId:
 
     def __str__(self) -> str:
         preemptible = "Preemptible" if self.is_preemptible else ""
-        family = FAMILIES[self.generation]
+        family = accelerators.generation_facts(self.generation).quota_family
         return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
 
     @property
     def counts_chips(self) -> bool:
         """Whether it counts chips; the others count TensorCores."""
-        return self.generation in ("v5e", "v6e")
+        return accelerators.generation_facts(self.generation).quota_unit == "chips"
 
 
 def parse_quota_id(text: str) -> QuotaId:
     """Return the quota of this id. Raises ValueError if the id is not one of a TPU quota."""
-    match = _ID.fullmatch(text)
     known = {str(each): each for each in all_quota_ids()}
-    if not match or text not in known:
+    if text not in known:
         raise ValueError(f"{text[:80]!r} is not the id of a quota of tpu.googleapis.com")
     return known[text]
 
@@ -67,11 +54,16 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
     """Return every quota of nodes, generation by generation."""
     return tuple(
         QuotaId(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
-        for generation, buckets in BUCKETS.items()
+        for generation in accelerators.generations()
         for is_preemptible in (False, True)
-        for bucket in buckets
+        for bucket in buckets_of(generation)
         for scope in SCOPES
     )
+
+
+def buckets_of(generation: str) -> tuple[str, ...]:
+    """Return the quotas of a generation by what their ids add to the family, that of small nodes first."""
+    return tuple(accelerators.generation_facts(generation).quota_metrics)
 
 
 @recorded(
@@ -91,7 +83,7 @@ def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
 
 def bucket_of(kind: accelerators.Accelerator) -> str:
     """Return which of its generation's quotas a type counts against."""
-    small, *larger = BUCKETS[kind.generation]
+    small, *larger = buckets_of(kind.generation)
     # v5e is split at 8 chips, v2 and v3 at one VM
     is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1
     return small if is_small or not larger else larger[0]
@@ -101,7 +93,7 @@ def bucket_of(kind: accelerators.Accelerator) -> str:
 def units_of(node: NodePb) -> int:
     """Return how much of its quotas a node uses, in chips or TensorCores."""
     kind = accelerators.accelerator(node.accelerator_type)
-    return kind.chips if kind.generation in ("v5e", "v6e") else kind.tensorcores
+    return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores
 
 
 def is_preemptible(node: NodePb) -> bool:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, QuotaId
+from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, QuotaId, buckets_of
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 
 PROFILES = ("generous", "new_project", "trc_grant")
@@ -74,11 +74,10 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
 
 def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
     """Return the quota that a grant of this generation raises: that of the larger slices where there are two."""
-    bucket = {"v4": "Pod", "v5e": "Litepod"}.get(generation, "")
-    return QuotaId(generation=generation, is_preemptible=is_spot, bucket=bucket, scope=scope)
+    *_, largest = buckets_of(generation)
+    return QuotaId(generation=generation, is_preemptible=is_spot, bucket=largest, scope=scope)
 
 
 def granted_units(quota: QuotaId, chips: int) -> int:
     """Return the chips of a grant in the unit of the quota."""
-    cores = int(accelerators.catalogue()["generations"][quota.generation]["cores_per_chip"])
-    return chips if quota.counts_chips else chips * cores
+    return chips if quota.counts_chips else chips * accelerators.generation_facts(quota.generation).cores_per_chip

@@ -149,4 +149,4 @@ def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held
 
 def resource_type(family: str) -> str:
     """Return the API's name of a family, such as ``V5LITE_POD``."""
-    return str(accelerators.catalogue()["generations"][family]["api_type"])
+    return accelerators.generation_facts(family).api_type

@@ -27,13 +27,6 @@ class OnDemand:
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")
-# the machine types of Compute Engine's TPUs (behaviour `machine-type`); {} is the number of chips
-_MACHINE_TYPES = {
-    "v4": "ct4p-hightpu-{}t",
-    "v5p": "ct5p-hightpu-{}t",
-    "v5e": "ct5lp-hightpu-{}t",
-    "v6e": "ct6e-standard-{}t",
-}
 
 
 @documented(
@@ -137,7 +130,8 @@ def _maintenance_event(facts: WorkerFacts) -> str:
 )
 def _machine_type(facts: WorkerFacts) -> str:
     kind = accelerators.accelerator(facts.node.accelerator_type)
-    return _MACHINE_TYPES.get(kind.generation, "n1-standard-96").format(kind.chips_per_worker)
+    template = accelerators.generation_facts(kind.generation).gce_machine_type
+    return template.format(chips=kind.chips_per_worker)
 
 
 def _snake(name: str) -> str:

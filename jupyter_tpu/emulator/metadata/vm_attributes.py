@@ -65,7 +65,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
         "TPU_RUNTIME_METRICS_PORTS": str(facts.metrics_port),
         "TPU_TOPOLOGY_ALT": "false",
         "TPU_TOPOLOGY_WRAP": _wrapped(kind.generation, shape),
-        "TYPE": str(accelerators.catalogue()["generations"][kind.generation]["api_type"]),
+        "TYPE": accelerators.generation_facts(kind.generation).api_type,
         "UID": str(facts.node.id),
         "WORKER_ID": str(facts.worker_id),
         "WRAP": _wrapped(kind.generation, shape),
@@ -80,7 +80,8 @@ def is_preemptible_node(facts: WorkerFacts) -> bool:
 
 
 def _wrapped(generation: str, shape: tuple[int, ...]) -> str:
-    return ",".join(_word(generation in ("v4", "v5p") and length % 4 == 0) for length in shape)
+    is_wrapped = accelerators.generation_facts(generation).is_wrapped
+    return ",".join(_word(is_wrapped and length % 4 == 0) for length in shape)
 
 
 def _three(topology: str) -> tuple[int, ...]:

@@ -129,8 +129,7 @@ def _config_name(number: int) -> str:
 
 def config_type_of(kind: accelerators.Accelerator) -> int:
     """Return the ``AcceleratorConfig.Type`` of a type, such as V5LITE_POD."""
-    word = accelerators.catalogue()["generations"][kind.generation]["api_type"]
-    return int(AcceleratorConfigType[word].value)
+    return int(AcceleratorConfigType[accelerators.generation_facts(kind.generation).api_type].value)
 
 
 @recorded(

@@ -18,10 +18,6 @@ from jupyter_tpu.emulator.resources.records import QueuedRecord
 
 FLEX_START = "FLEX_START"
 LONGEST_RUN_S = 7 * 86_400.0  # flex-start's documented maximum (behaviour `run-duration`)
-FLEX_START_ZONES = {
-    "v5e": ("us-west4-a", "us-central1-a"),
-    "v6e": ("asia-northeast1-b", "us-east5-a"),
-}
 _MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATION_BOUND", FLEX_START)
 
 
@@ -114,7 +110,8 @@ def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
 )
 def offers_flex_start(accelerator_type: str, zone: str) -> bool:
     """Return whether the zone offers flex-start for the type."""
-    return zone in FLEX_START_ZONES.get(accelerators.accelerator(accelerator_type).generation, ())
+    kind = accelerators.accelerator(accelerator_type)
+    return zone in accelerators.generation_facts(kind.generation).flex_start_zones
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recor
 
 LOOPBACK = "127.0.0.1"
 GIB = 2**30
-# generations whose device files are /dev/accel* (tpu-info, see `device_files`)
-_WITHOUT_VFIO = ("v2", "v3", "v4")
 _PACKAGE_ROOT = Path(__file__).parents[3]  # the folder that `import jupyter_tpu` needs on the path
 
 
@@ -85,8 +83,8 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
 )
 def device_files(chips: Chips) -> list[str]:
     """Return the names of the device files below the folder that stands for /dev."""
-    pattern = "accel{}" if chips.generation in _WITHOUT_VFIO else "vfio/{}"
-    return [pattern.format(number) for number in range(chips.count)]
+    pattern = accelerators.generation_facts(chips.generation).device_files.removeprefix("/dev/")
+    return [pattern.replace("*", str(number)) for number in range(chips.count)]
 
 
 @recorded(

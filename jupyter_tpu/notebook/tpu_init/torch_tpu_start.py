@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_tpu.accelerators import generation_facts, generations
 from jupyter_tpu.errors import AcceleratorFailed
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
@@ -15,9 +16,6 @@ from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
 from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
-
-GENERATIONS = ("v4", "v5e", "v5p", "v6e")
-"""Generations whose chips torch_tpu 0.2.0 knows (its _internal/utils/hardware.py)."""
 
 # libtpu reads these: the first chip only, as a grid of one chip and of one process.
 _ONE_CHIP = {
@@ -63,9 +61,10 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
             hint="Use JAX, PyTorch/XLA or TensorFlow here, or run %tpu_init torch_tpu on a real node.",
         )
     kind = worker.accelerator
-    if kind is not None and kind.generation not in GENERATIONS:
+    if kind is not None and not generation_facts(kind.generation).has_torch_tpu:
+        supported = [name for name in generations() if generation_facts(name).has_torch_tpu]
         raise AcceleratorFailed(
-            f"TorchTPU does not support {kind.type}, only TPU {', '.join(GENERATIONS)} and newer.",
+            f"TorchTPU does not support {kind.type}, only TPU {', '.join(supported)} and newer.",
             hint="On TPU v2 and v3 use PyTorch/XLA: %tpu_init torch_xla.",
         )
 

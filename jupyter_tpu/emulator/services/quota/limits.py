@@ -30,12 +30,8 @@ SERVICE = "tpu.googleapis.com"
 )
 def metric_of(quota: QuotaId) -> str:
     """Return the quota metric of a quota."""
-    families = {"v2": "v2s", "v3": "v3s", "v4": "v4s", "v5e": "v5s"}
-    buckets = {"Litepod": "-litepod", "LitepodServing": "-litepod-serving", "Pod": "-pod"}
-    # v4 has one bucket, which its metric does not name
-    bucket = "" if quota.generation == "v4" else buckets.get(quota.bucket, "")
-    family = families.get(quota.generation, quota.generation)
-    return f"{SERVICE}/tpu-{family}{bucket}{'-preemptible' if quota.is_preemptible else ''}"
+    metric = accelerators.generation_facts(quota.generation).quota_metrics[quota.bucket]
+    return f"{SERVICE}/{metric}{'-preemptible' if quota.is_preemptible else ''}"
 
 
 def metric_title(quota: QuotaId) -> str:
