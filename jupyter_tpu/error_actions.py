@@ -86,7 +86,7 @@ def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
         accelerator_type=kind.type if kind else spec.accelerator_type,
         runtime_version=spec.runtime_version,
         provisioning=spec.provisioning,
-        internal_ips=spec.internal_ips,
+        **spec.options.to_json(),
     )
 
 

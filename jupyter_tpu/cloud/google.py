@@ -23,16 +23,14 @@ from google.longrunning import operations_pb2
 from google.protobuf import field_mask_pb2
 
 from jupyter_tpu.cloud import protos
-from jupyter_tpu.cloud.added_headers import HeaderInterceptor
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.call_policy import CHANGE, READ, translated
-from jupyter_tpu.cloud.clock_interceptor import ClockInterceptor
 from jupyter_tpu.cloud.cloud_clock import CloudClock
 from jupyter_tpu.cloud.emulator_address import emulator_authorization
+from jupyter_tpu.cloud.interceptors import ClockInterceptor, HeaderInterceptor, UnreadableAnswerInterceptor
 from jupyter_tpu.cloud.queued_resources import QueueCalls, create_flex_start
 from jupyter_tpu.cloud.refusal_records import Request
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
-from jupyter_tpu.cloud.unreadable import UnreadableAnswerInterceptor
 from jupyter_tpu.errors import BadInput, Text, plain
 from jupyter_tpu.models import (
     Node,

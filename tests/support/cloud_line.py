@@ -12,8 +12,8 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 from virtual_loop import OWNER
 
-from jupyter_tpu.cloud.clock_interceptor import only_reads
 from jupyter_tpu.cloud.cloud_clock import CloudClock
+from jupyter_tpu.cloud.interceptors import only_reads
 from jupyter_tpu.emulator.api_faults.wire_faults import grpc_answer, serialised
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.errors import Refusal, WireFault

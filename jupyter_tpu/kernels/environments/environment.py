@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_tpu.agent.recording.jupyter_messages import header_place
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError, plain_data
-from jupyter_tpu.kernels.environments.lost_packages import lost_packages_notice
 from jupyter_tpu.kernels.environments.requirements import FolderNeeds, folder_needs, without_user
 from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
 from jupyter_tpu.kernels.launch import Launch
@@ -33,6 +33,11 @@ Notify = Callable[[str], Awaitable[None]]
 
 _POLL_S = 0.4  # smooth enough for a progress line; each poll is one short call over the link
 _PHASE = "environment"
+
+_INSTALL = re.compile(r"^\s*[%!]\s*((?:uv\s+)?pip3?\s+install\s.*\S)", re.MULTILINE)
+# Together at most 1,600 characters: a notice in a notebook, not a log.
+_MOST_INSTALLS = 8
+_LONGEST_INSTALL = 200
 
 
 async def make_environment(call: Call, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
@@ -197,3 +202,23 @@ async def _notify(text: str, on_progress: OnProgress, say: Notify, error_code: s
 
 def _step_of(text: str) -> dict[str, Any]:
     return {"phase": _PHASE, "message": text, "fraction": None}
+
+
+def lost_packages_notice(codes: Iterable[str]) -> str:
+    """Return for users what these cells had installed in the own Python of a lost node; empty if there is nothing.
+
+    No environment brings it back.
+
+    >>> lost_packages_notice(["x = 1"])
+    ''
+    >>> lost_packages_notice(["x = 1\\n%pip install einops", "!uv pip install a@https://me@example.org/a.whl"])[:75]
+    "Lost with the node: packages that cells had installed in the node's own Pyt"
+    """
+    found = dict.fromkeys(without_user(line)[:_LONGEST_INSTALL] for code in codes for line in _INSTALL.findall(code))
+    if not found:
+        return ""
+    more = f" and {len(found) - _MOST_INSTALLS} more" if len(found) > _MOST_INSTALLS else ""
+    return (
+        "Lost with the node: packages that cells had installed in the node's own Python: "
+        f"{'; '.join([*found][:_MOST_INSTALLS])}{more}. Run these cells again. (An environment is restored automatically.)"
+    )
