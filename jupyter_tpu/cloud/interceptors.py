@@ -72,7 +72,7 @@ class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type
                 grpc.StatusCode.INTERNAL,
                 initial_metadata=grpc.aio.Metadata(),
                 trailing_metadata=grpc.aio.Metadata(),
-                details="The answer of the cloud cannot be read.",
+                details="The response from the cloud cannot be read.",
             )
         return call
 
