@@ -217,8 +217,9 @@ def lost_packages_notice(codes: Iterable[str]) -> str:
     found = dict.fromkeys(without_user(line)[:_LONGEST_INSTALL] for code in codes for line in _INSTALL.findall(code))
     if not found:
         return ""
+    lines = "; ".join([*found][:_MOST_INSTALLS])
     more = f" and {len(found) - _MOST_INSTALLS} more" if len(found) > _MOST_INSTALLS else ""
     return (
         "Lost with the node: packages that cells had installed in the node's own Python: "
-        f"{'; '.join([*found][:_MOST_INSTALLS])}{more}. Run these cells again. (An environment is restored automatically.)"
+        f"{lines}{more}. Run these cells again. (An environment is restored automatically.)"
     )
