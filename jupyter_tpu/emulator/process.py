@@ -28,8 +28,7 @@ from jupyter_tpu.emulator.ssh.embedded import start_embedded_server
 from jupyter_tpu.emulator.ssh.proxied_server import behind_fault_proxy
 from jupyter_tpu.emulator.ssh.system import SystemSshdMissing, find_sshd, system_server
 from jupyter_tpu.emulator.store.database import StoreUnreadable
-from jupyter_tpu.emulator.store.secret_files import TOKEN_FILE_VARIABLE
-from jupyter_tpu.emulator.store.state_dir import StateDirInUse, locked_state_dir
+from jupyter_tpu.emulator.store.state_dir import TOKEN_FILE_VARIABLE, StateDirInUse, locked_state_dir
 from jupyter_tpu.emulator.transport import discovery
 from jupyter_tpu.emulator.transport.grpc_server import GrpcServer
 from jupyter_tpu.emulator.transport.http_server import HttpServer

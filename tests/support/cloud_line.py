@@ -18,8 +18,7 @@ from jupyter_tpu.emulator.api_faults.wire_faults import grpc_answer, serialised
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
 from jupyter_tpu.emulator.resources.request import V2
-from jupyter_tpu.emulator.transport.grpc_requests import message_in
-from jupyter_tpu.emulator.transport.grpc_server import packaged, services
+from jupyter_tpu.emulator.transport.grpc_server import message_in, packaged, services
 from jupyter_tpu.emulator.transport.versions import View, request_class, request_from_protobuf
 
 ONE_WAY_S = 0.05

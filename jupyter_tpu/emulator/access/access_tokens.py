@@ -21,7 +21,7 @@ from google.rpc import code_pb2, error_details_pb2
 
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
-from jupyter_tpu.emulator.store.secret_files import read_or_create
+from jupyter_tpu.emulator.store.state_dir import read_or_create
 
 LIFETIME_S = 3600  # the usual lifetime of Google's access tokens
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"

@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.access.access_tokens import bearer, is_of_worker
 from jupyter_tpu.emulator.access.peers import Address, is_own_connection, shows_owners
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import Refusal, status_of
-from jupyter_tpu.emulator.store.secret_files import TOKEN_FILE_VARIABLE, read_or_create
+from jupyter_tpu.emulator.store.state_dir import TOKEN_FILE_VARIABLE, read_or_create
 
 BY_USER, BY_TOKEN = "user", "token"
 HARMLESS = ("Get", "List", "Stop", "Delete")

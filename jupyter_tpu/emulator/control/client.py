@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.emulator.store.secret_files import TOKEN_FILE_VARIABLE
+from jupyter_tpu.emulator.store.state_dir import TOKEN_FILE_VARIABLE
 
 ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 """Environment variable with the REST address of the emulator that the commands use."""

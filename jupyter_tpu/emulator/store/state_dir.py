@@ -1,4 +1,4 @@
-"""The folder of an emulator's state, locked so that only one emulator uses it."""
+"""The folder of an emulator's state, locked so that only one emulator uses it, and its files of keys and tokens."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
+
+from jupyter_tpu.files import write_whole
+
+TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
 class StateDirInUse(Exception):
@@ -47,3 +51,18 @@ def _holder(lock: TextIO) -> str:
     lock.seek(0)
     pid = lock.read()
     return f"another emulator (process {pid})" if pid else "another emulator"
+
+
+def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
+    """Return what the file holds; create it with what `make` gives, readable by its owner only, if there is none.
+
+    It is written whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.
+
+    Raises:
+        OSError: it can be neither read nor written; nothing is left of the attempt.
+    """
+    # an empty file is left by a crash of an older emulator, which did not write whole files
+    if not path.exists() or not path.stat().st_size:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, make())
+    return path.read_bytes()

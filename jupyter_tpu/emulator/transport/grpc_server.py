@@ -8,17 +8,19 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
+from google.rpc import code_pb2
 from grpc_status import rpc_status
 
 from jupyter_tpu.emulator.access.authentication import check_token
 from jupyter_tpu.emulator.access.callers import Callers
 from jupyter_tpu.emulator.api_faults.wire_faults import grpc_answer, serialised
 from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
 from jupyter_tpu.emulator.resources.messages import PACKAGES
 from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1
-from jupyter_tpu.emulator.transport.grpc_requests import message_in
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 from jupyter_tpu.emulator.transport.versions import (
     LOCATIONS,
@@ -74,7 +76,8 @@ class GrpcServer:
     def _handler(self, service: str, version: str, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
             self._behaviour(service, version, name),
-            # bytes: see `grpc_requests`
+            # bytes: `message_in` parses them, so that bytes that are no message are refused like any bad request; if
+            # grpc parsed them, it would answer UNKNOWN with a Python error and write a traceback to the log
             request_deserializer=None,
             response_serializer=serialised,
         )
@@ -127,3 +130,17 @@ def _no_extras(_: str) -> dict[str, Any]:
 async def _abort(context: Any, refusal: Refusal) -> Message:
     await context.abort_with_status(rpc_status.to_status(refusal.status))
     raise AssertionError("abort_with_status raises")
+
+
+@assumed("no-protobuf", "A gRPC request that is no protobuf message is refused with INTERNAL and grpc's own text.")
+def message_in(sent: bytes, kind: type[Any]) -> Any:
+    """Parse a message of this kind.
+
+    Raises:
+        Refusal: the bytes are not such a message.
+    """
+    try:
+        return kind.FromString(sent)
+    except DecodeError as error:
+        text = "Exception deserializing request!"
+        raise errors.Refusal(errors.status_of(code_pb2.INTERNAL, text)) from error

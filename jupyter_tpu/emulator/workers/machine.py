@@ -14,7 +14,7 @@ from typing import Protocol
 
 import asyncssh
 
-from jupyter_tpu.emulator.store.secret_files import read_or_create
+from jupyter_tpu.emulator.store.state_dir import read_or_create
 from jupyter_tpu.emulator.workers.image import Image, passed_on_settings
 from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE
 

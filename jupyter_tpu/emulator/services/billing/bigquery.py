@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_tpu.emulator.access.permissions import is_denied
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
-from jupyter_tpu.emulator.services.billing.account import ACCOUNT_ID
+from jupyter_tpu.emulator.services.billing.catalogue import ACCOUNT_ID
 from jupyter_tpu.emulator.services.billing.export import CREDIT_NAME, CREDIT_TYPE, Exported, exported
 from jupyter_tpu.emulator.services.requests import shapes as shapes
 from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall

@@ -7,14 +7,14 @@ from typing import Any
 
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
-from jupyter_tpu.emulator.services.billing.account import ACCOUNT, billing_account, check_account
 from jupyter_tpu.emulator.services.billing.skus import CLOUD_TPU, COMPUTE_ENGINE, skus_of
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
-from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
-from jupyter_tpu.emulator.services.requests.project import check_project
+from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, check_project, page
+from jupyter_tpu.emulator.services.requests.errors import foreign, invalid_argument, missing
 from jupyter_tpu.emulator.store.settings import StoredSetting
 
+ACCOUNT_ID = "01E5D0-7B0000-00DE30"
+ACCOUNT = f"billingAccounts/{ACCOUNT_ID}"
 _SERVICES = {COMPUTE_ENGINE: "Compute Engine", CLOUD_TPU: "Cloud TPU"}
 _OWNS = (
     r"v1/(?:services(?:/.*)?|projects/[^/]+/billingInfo|billingAccounts(?:[/:].*)?"
@@ -134,3 +134,21 @@ class Billing:
             "billingAccountName": account,
             "billingEnabled": bool(account),
         }
+
+
+@assumed("billing-account", "The project is billed to one open account in USD, 01E5D0-7B0000-00DE30, without a parent.")
+def billing_account() -> dict[str, Any]:
+    """Return the account as Cloud Billing shows it."""
+    return {
+        "name": ACCOUNT,
+        "open": True,
+        "displayName": "Emulated billing account (nothing here costs money)",
+        "masterBillingAccount": "",
+        "currencyCode": "USD",
+    }
+
+
+def check_account(account: str, permission: str = "billing.accounts.get") -> None:
+    """Raise a 403 for any account but the emulated one."""
+    if account != ACCOUNT_ID:
+        raise foreign(permission, f"cloudbilling.googleapis.com/billingAccounts/{account}")

@@ -9,9 +9,16 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits.quota_ids import parse_quota_id
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
+from jupyter_tpu.emulator.services.requests.calls import (
+    GLOBAL,
+    GoogleService,
+    Method,
+    ServiceCall,
+    check_global,
+    check_project,
+    page,
+)
 from jupyter_tpu.emulator.services.requests.errors import missing
-from jupyter_tpu.emulator.services.requests.project import GLOBAL, check_global, check_project
 
 VERSIONS = ("v1", "v1beta")
 _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(?:services|quota[A-Z]\w+)(?:/.*)?"

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
+from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources import paging
 from jupyter_tpu.emulator.resources.errors import Refusal, unimplemented
 from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument, invalid_value
 
+GLOBAL = "locations/{location}"
 _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
@@ -182,3 +184,21 @@ def _name_before(call: ServiceCall) -> str:
         return paging.name_before(call.query.get("pageToken", ""))
     except Refusal as refusal:
         raise invalid_argument("The page token is not valid.", "pageToken") from refusal
+
+
+def check_project(cloud: Cloud, call: ServiceCall, permission: str) -> str:
+    """Return the project as the call names it (id or number).
+
+    Raises:
+        Refusal: 403, for any project but the emulator's own.
+    """
+    project = call.parts["project"]
+    if project not in (cloud.project, PROJECT_NUMBER):
+        raise denied_on_project(permission, project)
+    return project
+
+
+def check_global(call: ServiceCall) -> None:
+    """Raise for a location other than global."""
+    if call.parts["location"] != "global":
+        raise invalid_argument(f"Location {call.parts['location'][:40]!r} must be global.", "parent")
