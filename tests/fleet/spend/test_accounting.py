@@ -247,7 +247,6 @@ async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) ->
     assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
 
 
-
 @pytest.mark.parametrize("terms", [{"unit": "hours"}, {"action": "stop-all"}], ids=["hours", "stop-all"])
 async def test_a_used_up_budget_stops_and_refuses_what_a_grant_pays_for_where_it_is_told_to(
     desk: Desk, terms: dict[str, str]
