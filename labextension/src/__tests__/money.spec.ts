@@ -21,7 +21,7 @@ import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
 import { MoneyCommandIDs } from '../money/tokens';
 import { errorText, formatDetail } from '../problemtext';
-import { relevantLimits } from '../quota/limits';
+import { limitsWithRoom } from '../quota/limits';
 import { TpuClient } from '../request';
 import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
@@ -266,14 +266,14 @@ describe('words about money', () => {
     expect(autostopSummary(autostop({ ends_at: null, ...rules }), 1000, trans)).toBe(text);
   });
 
-  it('show limits that something counts against, and those with room where a node is looked for', () => {
+  it('find unused limits with room where a node is looked for', () => {
     const zone = limit({ used: 0, location: 'us-east1-d' });
     const region = limit({ used: 0, scope: 'region', location: 'us-east1' });
     const nothing = limit({ used: 0, limit: 0, location: 'us-east1-d' });
     const elsewhere = limit({ used: 0, location: 'us-west4-a' });
     const all = [limit(), zone, region, nothing, elsewhere];
-    expect(relevantLimits(all, '')).toEqual([limit()]);
-    expect(relevantLimits(all, 'us-east1-d')).toEqual([limit(), zone, region]);
+    expect(limitsWithRoom(all, '')).toEqual([]);
+    expect(limitsWithRoom(all, 'us-east1-d')).toEqual([zone, region]);
   });
 
   it('count the end of a node down, with a reason that has a time', () => {

@@ -72,12 +72,16 @@ const GETTING = {
   quotaAfter: jest.fn()
 };
 
-function modelOf(parts: Partial<IParts>, open: readonly SectionName[]): IMoneyModel {
+function modelOf(
+  parts: Partial<IParts>,
+  open: readonly SectionName[],
+  chosenZone = ''
+): IMoneyModel {
   const stateChanged = new Signal<object, void>({});
   return {
     parts: { ...PARTS, ...parts },
     open: new Set(open),
-    chosenZone: '',
+    chosenZone,
     stateChanged
   } as unknown as IMoneyModel;
 }
@@ -458,6 +462,21 @@ describe('the section of quota', () => {
     fireEvent.click(screen.getByRole('checkbox'));
     screen.getByText(/v4 cores/);
     screen.getByText('0 chips in use; limit unknown');
+  });
+
+  it('folds limits that nothing uses', () => {
+    const unused = Array.from({ length: 30 }, (_, number) =>
+      limit({ quota_id: `Q${number}`, label: `quota ${number}`, used: 0 })
+    );
+    const quota = answered({ ...WHOLE, error: null, limits: [limit(), ...unused] });
+    const model = modelOf({ quota }, ['quota'], 'us-central1-a');
+    render(moneyRenderers(model, actions(), GETTING, trans).sections());
+    expect(
+      within(screen.getByRole('list', { name: 'Quota limits' })).getAllByRole('listitem')
+    ).toHaveLength(1);
+    const folded = screen.getByText('30 unused limits in us-central1-a').closest('details');
+    expect(folded?.open).toBe(false);
+    expect(folded?.querySelectorAll('li')).toHaveLength(30);
   });
 
   it('marks husks, and frees what they hold', async () => {

@@ -205,6 +205,12 @@ describe('money over time', () => {
     screen.getByText('cost unknown');
   });
 
+  it('draws no chart of one bar', async () => {
+    const { bars } = await show(history([slot(11), slot(12, SEEN)], { sum: SEEN }));
+    expect([bars, screen.queryByRole('img')]).toEqual([[], null]);
+    screen.getByText('Total $9.60 · 1 h of node time');
+  });
+
   it('says that nothing was spent', async () => {
     await show(history([slot(11), slot(12)]));
     screen.getByText('Nothing spent in this period.');

@@ -11,6 +11,10 @@ export function showAll(count: number, trans: TranslationBundle): string {
   return trans.__('Show all %1 limits', count);
 }
 
+export function unusedIn(count: number, zone: string, trans: TranslationBundle): string {
+  return trans._n('%1 unused limit in %2', '%1 unused limits in %2', count, zone);
+}
+
 export function none(trans: TranslationBundle): string {
   return trans.__('No quota in use.');
 }

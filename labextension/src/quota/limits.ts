@@ -1,13 +1,13 @@
 import { IQuotaLimit } from '../api.generated';
 
-/** Limits in use, and those with room where the user looks for a node. */
-export function relevantLimits(
+/** Unused limits with room where the user looks for a node. */
+export function limitsWithRoom(
   limits: readonly IQuotaLimit[],
   chosenZone: string
 ): readonly IQuotaLimit[] {
-  const hasRoom = (limit: IQuotaLimit): boolean =>
-    (limit.limit ?? 0) > 0 && isIn(limit, chosenZone);
-  return limits.filter(limit => isUsed(limit) || hasRoom(limit));
+  return limits.filter(
+    limit => !isUsed(limit) && (limit.limit ?? 0) > 0 && isIn(limit, chosenZone)
+  );
 }
 
 export function isUsed({ used, users }: IQuotaLimit): boolean {

@@ -10,7 +10,7 @@ import * as messages from '../messages/quota';
 import { quotaUse } from '../messages/quota';
 import { IMoneyActions, ISectionProps, Meter, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
-import { isUsed, relevantLimits } from './limits';
+import { isUsed, limitsWithRoom } from './limits';
 
 /** Longer lists are cut, so that the panel stays fast. */
 const MAX_ROWS = 100;
@@ -59,7 +59,8 @@ interface ILimitsProps {
 function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Element {
   const [isAll, setAll] = useState(false);
   const { isSending, problem, send, dismiss } = useRequest();
-  const shown = isAll ? limits : relevantLimits(limits, chosenZone);
+  const shown = isAll ? limits : limits.filter(isUsed);
+  const withRoom = isAll ? [] : limitsWithRoom(limits, chosenZone);
   const release = (user: IQuotaUser): void => send(() => actions.onCleanUp([user.name]));
   return (
     <>
@@ -68,15 +69,46 @@ function Limits({ limits, chosenZone, actions, trans }: ILimitsProps): JSX.Eleme
       )}
       {shown.length === 0 && <div className="jp-tpu-Muted">{messages.none(trans)}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
-      <ul className="jp-tpu-Items" aria-label={messages.limits(trans)}>
-        {shown.slice(0, MAX_ROWS).map(limit => (
+      <LimitList
+        limits={shown}
+        label={messages.limits(trans)}
+        isBusy={isSending}
+        trans={trans}
+        onRelease={release}
+      />
+      {withRoom.length > 0 && (
+        <details className="jp-tpu-Raw">
+          <summary>{messages.unusedIn(withRoom.length, chosenZone, trans)}</summary>
+          <LimitList
+            limits={withRoom}
+            label={messages.unusedIn(withRoom.length, chosenZone, trans)}
+            isBusy={isSending}
+            trans={trans}
+            onRelease={release}
+          />
+        </details>
+      )}
+    </>
+  );
+}
+
+interface ILimitListProps extends Omit<ILimitProps, 'limit'> {
+  limits: readonly IQuotaLimit[];
+  label: string;
+}
+
+function LimitList({ limits, label, ...rest }: ILimitListProps): JSX.Element {
+  return (
+    <>
+      <ul className="jp-tpu-Items" aria-label={label}>
+        {limits.slice(0, MAX_ROWS).map(limit => (
           <li key={`${limit.quota_id} ${limit.location}`}>
-            <Limit limit={limit} isBusy={isSending} trans={trans} onRelease={release} />
+            <Limit limit={limit} {...rest} />
           </li>
         ))}
       </ul>
-      {shown.length > MAX_ROWS && (
-        <div className="jp-tpu-Muted">{common.andMore(shown.length - MAX_ROWS, trans)}</div>
+      {limits.length > MAX_ROWS && (
+        <div className="jp-tpu-Muted">{common.andMore(limits.length - MAX_ROWS, rest.trans)}</div>
       )}
     </>
   );

@@ -15,7 +15,7 @@ import {
   historyTitle
 } from '../messages/spend';
 import { PartBody } from '../money/section';
-import { barsOf, curveOf, IBars, ICurve } from './historydata';
+import { barsOf, curveOf, IBars, ICurve, isUsed } from './historydata';
 import {
   choiceOf,
   HistoryAnswer,
@@ -110,13 +110,17 @@ interface IBarsProps {
 
 function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
   const bars = useMemo(() => barsOf(history), [history]);
+  // one bar shows nothing that the sum below does not say
+  const isComparison = history.slots.filter(isUsed).length > 1;
   return (
     <>
-      <Canvas
-        what={bars}
-        label={common.twoSentences(title, historyDescription(history, trans), trans)}
-        plot={plot}
-      />
+      {isComparison && (
+        <Canvas
+          what={bars}
+          label={common.twoSentences(title, historyDescription(history, trans), trans)}
+          plot={plot}
+        />
+      )}
       <figcaption>
         <span>{messages.totalOf(formatSpent(history.sum, trans), trans)}</span>
         {bars.upTo.some(much => much !== null) && (
