@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 UsedUp = list[tuple[Budget, Usage]]
 
+_ENDED: Mapping[Verb, str] = {"stop": "stopped", "delete": "deleted with its disk, since it cannot be stopped:"}
 _NOTHING_ASKED = "No request was sent to the cloud."
 
 
@@ -68,6 +69,8 @@ class BudgetEnforcer:
         # the last observation that this process has recorded
         self._recorded = NEVER
         self._asked: dict[tuple[str, str], EndRequest] = {}
+        # node ids by what was requested of them at the cap, for the notice
+        self._ended: dict[Verb, set[str]] = {"stop": set(), "delete": set()}
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
 
@@ -109,10 +112,13 @@ class BudgetEnforcer:
         used_up = _used_up(usages)
         broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
         spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
-        self._show(*notices, *broken, *(_notice(budget, account) for budget, _ in used_up), *_spared_notice(spared))
         if used_up:
             # before the audit log is written: a slow or full disk must not delay the stop
             await self._stop_all(fleet, snapshot, spared, account.now, _reason(*used_up[0]))
+        else:
+            self._ended = {"stop": set(), "delete": set()}
+        caps = [_notice(budget, account, self._ended) for budget, _ in used_up]
+        self._show(*notices, *broken, *caps, *_spared_notice(spared))
         with suppress(JournalUnwritable):  # it is logged when the disk allows it
             await self._log_levels(usages, account)
 
@@ -183,9 +189,16 @@ class BudgetEnforcer:
             intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
         except JournalUnwritable:  # a full disk must not keep a node billed
             self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, now)
+            self._note_end(verb, node)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
+        self._note_end(verb, node)
         await self._log_stop(intent, now, f"{reason} {why_delete}".strip())
+
+    def _note_end(self, verb: Verb, node: Node) -> None:
+        for ids in self._ended.values():
+            ids.discard(node.name.node_id)  # a refused stop may have become a deletion
+        self._ended[verb].add(node.name.node_id)
 
     async def _with_outcome(self, fleet: Fleet, asked: EndRequest) -> EndRequest:
         """Add the outcome of the last request; hides a refusal, because the request is repeated."""
@@ -319,11 +332,18 @@ def _reason(budget: Budget, usage: Usage) -> str:
     return Text("The budget {budget} is used up: {usage}.", budget=budget.name, usage=usage_text(budget, usage))
 
 
-def _notice(budget: Budget, account: Account) -> str:
-    """Return the notice. Its text has no amount, which would change: so it is logged once."""
+def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:
+    """Return what the budget did and does. The text has no amount, which would change: so it is logged once.
+
+    Args:
+        ended: ids of the nodes that were stopped, and of those that were deleted because they cannot be stopped.
+    """
     until = _until(window_of(budget, account.now, account.offset_at), account)
     nodes = "billed nodes" if budget.spares_granted else "READY nodes"
-    return f"The budget {budget.name} is used up: {nodes} are stopped, and none may be created{until}."
+    parts = ((_ENDED[verb], ", ".join(sorted(ids))) for verb, ids in ended.items() if ids)
+    done = "; ".join(f"{what} {names}" for what, names in parts)
+    what = done or f"{nodes} are stopped, and spot nodes deleted"
+    return f"The budget {budget.name} is used up: {what}. No node may be created{until}."
 
 
 def _until(window: Window, account: Account) -> str:

@@ -31,7 +31,13 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses, SavedWorker
-from jupyter_tpu.kernels.connections.preemption import recreated_message, stopped_message, with_outlook
+from jupyter_tpu.kernels.connections.preemption import (
+    deleted_message,
+    end_reason,
+    recreated_message,
+    stopped_message,
+    with_outlook,
+)
 from jupyter_tpu.link import PreparationCache, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
 from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
@@ -211,13 +217,17 @@ class Worker:
         try:
             node = await cloud.get_node(key.node)
             if node.state in ("STOPPING", "STOPPED"):
-                self.end_message = stopped_message(node)
+                why = await asyncio.to_thread(end_reason, key.endpoint, key.node)
+                self.end_message = stopped_message(node, why)
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
             explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_preempted=is_taken)
             if explained is not error:  # it says more than `end_message` does
                 self.end_message = ""
+            elif isinstance(error, NodeNotFound):
+                why = await asyncio.to_thread(end_reason, key.endpoint, key.node)
+                self.end_message = deleted_message(key.node, why) if why else ""
             raise explained from error
 
     async def _refuse_another_node(self, node: Node) -> None:

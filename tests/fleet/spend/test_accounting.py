@@ -126,6 +126,11 @@ async def test_what_cannot_be_stopped_is_deleted(desk: Desk) -> None:
     desk.budget(NO_AMOUNT)
     await desk.tick(1.0)
     assert await desk.asked() == [("delete", "spot"), ("delete", "wide"), ("stop", "plain")]
+    (notice,) = desk.fleet.snapshot().notices
+    assert notice == (
+        "The budget mine is used up: stopped plain; deleted with its disk, since it cannot be stopped: spot, wide. "
+        "No node may be created."
+    )
     await desk.tick()
     assert desk.bench.emulator.control.billing() == []
 
@@ -182,7 +187,8 @@ async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk
             ("Raise budget…", {"name": "mine"})
         ]
     assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
-    assert any("is used up: billed nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
+    said = "The budget mine is used up: stopped my-node. No node may be created until "
+    assert any(notice.startswith(said) for notice in desk.fleet.snapshot().notices)
     desk.books.remove_budget("mine", now=2.0)
     await desk.tick()
     assert desk.fleet.snapshot().notices == ()

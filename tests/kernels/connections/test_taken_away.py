@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,17 @@ import pytest
 
 from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.journal.audit import Entry
+from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.recovery_store import Recoveries
-from jupyter_tpu.kernels.connections.preemption import recreated_message, stopped_message, with_outlook
+from jupyter_tpu.kernels.connections.preemption import (
+    deleted_message,
+    end_reason,
+    recreated_message,
+    stopped_message,
+    with_outlook,
+)
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
+from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 
@@ -78,6 +86,38 @@ def test_of_a_stopped_node_only_that_is_advised_which_is_possible() -> None:
         "The node my-node was stopped, and its kernel ended with it.\n"
         "A spot node can't be started again; create a new one to run cells again. Outputs are kept."
     )
+
+
+def lay_down_end(folder: Path, verb: Verb, reason: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal.open(folder)
+    intent = journal.begin(Intent(intent_id=f"{verb}-1", verb=verb, node_name=NAME, created_at=5.0))
+    entry = Entry(at=5, action=verb, subject=str(NAME), reason=reason, detail={"intent_id": intent.intent_id})
+    journal.save(replace(intent, settled=True, updated_at=time.time()))
+    Audit(journal, endpoint="", project=NAME.project).record(entry)
+    journal.close()
+
+
+def test_a_kernel_whose_node_a_budget_ended_names_the_budget(data_dir: Path) -> None:
+    assert end_reason("", NAME) == ""
+    used_up = "The budget daily is used up: $10.02 of $10.00."
+    lay_down_end(data_dir, "delete", used_up)
+    assert end_reason("", NAME) == used_up
+    assert deleted_message(NAME, used_up) == (
+        "The node my-node was deleted with its disk, and its kernel ended with it: "
+        "The budget daily is used up: $10.02 of $10.00.\n"
+        "Create a new node to run cells again. Outputs are kept."
+    )
+    stopped = stopped_message(Node(name=NAME, state="STOPPED", accelerator_type="v5litepod-8"), used_up)
+    assert stopped.startswith("The node my-node was stopped, and its kernel ended with it: The budget daily is used up")
+
+
+def test_an_older_end_does_not_explain_the_present_one(data_dir: Path) -> None:
+    lay_down_end(data_dir, "stop", "The budget daily is used up: $10.02 of $10.00.")
+    journal = Journal.open(data_dir)
+    journal.begin(Intent(intent_id="by-the-user", verb="start", node_name=NAME, created_at=6.0))
+    journal.close()
+    assert end_reason("", NAME) == ""
 
 
 async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: Any, data_dir: Path) -> None:
