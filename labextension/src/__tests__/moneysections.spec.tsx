@@ -2,6 +2,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { IGrantMail } from '../api.generated';
+import { afterKernel, afterLink } from '../money/connections';
 import { CleanupQuestion } from '../money/dialogs';
 import { moneyRenderers } from '../money/renderers';
 import { IMoneyActions } from '../money/section';
@@ -82,6 +83,7 @@ function modelOf(
     parts: { ...PARTS, ...parts },
     open: new Set(open),
     chosenZone,
+    cuts: new Map(),
     stateChanged
   } as unknown as IMoneyModel;
 }
@@ -575,6 +577,49 @@ describe('the section of billable resources', () => {
     const doing = show({ cleanup: unanswered(STOCKOUT) }, 'cleanup');
     await click('Stop everything…');
     expect(doing.onStopAll).toHaveBeenCalled();
+  });
+});
+
+describe('a lost connection', () => {
+  const link = {
+    ...{ kernel_id: 'k1', kernel_name: 'spec', node_name: NODE, state: 'down' as const },
+    ...{ message: '', error_code: '' }
+  };
+  const model = (since: number, verdict: 'busy' | 'unknown'): IMoneyModel => ({
+    ...modelOf({ autostops: answered({ as_of: null, nodes: [autostop({ verdict })] }) }, []),
+    cuts: afterLink(new Map(), { ...link, since })
+  });
+  const ago = (seconds: number): number => Date.now() / 1000 - seconds;
+
+  function card(shown: IMoneyModel): void {
+    const row = moneyRenderers(shown, actions(), GETTING, trans).autostopRow;
+    render(row(node('my-node', { name: NODE })));
+  }
+
+  it('is shown on the card of its node', () => {
+    card(model(ago(12), 'busy'));
+    screen.getByText('No connection to the node for 12 s. The kernel keeps running.');
+  });
+
+  it('is not shown any more once the node has been reached', () => {
+    card(model(ago(300), 'busy'));
+    expect(screen.queryByText(/No connection/)).toBeNull();
+    card(model(ago(300), 'unknown'));
+    screen.getByText(/No connection to the node for 5 min/);
+  });
+
+  it('ends for all kernels of the node, or with its kernel', () => {
+    const cuts = afterLink(model(ago(1), 'busy').cuts, { ...link, kernel_id: 'k2', since: ago(1) });
+    expect(afterLink(cuts, { ...link, state: 'live', since: ago(0) }).size).toBe(0);
+    const died = { ...link, phase: 'died', fraction: null };
+    expect([...afterKernel(cuts, died).keys()]).toEqual(['k2']);
+  });
+
+  it('is shown in the status bar', () => {
+    const nodes = [{ ...spend().nodes[0], name: NODE, node_id: 'my-node', is_open: true }];
+    const shown = model(ago(12), 'unknown');
+    render(<Item spend={spend({ nodes })} model={shown} trans={trans} onOpen={() => undefined} />);
+    screen.getByRole('button', { name: /my-node disconnected/ });
   });
 });
 

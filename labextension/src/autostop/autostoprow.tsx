@@ -3,8 +3,10 @@ import React, { useState } from 'react';
 import { INode, INodeAutostop, IRecovery } from '../api.generated';
 import { Button } from '../components/button';
 import { Check } from '../components/field';
+import { useNow } from '../components/now';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
+import { describe } from '../connectionstate';
 import * as messages from '../messages/autostop';
 import {
   autostopSummary,
@@ -14,6 +16,7 @@ import {
   sourceState
 } from '../messages/autostop';
 import * as common from '../messages/common';
+import { Cuts, cutOf } from '../money/connections';
 import { IMoneyActions } from '../money/section';
 import { useServerNow } from '../money/servertime';
 import { IParts } from '../money/tokens';
@@ -29,6 +32,26 @@ interface IProps {
   /** The last hour, if it can be shown. */
   history?: IActivityHistory;
   trans: TranslationBundle;
+}
+
+interface ICutProps {
+  node: Pick<INode, 'name' | 'state'>;
+  cuts: Cuts;
+  autostops: IParts['autostops'];
+  trans: TranslationBundle;
+}
+
+/** That the connection to a READY node is lost, and for how long. */
+export function LostConnection({ node, cuts, autostops, trans }: ICutProps): JSX.Element | null {
+  const now_ms = useNow();
+  const autostop = autostops.dated?.data.nodes.find(one => one.name === node.name);
+  const cut = cutOf(cuts, node.name, autostop, now_ms / 1000);
+  const line = cut && describe({ link: cut, offlineSince_ms: null }, now_ms, trans);
+  return line && node.state === 'READY' ? (
+    <div className="jp-tpu-Health" role="status">
+      {line.title}
+    </div>
+  ) : null;
 }
 
 /** When and why a node stops, and how to keep it running. */

@@ -226,6 +226,10 @@ export function endsIn(name: string, span: string, trans: TranslationBundle): st
   return trans.__('%1 ends in %2', name, span);
 }
 
+export function disconnected(name: string, trans: TranslationBundle): string {
+  return trans.__('%1 disconnected', name);
+}
+
 export function noActionFor(name: string, span: string, trans: TranslationBundle): string {
   return trans.__('%1: no user activity for %2', name, span);
 }

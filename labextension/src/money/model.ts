@@ -6,8 +6,9 @@ import { Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
 import { SpendHistoryModel } from '../spend/historymodel';
 import { isBilled } from '../spend/rates';
-import { FLEET_SCHEMA } from '../tokens';
+import { FLEET_SCHEMA, IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
+import { afterKernel, afterLink, Cuts } from './connections';
 import { Part } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
@@ -72,6 +73,10 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   get parts(): IParts {
     return this._parts;
+  }
+
+  get cuts(): Cuts {
+    return this._cuts;
   }
 
   get open(): ReadonlySet<SectionName> {
@@ -211,6 +216,17 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     if (event.schema_id === FLEET_SCHEMA) {
       void this._refetch.invoke();
       void this._settle.invoke();
+    } else if (event.schema_id === LINK_SCHEMA) {
+      this._setCuts(afterLink(this._cuts, event as unknown as ILinkEvent));
+    } else if (event.schema_id === KERNEL_SCHEMA) {
+      this._setCuts(afterKernel(this._cuts, event as unknown as IKernelEvent));
+    }
+  }
+
+  private _setCuts(cuts: Cuts): void {
+    if (cuts !== this._cuts) {
+      this._cuts = cuts;
+      this.stateChanged.emit();
     }
   }
 
@@ -232,6 +248,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   };
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
   private _revealed: IRevealed | null = null;
+  private _cuts: Cuts = new Map();
   private _chosenZone = '';
   private _isWatched = false;
   /** Something happened while the tab was hidden: the poll requests it once the tab is visible. */

@@ -3,7 +3,7 @@ import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INode, ISpend } from '../api.generated';
 import { IActivityHistory } from '../autostop/activity';
-import { AutostopRow } from '../autostop/autostoprow';
+import { AutostopRow, LostConnection } from '../autostop/autostoprow';
 import { CapacitySection } from '../capacity/capacitysection';
 import { CleanupSection } from '../cleanup/cleanupsection';
 import { ICreateActions } from '../create/draft';
@@ -66,13 +66,21 @@ export function moneyRenderers(
     autostopRow: node => (
       <UseSignal signal={model.stateChanged}>
         {() => (
-          <AutostopRow
-            node={node}
-            parts={model.parts}
-            actions={actions}
-            history={lastHour}
-            trans={trans}
-          />
+          <>
+            <LostConnection
+              node={node}
+              cuts={model.cuts}
+              autostops={model.parts.autostops}
+              trans={trans}
+            />
+            <AutostopRow
+              node={node}
+              parts={model.parts}
+              actions={actions}
+              history={lastHour}
+              trans={trans}
+            />
+          </>
         )}
       </UseSignal>
     )

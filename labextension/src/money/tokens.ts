@@ -5,6 +5,7 @@ import { Token } from '@lumino/coreutils';
 import { ISpendHistoryModel } from '../spend/historymodel';
 import { IProblem } from '../tokens';
 import { MoneyClient } from './client';
+import { Cuts } from './connections';
 import { IAnswers, Part } from './parts';
 
 /** Ids of the commands about money. Their strings stay: users may have shortcuts for them. */
@@ -58,6 +59,8 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly client: MoneyClient;
   readonly parts: IParts;
   readonly open: ReadonlySet<SectionName>;
+  /** The lost connections to nodes. */
+  readonly cuts: Cuts;
   /** Whether the panel is visible. */
   isWatched: boolean;
 

@@ -10,6 +10,7 @@ import { autostopSummary } from '../messages/autostop';
 import * as messages from '../messages/spend';
 import { formatRate, shortRate } from '../messages/spend';
 import { formatDuration } from '../messages/units';
+import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
 import { IMoneyModel } from '../money/tokens';
 import { budgetErrors, isBilled } from './rates';
@@ -35,7 +36,7 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
 
 interface IProps {
   spend: ISpend;
-  model: Pick<IMoneyModel, 'parts'>;
+  model: Pick<IMoneyModel, 'parts' | 'cuts'>;
   trans: TranslationBundle;
   onOpen: () => void;
 }
@@ -48,7 +49,19 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const next = nextToStop(autostops);
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
   const faults = budgetErrors(spend);
+  const cut = spend.nodes
+    .filter(({ is_open }) => is_open)
+    .find(({ name }) =>
+      cutOf(
+        model.cuts,
+        name,
+        autostops.find(one => one.name === name),
+        now_ms / 1000
+      )
+    );
+  const disconnected = cut ? messages.disconnected(cut.node_id, trans) : '';
   const isWarning =
+    cut !== undefined ||
     faults.length > 0 ||
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const end =
@@ -78,7 +91,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
       title={title.filter(Boolean).join('\n')}
       onClick={onOpen}
     >
-      {[shortRate(spend, trans), end, reminded].filter(Boolean).join(' · ')}
+      {[shortRate(spend, trans), disconnected, end, reminded].filter(Boolean).join(' · ')}
     </button>
   );
 }
