@@ -79,7 +79,7 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     label: messages.copyCommand(trans),
     describedBy: argsOf({ command_line: text }),
     execute: ({ command_line }) => {
-      Clipboard.copyToSystem(String(command_line ?? ''));
+      Clipboard.copyToSystem(command_line as string);
       Notification.success(copied(trans), { autoClose: COPIED_MS });
     }
   });

@@ -87,6 +87,31 @@ describe('commands', () => {
     expect(asked('POST')).toEqual([]);
   });
 
+  it('open the form with the choice that an error suggests', async () => {
+    const args = { way: 'search', zone: 'us-east1-d', node_id: 'b', provisioning: 'spot' };
+    await lab.commands.execute(CommandIDs.openForm, args);
+    expect(model.isFormOpen).toBe(true);
+    expect(lab.shown).toEqual(['jupyter-tpu-panel']);
+    expect(model.formRequest).toMatchObject({
+      way: 'search',
+      spec: { zone: 'us-east1-d', node_id: 'b', provisioning: 'spot', spot: true }
+    });
+    expect(asked('POST')).toEqual([]);
+    await lab.commands.execute(CommandIDs.createNode);
+    expect(model.formRequest).toBeNull();
+  });
+
+  it('open pages of the console in another tab', async () => {
+    const open = jest.spyOn(window, 'open').mockReturnValue(null);
+    await lab.commands.execute(CommandIDs.openConsole, { page: 'api', project: 'p', service: '' });
+    expect(open).toHaveBeenCalledWith(
+      'https://console.cloud.google.com/apis/library/tpu.googleapis.com?project=p',
+      '_blank',
+      'noopener'
+    );
+    open.mockRestore();
+  });
+
   it('create what is said', async () => {
     server.answers['POST nodes'] = () => reply({}, 202);
     const spec = { ...OFFERS.default, node_id: 'b', spot: false };

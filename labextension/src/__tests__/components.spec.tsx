@@ -289,6 +289,24 @@ describe('the form', () => {
     expect(create).not.toHaveBeenCalled();
   });
 
+  it('starts with the choice that an error suggests', () => {
+    const spec = { zone: 'us-east1-d', node_id: 'again', accelerator_type: 'v6e-8' };
+    render(
+      <CreateForm
+        offers={OFFERS}
+        list={list()}
+        emulated={true}
+        request={{ turn: 1, way: 'now', spec }}
+        trans={trans}
+        onCreate={jest.fn()}
+        onCancel={() => undefined}
+      />
+    );
+    expect(screen.getByLabelText<HTMLInputElement>('Name').value).toBe('again');
+    expect(screen.getByLabelText<HTMLSelectElement>('Zone').value).toBe('us-east1-d');
+    expect(document.activeElement).toBe(screen.getByLabelText('Name'));
+  });
+
   it('shows the price of what is chosen, and that it is unknown where it is', () => {
     open(jest.fn());
     fill('Accelerator type', 'v5litepod-1');

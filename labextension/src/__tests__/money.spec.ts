@@ -16,6 +16,7 @@ import { autostopCountdown, autostopSummary } from '../messages/autostop';
 import { totalCost } from '../messages/cleanup';
 import { formatRate, formatSum } from '../messages/spend';
 import { formatDuration } from '../messages/units';
+import { budgetTermsOf } from '../money/budgetterms';
 import { MoneyClient } from '../money/client';
 import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
@@ -26,7 +27,7 @@ import { TpuClient } from '../request';
 import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
-import { autostop, item, limit, NODE, spend } from './moneyfixtures';
+import { autostop, budget, item, limit, NODE, spend } from './moneyfixtures';
 import { reply, Server } from './server';
 
 const MINUTE_MS = 60_000;
@@ -181,6 +182,38 @@ describe('the commands of money', () => {
     await commands.execute(MoneyCommandIDs.keepRunning, { ...key, for_s: 3600 });
     expect(server.asked[0].body).toEqual({ for_s: 3600 });
     expect(asked()).toContain('GET autostop');
+  });
+
+  it('show a section, with the keyboard focus moved there', async () => {
+    server.answers['GET quota'] = () => reply({ limits: [limit()] });
+    const args = { section: 'quota', zone: 'us-east1-d' };
+    await commands.execute(MoneyCommandIDs.showSection, args);
+    await commands.execute(MoneyCommandIDs.showSection, args);
+    expect(model.open.has('quota')).toBe(true);
+    expect(model.chosenZone).toBe('us-east1-d');
+    expect(model.revealed).toEqual({ section: 'quota', turn: 2 });
+    await commands.execute(MoneyCommandIDs.showSection, { section: 'constructor' });
+    expect(model.revealed?.turn).toBe(2);
+  });
+
+  it('raise a budget by its amount only', async () => {
+    const week = budget({ name: 'week' });
+    server.answers['GET spend'] = () => reply(spend({ budgets: [week] }));
+    server.answers[`PUT budgets/${week.name}`] = () => reply({});
+    const answer = commands.execute(MoneyCommandIDs.raiseBudget, { name: week.name });
+    const raise = await screen.findByText('Raise');
+    const input = document.querySelector<HTMLInputElement>('.jp-Dialog input');
+    expect(input?.value).toBe(String(week.amount));
+    fireEvent.change(input as HTMLInputElement, { target: { value: '500' } });
+    fireEvent.click(raise);
+    await answer;
+    const sent = server.asked.find(({ method }) => method === 'PUT');
+    expect(sent?.body).toEqual({ ...budgetTermsOf(week), amount: 500 });
+  });
+
+  it('show the budgets when one of that name cannot be raised', async () => {
+    await commands.execute(MoneyCommandIDs.raiseBudget, { name: 'nobody' });
+    expect(model.revealed?.section).toBe('spend');
   });
 
   it('escape what is named in routes', async () => {

@@ -126,6 +126,12 @@ describe('the sections', () => {
     expect(doing.onToggle).toHaveBeenCalledWith('quota');
   });
 
+  it('get the keyboard focus when an action points to them', () => {
+    const model = { ...modelOf({}, ['quota']), revealed: { section: 'quota', turn: 1 } as const };
+    render(moneyRenderers(model, actions(), GETTING, trans).sections());
+    expect(document.activeElement).toBe(screen.getByRole('button', { name: 'Quota' }));
+  });
+
   it('say in one line that a route does not answer, and show the others', () => {
     show({ spend: answered(spend()), audit: unanswered(STOCKOUT) }, 'spend', 'audit');
     screen.getByText(`Couldn't load: ${STOCKOUT.message}`);

@@ -68,7 +68,7 @@ function addBudgetCommands(context: ICommandContext): void {
   context.commands.addCommand(MoneyCommandIDs.raiseBudget, {
     label: messages.raiseBudget(trans),
     describedBy: { args: { type: 'object', properties: { name: text } } },
-    execute: ({ name }) => raiseBudget(context, String(name))
+    execute: ({ name }) => raiseBudget(context, name as string)
   });
   addCommand(context, MoneyCommandIDs.removeBudget, {
     label: messages.removeBudget(trans),
@@ -94,7 +94,8 @@ async function raiseBudget(context: ICommandContext, name: string): Promise<void
   const budget = model.parts.spend.dated?.data.budgets.find(one => one.name === name);
   const terms = budget && budgetTermsOf(budget);
   if (!terms) {
-    return commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
+    await commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
+    return;
   }
   const amount = await askForAmount(name, terms, trans);
   if (amount !== null) {

@@ -132,13 +132,15 @@ export async function askForAmount(
   { amount, unit }: INewBudget,
   trans: TranslationBundle
 ): Promise<number | null> {
-  const { button, value } = await InputDialog.getNumber({
+  // a number input would refuse cents
+  const { button, value } = await InputDialog.getText({
     title: problems.raiseBudgetTitle(name, trans),
     label: unit === 'usd' ? problems.newAmountUsd(trans) : problems.newAmountHours(trans),
-    value: amount,
+    text: String(amount),
     okLabel: problems.raise(trans),
     cancelLabel: common.cancel(trans)
   });
-  const isNew = value !== null && Number.isFinite(value) && value > 0 && value !== amount;
-  return button.accept && isNew ? value : null;
+  const wanted = Number(value);
+  const isNew = Number.isFinite(wanted) && wanted > 0 && wanted !== amount;
+  return button.accept && isNew ? wanted : null;
 }

@@ -56,7 +56,7 @@ def panel(lab: Page) -> Locator:
             ("stockout", ["no free machines", "another zone", "Nothing is billed"]),
             ("api_disabled", ["API", "Nothing is billed"]),
             ("permission_denied", ["ermission", "Nothing is billed"]),
-            ("not_allowlisted", ["may not", "Nothing is billed"]),
+            ("not_allowlisted", ["not allowed", "Nothing is billed"]),
         ],
         count=1,
     ),
@@ -77,6 +77,32 @@ def test_a_refused_creation_is_a_card_that_can_be_dismissed(
     assert control.billing() == []
     card.get_by_role("button", name="Dismiss").click()
     expect(card).to_have_count(0)
+
+
+def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form_elsewhere(
+    lab: Page, control: EmulatorControl, picture: Picture
+) -> None:
+    panel = lab.locator("#jupyter-tpu-panel")
+    control.add_fault("CreateNode", "stockout")
+
+    execute(lab, "tpu:create-node", SPEC)
+
+    notice = lab.locator(".Toastify__toast").filter(has_text="no free machines")
+    expect(notice).to_be_visible()
+    expect(panel).to_be_hidden()
+    picture(lab, "refused-while-closed")
+    button = notice.get_by_role("button", name="Try ")
+    zone = button.inner_text().removeprefix("Try ")
+    button.click()
+    form = panel.get_by_role("form", name="Create a node")
+    expect(form.get_by_label("Zone")).to_have_value(zone)
+    expect(form.get_by_label("Name")).to_have_value("my-node")
+    expect(form.get_by_label("Name")).to_be_focused()
+    assert control.billing() == []
+    card = panel.get_by_role("listitem").filter(has_text="my-node").get_by_role("alert")
+    expect(card.locator("details pre").first).to_be_hidden()
+    form.get_by_role("button", name="Cancel").click()
+    card.get_by_role("button", name="Dismiss").click()
 
 
 def test_a_bad_name_is_refused_before_anything_is_asked(panel: Locator, picture: Picture) -> None:
