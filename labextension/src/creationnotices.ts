@@ -21,11 +21,9 @@ export class CreationNotices {
       return;
     }
     const failed = list.intents.filter(isFailedCreation);
-    const isFirst = this._known === null;
-    const known = this._known ?? new Set(failed.map(({ intent_id }) => intent_id));
-    this._known = known;
+    const known = (this._known ??= new Set(failed.map(({ intent_id }) => intent_id)));
     for (const intent of failed) {
-      if (!known.has(intent.intent_id) && !isWatched && !isFirst) {
+      if (!known.has(intent.intent_id) && !isWatched) {
         this._shown.set(intent.intent_id, this._actions.notify(intent.error));
       }
       known.add(intent.intent_id);
@@ -39,7 +37,7 @@ export class CreationNotices {
     }
   };
 
-  /** Failed creations that were seen; null before the first list: what it has failed earlier. */
+  /** Failed creations that were seen; null before the first list, whose failures are older than the page. */
   private _known: Set<string> | null = null;
   /** Notifications by intent. */
   private readonly _shown = new Map<string, string>();
