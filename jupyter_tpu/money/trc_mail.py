@@ -129,7 +129,8 @@ def read_trc_mail(text: str) -> TrcMail:
     cleaned = _cleaned(body)
     lines = list(_with_rows_joined(cleaned.split("\n")))
     ordered = [_in_order(line) for line in lines]
-    reading.notes += [f"“{line}” was read as {read}." for line, read in zip(lines, ordered, strict=True) if read != line]
+    changed = ((line, read) for line, read in zip(lines, ordered, strict=True) if read != line)
+    reading.notes += [f"“{line}” was read as {read}." for line, read in changed]
     rows = "\n".join(ordered)
     for match in _GRANT.finditer(rows):
         reading.add_line(match)
@@ -257,7 +258,8 @@ def _parts(line: str) -> dict[str, list[str]] | None:
 def _in_order(line: str) -> str:
     """Return a line with each part of a grant once in the usual order; any other line as it is."""
     parts = None if _GRANT.match(line) else _parts(line)
-    if parts is None or any(len(parts.get(name, ())) != 1 for name in ("count", "model", "what")) or "zone" not in parts:
+    has_each_once = parts and all(len(parts.get(name, ())) == 1 for name in ("count", "model", "what"))
+    if not parts or not has_each_once or "zone" not in parts:
         return line
     unit = "devices" if "device" in line.lower() else "chips"
     return " ".join([*parts["count"], *parts["model"], *parts["what"], unit, "in", ", ".join(parts["zone"])])

@@ -211,7 +211,10 @@ def test_a_saved_mail_is_opened_and_has_its_day(encoding: str, kind: str) -> Non
         ("> Date: Mon, 16 Nov 2026 10:12:00 +0000", "2026-11-16"),
         ("---------- Forwarded message ---------\nDate: Mon, Nov 16, 2026 at 10:12 AM\n", "2026-11-16"),
         ("Sent: Monday, November 16, 2026 10:12 AM", "2026-11-16"),
-        ("MIME-Version: 1.0\nDate: Tue, 24 Nov 2026 08:00:00 +0000\n\nDate: Mon, 16 Nov 2026 10:12:00 +0000\n", "2026-11-16"),
+        (
+            "MIME-Version: 1.0\nDate: Tue, 24 Nov 2026 08:00:00 +0000\n\nDate: Mon, 16 Nov 2026 10:12:00 +0000\n",
+            "2026-11-16",
+        ),
         ("Date: soon", None),
         ("Date: 99 Foo 99999", None),
         ("MIME-Version: 1.0\nDate: Mon, 16 Nov 2026 10:00:00 +9999999999999999\n", None),
