@@ -6,18 +6,22 @@ import {
   ITpuProcess,
   IWorkerMetrics
 } from '../api.generated';
+import { CORE_FIELDS, CoreField } from '../load/values';
 
 export const GIB = 1024 ** 3;
 export const NOW = 1_790_000_000;
 
+const NOTHING_KNOWN = Object.fromEntries(
+  Object.keys(CORE_FIELDS).map(field => [field, null])
+) as Record<CoreField, null>;
+
 export function core(number: number, rest: Partial<ICore> = {}): ICore {
   return {
+    ...NOTHING_KNOWN,
     core: number,
     chip: number,
-    tensorcore_percent: null,
     hbm_used_bytes: 4 * GIB,
     hbm_total_bytes: 16 * GIB,
-    hbm_bandwidth_percent: null,
     idle_s: 0,
     queued: 0,
     ...rest

@@ -1,27 +1,30 @@
 /** Values of chips and hosts, and which of them are missing; pure. */
 
-import { ISample } from '../api.generated';
+import { ICore, ISample } from '../api.generated';
 import { known } from './totals';
 
+/** A value of a core; HBM is shown as a part of its total. */
+export type CoreField = Exclude<keyof ICore, 'core' | 'chip' | 'hbm_total_bytes'>;
+
+export type Kind = 'percent' | 'bytes' | 'count' | 'seconds';
+
+/** How each value of a core is shown, in this order. */
+export const CORE_FIELDS: { readonly [field in CoreField]: Kind } = {
+  tensorcore_percent: 'percent',
+  hbm_used_bytes: 'bytes',
+  hbm_bandwidth_percent: 'percent',
+  queued: 'count',
+  idle_s: 'seconds'
+};
+
 /** A value that may be unknown, each with its own reason. */
-export type Field =
-  | 'duty_percent'
-  | 'tensorcore_percent'
-  | 'hbm_used_bytes'
-  | 'hbm_bandwidth_percent'
-  | 'idle_s'
-  | 'queued';
+export type Field = 'duty_percent' | CoreField;
 
 const GIB = 1024 ** 3;
 
-export const FIELDS: readonly Field[] = [
-  'duty_percent',
-  'tensorcore_percent',
-  'hbm_used_bytes',
-  'hbm_bandwidth_percent',
-  'queued',
-  'idle_s'
-];
+const CORE_FIELD_NAMES = Object.keys(CORE_FIELDS) as CoreField[];
+
+export const FIELDS: readonly Field[] = ['duty_percent', ...CORE_FIELD_NAMES];
 
 export function formatPercent(percent: number): string {
   return `${percent.toFixed(1)} %`;
@@ -45,19 +48,18 @@ export function reasonFor({ unknown, reason }: ISample, field: Field): string {
 
 /** Values that no chip or core of the worker has. */
 export function missingFields(sample: ISample): Field[] {
-  const values = valuesOf(sample);
-  return FIELDS.filter(field => known(values[field]).length === 0);
+  return FIELDS.filter(field => known(valuesOf(sample, field)).length === 0);
 }
 
-export function valuesOf({ chips, cores }: ISample): {
-  readonly [field in Field]: readonly (number | null)[];
-} {
-  return {
-    duty_percent: chips.map(chip => chip.duty_percent),
-    tensorcore_percent: cores.map(core => core.tensorcore_percent),
-    hbm_used_bytes: cores.map(core => core.hbm_used_bytes),
-    hbm_bandwidth_percent: cores.map(core => core.hbm_bandwidth_percent),
-    queued: cores.map(core => core.queued),
-    idle_s: cores.map(core => core.idle_s)
-  };
+export function valuesOf({ chips, cores }: ISample, field: Field): readonly (number | null)[] {
+  return field === 'duty_percent'
+    ? chips.map(chip => chip.duty_percent)
+    : cores.map(core => core[field]);
+}
+
+/** The values of a core of these kinds that are not missing. */
+export function fieldsOf(kinds: readonly Kind[], missing: readonly Field[]): CoreField[] {
+  return CORE_FIELD_NAMES.filter(
+    field => kinds.includes(CORE_FIELDS[field]) && !missing.includes(field)
+  );
 }

@@ -337,9 +337,8 @@ export function fieldName(field: Field, trans: TranslationBundle): string {
 
 /** The unknown values of the chips and cores, each with its reason. */
 export function formatUnknown(sample: ISample, trans: TranslationBundle): string[] {
-  const values = valuesOf(sample);
-  const lines = FIELDS.filter(field => values[field].includes(null)).map(field => {
-    const isPartial = known(values[field]).length > 0;
+  const lines = FIELDS.filter(field => valuesOf(sample, field).includes(null)).map(field => {
+    const isPartial = known(valuesOf(sample, field)).length > 0;
     const name = fieldName(field, trans);
     const text = isPartial ? trans.__('%1: partly unknown', name) : trans.__('%1: unknown', name);
     return withReason(text, reasonFor(sample, field));

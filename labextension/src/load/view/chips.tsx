@@ -5,7 +5,16 @@ import * as common from '../../messages/common';
 import * as messages from '../../messages/load';
 import { fieldName, formatUnknown, formatUsed, placed } from '../../messages/load';
 import { chipsOf, IChipCores, percentOf } from '../totals';
-import { Field, formatPercent, missingFields, reasonFor } from '../values';
+import {
+  CORE_FIELDS,
+  CoreField,
+  Field,
+  FIELDS,
+  fieldsOf,
+  formatPercent,
+  missingFields,
+  reasonFor
+} from '../values';
 import { Bar } from './bar';
 
 interface IProps {
@@ -18,8 +27,7 @@ interface IProps {
 /** All chips and cores of a worker, and which values are unknown. */
 export function Chips({ sample, where, trans }: IProps): JSX.Element {
   const missing = missingFields(sample);
-  const isBare = missing.includes('duty_percent') && missing.includes('hbm_used_bytes');
-  const shown = isBare && missing.includes('tensorcore_percent') ? [] : chipsOf(sample);
+  const shown = missing.length < FIELDS.length ? chipsOf(sample) : [];
   return (
     <>
       {sample.state === 'idle' && <div className="jp-tpu-Muted">{messages.idle(trans)}</div>}
@@ -94,9 +102,6 @@ interface ICoreProps extends Pick<IProps, 'sample' | 'trans'> {
 function Core({ core, isNamed, of, sample, missing, trans }: ICoreProps): JSX.Element {
   const { hbm_used_bytes: used, hbm_total_bytes: total } = core;
   const hbm = fieldName('hbm_used_bytes', trans);
-  const percents = (['tensorcore_percent', 'hbm_bandwidth_percent'] as const).filter(
-    field => !missing.includes(field)
-  );
   return (
     <>
       {isNamed && <div className="jp-tpu-Core-name">{messages.coreTitle(core.core, trans)}</div>}
@@ -110,7 +115,7 @@ function Core({ core, isNamed, of, sample, missing, trans }: ICoreProps): JSX.El
           isLimit={true}
         />
       )}
-      {percents.map(field => (
+      {fieldsOf(['percent'], missing).map(field => (
         <Percent
           key={field}
           name={fieldName(field, trans)}
@@ -149,7 +154,9 @@ function Percent({ name, of, percent, reason, title, trans }: IPercentProps): JS
 /** Values that are not a share of anything. */
 function Facts(props: Omit<ICoreProps, 'of' | 'isNamed'>): JSX.Element | null {
   const { core, sample, missing, trans } = props;
-  const facts = (['queued', 'idle_s'] as const).filter(field => !missing.includes(field));
+  const facts = fieldsOf(['count', 'seconds', 'bytes'], missing).filter(
+    field => field !== 'hbm_used_bytes'
+  );
   return facts.length > 0 ? (
     <div className="jp-tpu-Core-facts jp-tpu-Muted">
       {facts.map(field => (
@@ -161,13 +168,16 @@ function Facts(props: Omit<ICoreProps, 'of' | 'isNamed'>): JSX.Element | null {
   ) : null;
 }
 
-function formatFact(
-  field: 'queued' | 'idle_s',
-  value: number | null,
-  trans: TranslationBundle
-): string {
+function formatFact(field: CoreField, value: number | null, trans: TranslationBundle): string {
   if (value === null) {
     return common.unknown(trans);
   }
-  return field === 'idle_s' ? messages.seconds(value.toFixed(1), trans) : String(value);
+  switch (CORE_FIELDS[field]) {
+    case 'seconds':
+      return messages.seconds(value.toFixed(1), trans);
+    case 'bytes':
+      return formatUsed(value, null, trans);
+    default:
+      return String(value);
+  }
 }
