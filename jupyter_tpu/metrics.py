@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jupyter_tpu.errors import plain
 
@@ -48,6 +48,42 @@ class Core:
     hbm_bandwidth_percent: float | None = None
     idle_s: float | None = None
     queued: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreMetric:
+    """A value of a core: how it is validated and shown.
+
+    Attributes:
+        name: its field in `Core`.
+        title: in texts and above a column.
+        kind: `capacity` is a number of bytes that another value is a part of; it has no column of its own.
+        served_as: its name in libtpu, those of tpu-info 0.14.2.
+    """
+
+    name: str
+    title: str
+    kind: Literal["percent", "bytes", "capacity", "seconds", "count"]
+    served_as: str
+
+
+CORE_METRICS = (
+    # Not served by libtpu's service: this is the name in libtpu's SDK.
+    CoreMetric(name="tensorcore_percent", title="TensorCore", kind="percent", served_as="tensorcore_util"),
+    CoreMetric(name="hbm_used_bytes", title="HBM", kind="bytes", served_as="tpu.runtime.hbm.memory.usage.bytes"),
+    CoreMetric(
+        name="hbm_total_bytes", title="HBM total", kind="capacity", served_as="tpu.runtime.hbm.memory.total.bytes"
+    ),
+    CoreMetric(
+        name="hbm_bandwidth_percent",
+        title="HBM bandwidth",
+        kind="percent",
+        served_as="tpu.runtime.hbm.utilization.percent",
+    ),
+    CoreMetric(name="idle_s", title="idle", kind="seconds", served_as="tpu.runtime.tensorcore.idle_duration.seconds"),
+    CoreMetric(name="queued", title="queued", kind="count", served_as="hlo.queue.size.gauge"),
+)
+"""The values of a `Core`, in the order of the columns in which they are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ _MODULES = (
     "frameworks.py",
     "metrics.py",
     "tpu_files.py",
+    "sample_table.py",
     "accelerators.py",
     "catalogue.json",
 )

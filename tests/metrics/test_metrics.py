@@ -16,8 +16,6 @@ from jupyter_tpu.agent.metrics.validate import (
     DUTY_CYCLE,
     HBM_TOTAL,
     HBM_USED,
-    IDLE_TIME,
-    QUEUE_SIZE,
     TENSORCORE,
     RawMetrics,
     validated,
@@ -27,6 +25,8 @@ from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
 from jupyter_tpu.notebook.magics.chips import chips_section
 
 GIB = 2**30
+IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
+QUEUE_SIZE = "hlo.queue.size.gauge"
 VIEW = {"as_of": 1.0, "accelerator_type": "v5litepod-8"}
 WORKER = {"worker_id": 0, "hostname": "t1v", "as_of": 1.0, "error": None}
 

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
 from jupyter_tpu.agent.metrics.validate import (
     DUTY_CYCLE,
-    HBM_BANDWIDTH,
     HBM_TOTAL,
     HBM_USED,
-    IDLE_TIME,
-    QUEUE_SIZE,
     SERVED,
     RawMetrics,
     validated,
 )
 
 GIB = 2**30
+HBM_BANDWIDTH = "tpu.runtime.hbm.utilization.percent"
+IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
+QUEUE_SIZE = "hlo.queue.size.gauge"
 ALL = {
     HBM_TOTAL: [(core, 16 * GIB) for core in range(8, 16)],
     HBM_USED: [(core, core * GIB) for core in range(8, 16)],

@@ -70,8 +70,19 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes(monkeypatch: pyte
         "reason": "",
         "duty_per": "chip",
         "chips": [[0, 78.71], [1, None]],
-        "cores": [[core, core // 2, None, core * GIB, 16 * GIB] for core in range(4)],
-        "unknown": ["TensorCore load: needs libtpu's SDK on the worker"],
+        "columns": [
+            ["tensorcore_percent", "TensorCore", "percent"],
+            ["hbm_used_bytes", "HBM", "bytes"],
+            ["hbm_total_bytes", "HBM total", "capacity"],
+            ["hbm_bandwidth_percent", "HBM bandwidth", "percent"],
+            ["idle_s", "Idle", "seconds"],
+            ["queued", "Queued", "count"],
+        ],
+        "cores": [[core, core // 2, None, core * GIB, 16 * GIB, None, None, None] for core in range(4)],
+        "unknown": [
+            "TensorCore: unknown, needs libtpu's SDK on the worker",
+            "queued: unknown, libtpu does not report it",
+        ],
         "machine": {
             "cpus": 96,
             "cpu_percent": 12.5,

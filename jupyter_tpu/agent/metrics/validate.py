@@ -1,7 +1,6 @@
 """Validate libtpu's numbers. Pure.
 
-An impossible value (NaN, negative, more than there is) becomes unknown, with the reason. The metrics' names are those
-of tpu-info 0.14.2.
+An impossible value (NaN, negative, more than there is) becomes unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -11,24 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_tpu.metrics import MOST_IDS, Chip, Core
+from jupyter_tpu.metrics import CORE_METRICS, MOST_IDS, Chip, Core
 
-HBM_TOTAL = "tpu.runtime.hbm.memory.total.bytes"
-HBM_USED = "tpu.runtime.hbm.memory.usage.bytes"
+_LIBTPU = {metric.name: metric.served_as for metric in CORE_METRICS}
+HBM_TOTAL, HBM_USED = _LIBTPU["hbm_total_bytes"], _LIBTPU["hbm_used_bytes"]
+TENSORCORE = _LIBTPU["tensorcore_percent"]
 DUTY_CYCLE = "tpu.runtime.tensorcore.dutycycle.percent"
-HBM_BANDWIDTH = "tpu.runtime.hbm.utilization.percent"
-IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
-QUEUE_SIZE = "hlo.queue.size.gauge"
-TENSORCORE = "tensorcore_util"
-"""Not served by libtpu's service: this is the name in libtpu's SDK."""
 
-SERVED = (HBM_TOTAL, HBM_USED, DUTY_CYCLE, HBM_BANDWIDTH, IDLE_TIME, QUEUE_SIZE)
+SERVED = (DUTY_CYCLE, *(name for name in _LIBTPU.values() if name != TENSORCORE))
 """The metrics that are requested from libtpu's service."""
 
 # Beyond these a value is certainly wrong: ten years of idleness, a TiB of memory per core, a million queued programs.
-_LONGEST_IDLE_S = 10 * 365 * 86400.0
-_MOST_HBM_BYTES = 2**40
-_MOST_QUEUED = 10**6
+_MOST_SECONDS = 10 * 365 * 86400.0
+_MOST_BYTES = 2**40
+_MOST_COUNTED = 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,34 +49,33 @@ class ValidMetrics:
     unknown: Mapping[str, str]
 
 
-# Each rule returns the value, or None if it is impossible; `abs` turns -0.0 into 0.
+# One rule per kind of metric. Each returns the value, or None if it is impossible; `abs` turns -0.0 into 0.
 def _percent(value: float) -> float | None:
     return abs(value) if 0 <= value <= 100 else None
 
 
 def _seconds(value: float) -> float | None:
-    return abs(value) if 0 <= value <= _LONGEST_IDLE_S else None
+    return abs(value) if 0 <= value <= _MOST_SECONDS else None
 
 
-def _queue(value: float) -> int | None:
-    return int(value) if 0 <= value <= _MOST_QUEUED else None
+def _count(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_COUNTED else None
 
 
-def _used(value: float) -> int | None:
-    return int(value) if 0 <= value <= _MOST_HBM_BYTES else None
+def _bytes(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_BYTES else None
 
 
-def _total(value: float) -> int | None:
-    return int(value) if 1 <= value <= _MOST_HBM_BYTES else None
+def _capacity(value: float) -> int | None:
+    return int(value) if 1 <= value <= _MOST_BYTES else None
 
 
-_CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
-    "tensorcore_percent": (TENSORCORE, _percent),
-    "hbm_used_bytes": (HBM_USED, _used),
-    "hbm_total_bytes": (HBM_TOTAL, _total),
-    "hbm_bandwidth_percent": (HBM_BANDWIDTH, _percent),
-    "idle_s": (IDLE_TIME, _seconds),
-    "queued": (QUEUE_SIZE, _queue),
+_RULES: Mapping[str, Callable[[float], float | None]] = {
+    "percent": _percent,
+    "bytes": _bytes,
+    "capacity": _capacity,
+    "seconds": _seconds,
+    "count": _count,
 }
 
 
@@ -97,7 +91,7 @@ def validated(
         is_whole_node: whether this is the node's only worker, so that ids begin with 0.
     """
     unknown: dict[str, str] = {}
-    columns = {name: _column(raw, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
+    columns = {each.name: _column(raw, each.name, each.served_as, _RULES[each.kind], unknown) for each in CORE_METRICS}
     # Every metric may lack ids, so the cores are those that any metric names.
     ids = sorted(set().union(*columns.values()))
     _drop_impossible_memory(columns, unknown)

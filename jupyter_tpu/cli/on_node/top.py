@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cli.on_node.node_chips import PATIENCE_S, NodeChips, holder_text, node_chips
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument
 from jupyter_tpu.cli.terminal import plain, say, say_json, table_lines
-from jupyter_tpu.metrics import Core, Host, Sample
+from jupyter_tpu.metrics import UNKNOWN, Host, Sample
+from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
 INTERVAL_S = 1.0
 """Seconds between two screens; the agent samples the chips once a second."""
 _CLEAR = "\x1b[H\x1b[2J"  # cursor to the top left, then erase the screen
-_GIB = 2**30
-_TITLES = {
-    "duty_percent": "duty",
-    "hbm_used_bytes": "HBM used",
-    "hbm_total_bytes": "HBM total",
-    "tensorcore_percent": "TensorCore",
-    "hbm_bandwidth_percent": "bandwidth",
-    "idle_s": "idle",
-}
 
 
 def add_commands(commands: Commands) -> None:
@@ -107,47 +99,19 @@ def _chips(sample: Sample) -> Iterator[str]:
     if sample.state != "measured":
         yield plain(f"  {sample.state}: {sample.reason}")
         return
-    duties = {chip.chip: chip.duty_percent for chip in sample.chips}
-    # libtpu may report one duty cycle for all cores of a chip
-    duty = "DUTY OF CHIP" if sample.duty_per == "chip" else "DUTY"
-    header = ("CORE", "CHIP", duty, "HBM", "TENSORCORE", "BANDWIDTH", "IDLE", "QUEUED")
-    # a chip without cores in the sample stands for one core
-    cores = sample.cores or tuple(Core(core=chip.chip, chip=chip.chip) for chip in sample.chips)
-    for line in table_lines(header, (_row(core, duties.get(core.chip)) for core in cores)):
+    table = chips_table(sample)
+    for line in table_lines([title.upper() for title in table.header], table.rows):
         yield f"  {line}"
-    for line in sample.unknown_lines(_TITLES):
+    for line in sample.unknown_lines(TITLES):
         yield plain(f"  {line}")
-
-
-def _row(core: Core, duty: float | None) -> tuple[str, ...]:
-    return (
-        str(core.core),
-        str(core.chip),
-        _percent(duty),
-        _of(core.hbm_used_bytes, core.hbm_total_bytes),
-        _percent(core.tensorcore_percent),
-        _percent(core.hbm_bandwidth_percent),
-        "?" if core.idle_s is None else f"{core.idle_s:.0f} s",
-        "?" if core.queued is None else str(core.queued),
-    )
 
 
 def _host(host: Host) -> str:
     return (
-        f"CPU {_percent(host.cpu_percent)} of {host.cpus or '?'}, "
-        f"memory {_of(host.memory_used_bytes, host.memory_total_bytes)}, "
-        f"disk {_of(host.disk_used_bytes, host.disk_total_bytes)}"
+        f"CPU {percent_text(host.cpu_percent)} of {host.cpus or UNKNOWN}, "
+        f"memory {bytes_text(host.memory_used_bytes, host.memory_total_bytes)}, "
+        f"disk {bytes_text(host.disk_used_bytes, host.disk_total_bytes)}"
     )
-
-
-def _percent(value: float | None) -> str:
-    return "?" if value is None else f"{value:.1f} %"
-
-
-def _of(used: int | None, total: int | None) -> str:
-    """Format bytes as ``1.2 of 16.0 GiB``; ``?`` where unknown."""
-    first, second = ("?" if value is None else f"{value / _GIB:.1f}" for value in (used, total))
-    return f"{first} of {second} GiB"
 
 
 def _clock(at: float) -> str:

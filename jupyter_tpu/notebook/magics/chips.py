@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import AgentBroken
-from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
+from jupyter_tpu.metrics import IDLE, MEASURED, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
 from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments, whole_number
+from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in total; then some slack.
 RELEASE_TIMEOUT_S = 10.0
@@ -19,19 +20,6 @@ NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
 
 # the largest pid_max that Linux allows on 64-bit machines (proc(5))
 _MOST_PID = 2**22
-_GIB = 2**30
-_FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
-    ("tensorcore_percent", "TensorCore", lambda core: percent(core.tensorcore_percent)),
-    ("hbm_used_bytes", "HBM used", lambda core: of_bytes(core.hbm_used_bytes, core.hbm_total_bytes)),
-    ("hbm_bandwidth_percent", "HBM bandwidth", lambda core: percent(core.hbm_bandwidth_percent)),
-    ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else duration_text(core.idle_s)),
-    ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
-)
-_TITLES = {
-    "duty_percent": "load",
-    "hbm_total_bytes": "HBM total",
-    **{name: title for name, title, _ in _FIELDS},
-}
 # Characters of a command that fit into a table next to its other columns.
 _LONGEST_COMMAND = 80
 _ITSELF = "This kernel itself uses the chips. Restart it to release them."
@@ -58,18 +46,6 @@ def _unreadable(what: str, error: Exception) -> AgentBroken:
     )
 
 
-def percent(value: float | None) -> str:
-    """Return ``79 %``, or ``unknown``."""
-    return UNKNOWN if value is None else f"{value:.0f} %"
-
-
-def of_bytes(used: float | None, total: float | None) -> str:
-    """Return ``3.2 of 16.0 GiB``, or ``unknown``."""
-    if used is None:
-        return UNKNOWN
-    return f"{used / _GIB:.1f} GiB" if total is None else f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB"
-
-
 # -- top
 
 
@@ -89,25 +65,9 @@ def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
 
 def chips_section(sample: Sample, age: str) -> Section:
     """Return load and memory per core; a column that is unknown for all cores becomes a line with its reason."""
+    table = chips_table(sample)
     lines = list(_why_unknown(sample))
-    # A runtime without per-core metrics still reports the load of each chip.
-    if not sample.cores:
-        rows = [(str(chip.chip), percent(chip.duty_percent)) for chip in sample.chips]
-        return Section(title="Chips", age=age, lines=lines, header=("chip", "load"), rows=rows)
-    duty = {chip.chip: chip.duty_percent for chip in sample.chips}
-    shown = [field for field in _FIELDS if any(getattr(core, field[0]) is not None for core in sample.cores)]
-    load = "load of the chip" if sample.duty_per == "chip" else "load"
-    of_cores = [
-        (str(core.core), str(core.chip), percent(duty.get(core.chip)), *(text(core) for _, _, text in shown))
-        for core in sample.cores
-    ]
-    return Section(
-        title="Chips",
-        age=age,
-        lines=lines,
-        header=("core", "chip", load, *(title for _, title, _ in shown)),
-        rows=of_cores,
-    )
+    return Section(title="Chips", age=age, lines=lines, header=table.header, rows=table.rows)
 
 
 def _why_unknown(sample: Sample) -> Iterator[str]:
@@ -115,7 +75,7 @@ def _why_unknown(sample: Sample) -> Iterator[str]:
         yield "Idle: no process is using the chips."
     elif sample.state != MEASURED:
         yield f"Their load is unknown{_because(sample.reason)}"
-    yield from sample.unknown_lines(_TITLES)
+    yield from sample.unknown_lines(TITLES)
 
 
 def _because(reason: str) -> str:
@@ -128,9 +88,9 @@ def host_section(host: Host, age: str) -> Section:
         title="Host",
         age=age,
         lines=[
-            f"CPU: {percent(host.cpu_percent)} of {UNKNOWN if host.cpus is None else host.cpus} CPUs",
-            f"memory: {of_bytes(host.memory_used_bytes, host.memory_total_bytes)}",
-            f"disk: {of_bytes(host.disk_used_bytes, host.disk_total_bytes)}",
+            f"CPU: {percent_text(host.cpu_percent)} of {UNKNOWN if host.cpus is None else host.cpus} CPUs",
+            f"memory: {bytes_text(host.memory_used_bytes, host.memory_total_bytes)}",
+            f"disk: {bytes_text(host.disk_used_bytes, host.disk_total_bytes)}",
         ],
     )
 

@@ -20,7 +20,7 @@ class History {
     if (data.at > this._at) {
       this._at = data.at;
       data.chips.forEach(([chip, duty]) =>
-        this._append(chip, { at: data.at, duty, hbm: memoryShare(data.cores, chip) })
+        this._append(chip, { at: data.at, duty, hbm: memoryShare(data, chip) })
       );
     }
   }
@@ -70,10 +70,25 @@ class History {
   }
 }
 
-function memoryShare(cores, chip) {
-  const own = cores.filter(core => core[1] === chip);
-  const [used, total] = [own.map(core => core[3]), own.reduce((sum, core) => sum + (core[4] ?? 0), 0)];
+// A value of a core, by the name of its column; null where it is unknown.
+function valueOf({ columns }, core, name) {
+  return core[2 + columns.findIndex(column => column[0] === name)] ?? null;
+}
+
+function memoryOf(data, core) {
+  return ["hbm_used_bytes", "hbm_total_bytes"].map(name => valueOf(data, core, name));
+}
+
+function memoryShare(data, chip) {
+  const own = data.cores.filter(core => core[1] === chip).map(core => memoryOf(data, core));
+  const [used, total] = [own.map(([bytes]) => bytes), own.reduce((sum, [, bytes]) => sum + (bytes ?? 0), 0)];
   return used.includes(null) || !total ? null : (100 * used.reduce((sum, bytes) => sum + bytes, 0)) / total;
+}
+
+// The columns to draw: HBM, and all others that have a value.
+function drawnColumns(data) {
+  const isKnown = name => data.cores.some(core => valueOf(data, core, name) !== null);
+  return data.columns.filter(([name, , kind]) => kind !== "capacity" && (name === "hbm_used_bytes" || isKnown(name)));
 }
 
 function percentText(percent) {
@@ -95,6 +110,13 @@ function hostText(host) {
   return `CPU ${percentText(host.cpu_percent)}${cpus} · memory ${memory} · disk ${disk}`;
 }
 
+// Values that are not a share of anything, by kind.
+const TEXTS = {
+  bytes: value => bytesText(value, null),
+  seconds: value => `${value.toFixed(1)} s`,
+  count: String
+};
+
 function gauge(kind) {
   const [made, text] = [bar(kind), element("span", { class: "tpu-Number" })];
   return {
@@ -104,6 +126,27 @@ function gauge(kind) {
       put(text, label);
     }
   };
+}
+
+function percentGauge() {
+  const { cell, show } = gauge("");
+  return { cell, show: percent => show(percent === null ? null : percent / 100, percentText(percent)) };
+}
+
+// The cell of a column of a core; `show` takes the data and the core.
+function metricCell([name, , kind]) {
+  if (name === "hbm_used_bytes") {
+    const { cell, show } = gauge("tpu-mod-memory");
+    const draw = (used, total) => show(used === null || !total ? null : used / total, bytesText(used, total));
+    return { cell, show: (data, core) => draw(...memoryOf(data, core)) };
+  }
+  if (kind === "percent") {
+    const { cell, show } = percentGauge();
+    return { cell, show: (data, core) => show(valueOf(data, core, name)) };
+  }
+  const cell = element("td");
+  const text = value => (value === null ? "unknown" : TEXTS[kind](value));
+  return { cell, show: (data, core) => put(cell, text(valueOf(data, core, name))) };
 }
 
 function sparkline() {
@@ -130,21 +173,21 @@ function sparkline() {
 
 // A table for these chips and cores; it is rebuilt only when their number or kind changes, so that bars move smoothly.
 function table(data) {
-  const cores = data.cores.length ? data.cores : data.chips.map(([chip]) => [null, chip, null, null, null]);
+  const cores = data.cores.length ? data.cores : data.chips.map(([chip]) => [null, chip]);
   const hasCores = cores.length > data.chips.length;
-  const hasTensorCore = cores.some(core => core[2] !== null);
+  const drawn = drawnColumns(data);
   const duty = data.duty_per === "chip" && hasCores ? "Duty cycle of the chip" : "Duty cycle";
-  const columns = ["Chip", ...(hasCores ? ["Core"] : []), duty, ...(hasTensorCore ? ["TensorCore"] : []), "HBM"];
+  const columns = ["Chip", ...(hasCores ? ["Core"] : []), duty, ...drawn.map(([, title]) => title)];
   const heads = columns.map(text => element("th", { scope: "col" }, text));
   heads.push(element("th", { scope: "col", class: "tpu-Wide" }, "Last 10 min"));
   const rows = cores.map(([core, chip], index) => {
     // On v2 and v3 a chip has two cores: what belongs to the chip is in the first row of both.
     const isFirst = !cores.slice(0, index).some(other => other[1] === chip);
     const rowspan = String(cores.filter(other => other[1] === chip).length);
-    const made = { core, chip, duty: null, line: null, tensorcore: null, hbm: gauge("tpu-mod-memory") };
+    const made = { core, chip, duty: null, line: null, metrics: drawn.map(metricCell) };
     const cells = [];
     if (isFirst) {
-      made.duty = gauge("");
+      made.duty = percentGauge();
       made.line = sparkline();
       made.duty.cell.setAttribute("rowspan", rowspan);
       made.line.cell.setAttribute("rowspan", rowspan);
@@ -156,11 +199,7 @@ function table(data) {
     if (isFirst) {
       cells.push(made.duty.cell);
     }
-    if (hasTensorCore) {
-      made.tensorcore = gauge("");
-      cells.push(made.tensorcore.cell);
-    }
-    cells.push(made.hbm.cell);
+    cells.push(...made.metrics.map(({ cell }) => cell));
     if (isFirst) {
       cells.push(made.line.cell);
     }
@@ -172,20 +211,18 @@ function table(data) {
   return { node: element("table", {}, caption, head, body), rows };
 }
 
-function shapeOf({ chips, cores, duty_per }) {
-  const hasTensorCore = cores.some(core => core[2] !== null);
-  return JSON.stringify([chips.map(([chip]) => chip), cores.map(core => core.slice(0, 2)), duty_per, hasTensorCore]);
+function shapeOf(data) {
+  const [chips, cores] = [data.chips.map(([chip]) => chip), data.cores.map(core => core.slice(0, 2))];
+  return JSON.stringify([chips, cores, data.duty_per, drawnColumns(data)]);
 }
 
 function fillRow(row, data, history) {
-  const [, , tensorcore, used, total] = data.cores.find(core => core[0] === row.core) ?? [0, 0, null, null, null];
   if (row.duty) {
-    const duty = data.chips.find(([chip]) => chip === row.chip)?.[1] ?? null;
-    row.duty.show(duty === null ? null : duty / 100, percentText(duty));
+    row.duty.show(data.chips.find(([chip]) => chip === row.chip)?.[1] ?? null);
     row.line.show(history, row.chip);
   }
-  row.tensorcore?.show(tensorcore === null ? null : tensorcore / 100, percentText(tensorcore));
-  row.hbm.show(used === null || !total ? null : used / total, bytesText(used, total));
+  const core = data.cores.find(each => each[0] === row.core) ?? [];
+  row.metrics.forEach(metric => metric.show(data, core));
 }
 
 function render(context) {

@@ -8,24 +8,19 @@ from dataclasses import asdict
 from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator
-from jupyter_tpu.metrics import Core, Holder, Sample
+from jupyter_tpu.metrics import CORE_METRICS, Core, Holder, Sample
 from jupyter_tpu.notebook.display import UNKNOWN
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, top
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
+from jupyter_tpu.sample_table import TITLES
 
 # The last 10 minutes, which monitor.js draws (HISTORY_S there), as a point every 5 s.
 _WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
 # As many as fit into a line or two below the table.
 _MOST_HOLDERS = 4
-_NAMES = {
-    "cores": "Cores",
-    "chips": "Chips",
-    "duty_percent": "Duty cycle",
-    "tensorcore_percent": "TensorCore load",
-    "hbm_used_bytes": "Used HBM",
-    "hbm_total_bytes": "HBM",
-}
+# Name, title and kind of each value of a core.
+_COLUMNS = [[metric.name, f"{metric.title[0].upper()}{metric.title[1:]}", metric.kind] for metric in CORE_METRICS]
 
 
 def read(ask: CallAgent, whole: bool) -> Data:
@@ -45,8 +40,9 @@ def read(ask: CallAgent, whole: bool) -> Data:
         "reason": sample.reason,
         "duty_per": sample.duty_per,
         "chips": [[chip.chip, chip.duty_percent] for chip in sample.chips],
+        "columns": _COLUMNS,
         "cores": [_core(core) for core in sample.cores],
-        "unknown": [f"{text}: {sample.unknown[name]}" for name, text in _NAMES.items() if name in sample.unknown],
+        "unknown": list(sample.unknown_lines(TITLES)),
         "machine": asdict(sample.host),
         "holders": [_holder(holder) for holder in sample.holders[:_MOST_HOLDERS]],
     }
@@ -59,7 +55,7 @@ def _place(accelerator_type: str) -> str:
 
 
 def _core(core: Core) -> list[Any]:
-    return [core.core, core.chip, core.tensorcore_percent, core.hbm_used_bytes, core.hbm_total_bytes]
+    return [core.core, core.chip, *(getattr(core, metric.name) for metric in CORE_METRICS)]
 
 
 def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:

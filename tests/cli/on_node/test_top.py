@@ -146,11 +146,11 @@ def test_what_is_not_known_is_shown_as_unknown_with_the_reason() -> None:
     )
     lines = list(screen("mine", view_of(sample)))
 
-    assert lines[2] == "worker 0 t1v: CPU ? of 96, memory 1.0 of 2.0 GiB, disk ? of ? GiB"
+    assert lines[2] == "worker 0 t1v: CPU unknown of 96, memory 1.0 of 2.0 GiB, disk unknown"
     assert [" ".join(line.split()) for line in lines[3:6]] == [
-        "CORE CHIP DUTY OF CHIP HBM TENSORCORE BANDWIDTH IDLE QUEUED",
-        "0 0 50.0 % 1.0 of 16.0 GiB ? ? ? ?",
-        "1 0 50.0 % ? of ? GiB ? ? ? ?",
+        "CORE CHIP DUTY CYCLE OF THE CHIP HBM",
+        "0 0 50.0 % 1.0 of 16.0 GiB",
+        "1 0 50.0 % unknown",
     ]
     assert lines[6] == "  TensorCore: unknown, needs libtpu's SDK"
 
