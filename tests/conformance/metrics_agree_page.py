@@ -41,9 +41,11 @@ READ_PANEL = r"""section => {
     )
   ];
 }"""
+# The table without what is not laid down: idle times and queues.
 READ_WIDGET = """notebook => {
   const rows = notebook.querySelectorAll('[role=group][aria-label="TPU monitor"] tr');
-  return [...rows].map(row => [...row.cells].map(cell => cell.innerText.trim()));
+  const isLaidDown = cell => !cell.matches('.tpu-Fact') && !['Idle', 'Queued'].includes(cell.innerText.trim());
+  return [...rows].map(row => [...row.cells].filter(isLaidDown).map(cell => cell.innerText.trim()));
 }"""
 KEEP = """root => {
   const read = %s;

@@ -29,6 +29,7 @@ HBM_BANDWIDTH = "tpu.runtime.hbm.utilization.percent"
 IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
 QUEUE_SIZE = "hlo.queue.size.gauge"
 ALL = {
+    **{metric: [(core, 1) for core in range(8, 16)] for metric in SERVED},
     HBM_TOTAL: [(core, 16 * GIB) for core in range(8, 16)],
     HBM_USED: [(core, core * GIB) for core in range(8, 16)],
     DUTY_CYCLE: [(chip, 78.75) for chip in range(4, 8)],

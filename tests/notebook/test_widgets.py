@@ -7,6 +7,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -61,7 +62,13 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes(monkeypatch: pyte
     monkeypatch.setenv("JPY_TPU_NODE", "my-node")
     picture = SnapshotReader(MONITOR, Agent(metrics()).ask).snapshot()
     assert picture["problem"] == ""
-    assert picture["data"] == {
+    data = dict(picture["data"])
+    columns, cores = data.pop("columns"), data.pop("cores")
+    assert ["hbm_bandwidth_percent", "HBM bandwidth", "percent"] in columns
+    assert ["idle_s", "Idle", "seconds"] in columns
+    names = ["core", "chip", *(name for name, _, _ in columns)]
+    assert [dict(zip(names, core, strict=True)) for core in cores] == [asdict(core) for core in CORES]
+    assert data == {
         "at": 1000.0,
         "type": "v3-8",
         "place": "",
@@ -70,15 +77,6 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes(monkeypatch: pyte
         "reason": "",
         "duty_per": "chip",
         "chips": [[0, 78.71], [1, None]],
-        "columns": [
-            ["tensorcore_percent", "TensorCore", "percent"],
-            ["hbm_used_bytes", "HBM", "bytes"],
-            ["hbm_total_bytes", "HBM total", "capacity"],
-            ["hbm_bandwidth_percent", "HBM bandwidth", "percent"],
-            ["idle_s", "Idle", "seconds"],
-            ["queued", "Queued", "count"],
-        ],
-        "cores": [[core, core // 2, None, core * GIB, 16 * GIB, None, None, None] for core in range(4)],
         "unknown": [
             "TensorCore: unknown, needs libtpu's SDK on the worker",
             "queued: unknown, libtpu does not report it",

@@ -144,7 +144,7 @@ function metricCell([name, , kind]) {
     const { cell, show } = percentGauge();
     return { cell, show: (data, core) => show(valueOf(data, core, name)) };
   }
-  const cell = element("td");
+  const cell = element("td", { class: "tpu-Fact" });
   const text = value => (value === null ? "unknown" : TEXTS[kind](value));
   return { cell, show: (data, core) => put(cell, text(valueOf(data, core, name))) };
 }
