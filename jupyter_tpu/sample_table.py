@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from jupyter_tpu.autostop import duration_text
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.metrics import CORE_METRICS, UNKNOWN, Core, CoreMetric, Sample
 
 TITLES: Mapping[str, str] = {"duty_percent": "duty cycle", **{metric.name: metric.title for metric in CORE_METRICS}}
