@@ -25,9 +25,9 @@ from jupyter_tpu.cli.options import (
     node_options,
     provisioning_at_once,
 )
-from jupyter_tpu.cli.terminal import Progress, note, plain, warn
+from jupyter_tpu.cli.terminal import note, plain, warn
 from jupyter_tpu.cloud.services.buckets import read_egress
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage
 from jupyter_tpu.money.egress import buckets_in, gibibytes
@@ -35,6 +35,8 @@ from jupyter_tpu.provisioning import Provisioning, flags_of
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet import Intent
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -74,14 +76,14 @@ def run_create(options: argparse.Namespace) -> int:
     epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
     reads = Reads(buckets=buckets, epoch_gib=epoch_gib)
     try:
-        run_with_consent(options, "Create it", lambda: _create(options, wanted, reads))
+        intent = run_with_consent(options, "Create it", lambda: _create(options, wanted, reads))
     except KeyboardInterrupt:
-        if not wanted.is_done:
-            _say_interrupted(wanted)
-            return SIGINT_EXIT
+        _say_interrupted(wanted)
+        return SIGINT_EXIT
+    code = report_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
-    return 0
+    return code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,6 @@ class Wanted:
 
     Attributes:
         was_asked: whether the cloud may know of the request; set just before it is sent.
-        is_done: whether the node is READY and reported; what follows may be interrupted.
         coverage: who pays for the node; None until that is known.
     """
 
@@ -109,7 +110,6 @@ class Wanted:
     provisioning: Provisioning
     options: NodeOptions
     was_asked: bool = False
-    is_done: bool = False
     coverage: Coverage | None = None
 
     @property
@@ -159,7 +159,7 @@ def _first_zone(accelerator_type: str) -> str:
     return zones[0]
 
 
-async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> None:
+async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with running_fleet(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
         # who pays is shown before anything is created, so that Ctrl-C still costs nothing
@@ -174,31 +174,8 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         # from here on Ctrl-C may leave a node behind
         wanted.was_asked = True
         accepts = options.accept_unknown_price
-        intent = await perform_request(
+        return await perform_request(
             opened, lambda fleet: fleet.create(spec, accept_unknown_price=accepts), ssh_user=options.ssh_user
-        )
-        progress.end()
-        report_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
-        wanted.is_done = True
-        # a node without external addresses is seldom reached from here: its kernelspec gets a proxy command first
-        if not spec.options.internal_ips:
-            await _send_snapshots(opened, spec.name, progress)
-
-
-async def _send_snapshots(work: RunningFleet, name: NodeName, progress: Progress) -> None:
-    """Send the node what `%tpu cost` and `%tpu quota` show there; a failure changes nothing about the node."""
-    from jupyter_tpu.cli.nodes.snapshots import send_to_new_node
-
-    snapshot = work.fleet.snapshot()
-    node = snapshot.node(name)
-    if node is None:
-        return
-    try:
-        await send_to_new_node(work.cloud, work.journal, snapshot, node, progress.show)
-    except TpuError as error:
-        work.warnings.append(
-            f"Its price and quota were not sent to {name.node_id}, so `%tpu cost` cannot show them there yet: "
-            f"{error.message} A Jupyter server or `jupyter tpu list` sends them later."
         )
 
 

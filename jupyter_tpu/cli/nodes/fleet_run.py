@@ -15,7 +15,6 @@ from jupyter_tpu.errors import TpuError, WrongState
 from jupyter_tpu.fleet.reconciler.views import intent_view
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.fleet import Fleet, FleetChange, Intent
     from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
@@ -32,7 +31,6 @@ class RunningFleet:
     """A running fleet, and the warnings to print when it is closed."""
 
     fleet: Fleet
-    cloud: CloudApi
     journal: Journal
     settings: CloudSettings
     warnings: list[str]
@@ -51,13 +49,7 @@ async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[Runn
         ) as opened:
             # printed at the end, where the progress line does not overwrite them
             warnings += opened.fleet.snapshot().notices
-            work = RunningFleet(
-                fleet=opened.fleet,
-                cloud=opened.cloud,
-                journal=opened.journal,
-                settings=opened.settings,
-                warnings=warnings,
-            )
+            work = RunningFleet(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
             yield work, progress
     finally:
         progress.end()

@@ -12,7 +12,6 @@ from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, price_text, total
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
 from jupyter_tpu.lifecycle.intent_texts import billing
 from jupyter_tpu.money.spending import NodeCosts, node_cost
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     from jupyter_tpu.autostop import Reminder
-    from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.models import Node, NodeList, NodeName
 
@@ -53,40 +51,11 @@ def _add_describe(commands: Commands) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
-    """Print the nodes with their prices and costs, and reminders about idle ones; then update the nodes' snapshots."""
-    asyncio.run(_run_list(options))
-    return 0
-
-
-async def _run_list(options: argparse.Namespace) -> None:
-    from jupyter_tpu.cli.nodes.snapshots import send_to_known_nodes
-    from jupyter_tpu.fleet.assembly import open_cloud
-
-    async with open_cloud(cloud_settings(options)) as cloud:
-        # the ledger counts by the cloud's clock, which is known once it has answered: convert the moment of the request
-        asked = cloud.clock.steady()
-        listed = await cloud.list_nodes(options.zone or "-")
-        warn_of_clock(cloud)
-        asked_at = cloud.clock.moment(asked).wall
-        costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
-        _print_list(options, listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at))
-        # the use of grants and quota is that of all zones
-        if not options.zone:
-            await send_to_known_nodes(cloud, _snapshot(cloud, listed, asked_at))
-
-
-def _snapshot(cloud: CloudApi, listed: NodeList, as_of: float) -> FleetSnapshot:
-    return FleetSnapshot(
-        nodes=listed.nodes, unreachable=listed.unreachable, as_of=as_of, clock_ahead_s=cloud.clock.ahead_s
-    )
-
-
-def _print_list(
-    options: argparse.Namespace, listed: NodeList, costs: NodeCosts, reminders: dict[NodeName, Reminder]
-) -> None:
+    """Print the nodes with their prices and costs, and the reminders about idle ones."""
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
+    listed, costs, reminders = asyncio.run(_list_nodes(options))
     specs = kernelspec_names(settings)
     if options.json:
         reminded = [{"name": str(name), **each.to_json(name.node_id)} for name, each in reminders.items()]
@@ -98,11 +67,25 @@ def _print_list(
             keep, stop = f"jupyter tpu extend {name.node_id}", f"jupyter tpu stop {name.node_id}"
             note(plain(f"{each.text(name.node_id)} Keep it running: `{keep}`. Stop it: `{stop}`."))
         _note_emulated(settings)
+    return 0
 
 
 def _note_emulated(settings: CloudSettings) -> None:
     if settings.is_emulated:
         note(EMULATED)
+
+
+async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts, dict[NodeName, Reminder]]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        # the ledger counts by the cloud's clock, which is known once it has answered: convert the moment of the request
+        asked = cloud.clock.steady()
+        listed = await cloud.list_nodes(options.zone or "-")
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
+        costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
+        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at)
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Send nodes what only this computer knows of them, for their notebooks: price and cost, quota, grants, budgets.
 
-A Jupyter server does so all the time, a command once. Over open links only, to billed nodes only; never a credential.
-The data is what the REST API shows, with its time.
+Over open links only, to billed nodes only; never a credential. The data is what the REST API shows, with its time.
 """
 
 from __future__ import annotations
@@ -118,12 +117,6 @@ class SnapshotPublisher:
         if nodes:
             self._check_at = now + _CHECK_EVERY_S
             self._task = asyncio.create_task(self._send_all(self._agents, snapshot, nodes))
-
-    async def publish(self, snapshot: FleetSnapshot) -> None:
-        """Send everything now, for a process without a fleet's loop, and wait until that is done."""
-        nodes = [node for node in snapshot.nodes if node.is_billed]
-        if self._agents is not None and nodes:
-            await self._send_all(self._agents, snapshot, nodes)
 
     async def close(self) -> None:
         """Stop sending."""

@@ -1,24 +1,20 @@
 """Calls agents over links that this process has open, for auto-stop, which must not open any.
 
-`WorkerAgents` is for a process without open links that may wait: it opens one for each call. `connected_agents` opens
-one to each node, for several calls.
+`WorkerAgents` is for a process without open links that may wait: it opens one for each call.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import TpuError
 from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.kernels.agents.agent_calls import call_agent, open_agent_link, workers_with_kernels
+from jupyter_tpu.kernels.agents.agent_calls import call_agent, workers_with_kernels
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
-from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey, host_key_alias
-from jupyter_tpu.link import Link
+from jupyter_tpu.kernels.connections.worker import host_key_alias
 from jupyter_tpu.models import Node, NodeName
 
 
@@ -81,56 +77,6 @@ class WorkerAgents:
     def was_reached(self, node: Node) -> bool:
         """Return whether any process of this user on this machine has ever connected to the node."""
         return was_reached(node)
-
-
-class ConnectedAgents:
-    """Calls agents over one link to each node; `connected_agents` makes it.
-
-    Attributes:
-        errors: why there is no link to a node.
-    """
-
-    def __init__(self) -> None:
-        self.errors: list[TpuError] = []
-        self._links: dict[NodeName, Link] = {}
-
-    async def connect(self, key: WorkerKey, stack: AsyncExitStack, on_progress: OnProgress) -> None:
-        """Open the link to a node; a failure is stored."""
-        try:
-            self._links[key.node] = await stack.enter_async_context(open_agent_link(key, on_progress))
-        except TpuError as error:
-            self.errors.append(error)
-
-    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the result of `method`; None if there is no link to the node.
-
-        Raises:
-            TpuError: the agent refuses.
-        """
-        link = self._links.get(node)
-        return None if link is None else await link.call(method, params)
-
-    def was_reached(self, node: Node) -> bool:
-        """Return whether any process of this user on this machine has ever connected to the node."""
-        return was_reached(node)
-
-
-@asynccontextmanager
-async def connected_agents(
-    settings: CloudSettings, nodes: Iterable[Node], on_progress: OnProgress
-) -> AsyncIterator[ConnectedAgents]:
-    """Open a link to the first worker of each node for the context; a worker that was never used is prepared first.
-
-    Args:
-        settings: the nodes' cloud.
-        nodes: READY nodes.
-        on_progress: called with the progress of the preparation.
-    """
-    agents = ConnectedAgents()
-    async with AsyncExitStack() as stack:
-        keys = [key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0]
-        await asyncio.gather(*(agents.connect(key, stack, on_progress) for key in keys))
-        yield agents
 
 
 def was_reached(node: Node) -> bool:
