@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,21 @@ def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
     terminal.tpu("delete", "mine", "--yes")
     assert terminal.tpu_json("recover", "mine", "--off")["is_on"] is False
     assert terminal.cloud.billing() == []
+
+
+def test_a_cap_that_cannot_be_checked_is_refused_at_once(terminal: Terminal) -> None:
+    """No source has a price of spot v6e chips there."""
+    zone, today = "southamerica-west1-a", time.strftime("%Y-%m-%d", time.gmtime())
+    terminal.tpu("create", "dear", "--type", "v6e-1", "--zone", zone, "--spot", "--yes")
+    refused = terminal.tpu("recover", "dear", "--on", "--max-usd", "50")
+    assert refused.returncode == 1
+    assert "so a cap in dollars cannot be checked" in refused.stderr
+    assert terminal.tpu_json("recover", "dear")["choices"] == []
+
+    terminal.tpu("grant", "add", "trc", "--row", f"64 spot v6e {zone}", "--starts-on", today, "--days", "9")
+    assert "while it has cost less than $50.00" in terminal.tpu("recover", "dear", "--on", "--max-usd", "50").stdout
+    terminal.tpu("grant", "remove", "trc")
+    terminal.tpu("delete", "dear", "--yes")
 
 
 def test_what_cannot_be_chosen_is_refused(terminal: Terminal) -> None:
