@@ -214,14 +214,17 @@ class Worker:
 
     async def _found(self, cloud: CloudApi) -> tuple[Node, WorkerIdentity]:
         key, self.end_message = self.key, ""
+        why = ""
         try:
             node = await cloud.get_node(key.node)
-            if node.state in ("STOPPING", "STOPPED"):
+            if node.state in ("STOPPING", "STOPPED", "DELETING"):
                 why = await asyncio.to_thread(end_reason, key.endpoint, key.node)
-                self.end_message = stopped_message(node, why)
+                self.end_message = _end_message(node, why)
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
+            if why:
+                error = type(error)(error.message, exists=f"{why} {error.exists}", hint=error.hint, raw=error.raw)
             explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_preempted=is_taken)
             if explained is not error:  # it says more than `end_message` does
                 self.end_message = ""
@@ -260,6 +263,13 @@ class Worker:
 
     def _report(self, phase: str, message: str) -> None:
         self._on_progress({"phase": phase, "message": message, "fraction": None})
+
+
+def _end_message(node: Node, why: str) -> str:
+    """Return how a node that stops, is stopped or is being deleted ended its kernels; empty if that is not known."""
+    if node.state != "DELETING":
+        return stopped_message(node, why)
+    return deleted_message(node.name, why) if why else ""
 
 
 def _has_succeeded(task: asyncio.Task[Any]) -> bool:
@@ -383,6 +393,8 @@ def _not_ready(node: Node) -> WrongState:
         "STOPPED": Text(
             "Start it in the TPU panel, or with `jupyter tpu start {node}`; that costs money.", node=node.name.node_id
         ),
+        "STOPPING": Text("Wait until {node} is STOPPED, then start it; that costs money.", node=node.name.node_id),
+        "DELETING": "Create another node.",
         "PREEMPTED": _RECLAIMED,
         "TERMINATED": _RECLAIMED,
     }

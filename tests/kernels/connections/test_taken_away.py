@@ -88,13 +88,13 @@ def test_of_a_stopped_node_only_that_is_advised_which_is_possible() -> None:
     )
 
 
-def lay_down_end(folder: Path, verb: Verb, reason: str) -> None:
+def lay_down_end(folder: Path, verb: Verb, reason: str, endpoint: str = "") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     journal = Journal.open(folder)
-    intent = journal.begin(Intent(intent_id=f"{verb}-1", verb=verb, node_name=NAME, created_at=5.0))
+    intent = journal.begin(Intent(intent_id=f"{verb}-1", verb=verb, node_name=NAME, endpoint=endpoint, created_at=5.0))
     entry = Entry(at=5, action=verb, subject=str(NAME), reason=reason, detail={"intent_id": intent.intent_id})
     journal.save(replace(intent, settled=True, updated_at=time.time()))
-    Audit(journal, endpoint="", project=NAME.project).record(entry)
+    Audit(journal, endpoint=endpoint, project=NAME.project).record(entry)
     journal.close()
 
 
@@ -135,3 +135,25 @@ async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: An
     with pytest.raises(WrongState, match="is PREEMPTED, not READY") as refused:
         await worker.connect()
     assert refused.value.hint.endswith(COMING)
+
+
+async def test_a_kernel_on_a_node_that_a_budget_deletes_is_not_told_to_wait(emulator: Any, data_dir: Path) -> None:
+    from jupyter_tpu.cloud import connect_cloud
+
+    cloud = await connect_cloud(emulator.settings)
+    operation = await cloud.create_node(SPEC)
+    async with asyncio.timeout(60):
+        while not operation.done:
+            operation = await cloud.get_operation(operation.name)
+    emulator.control.pause()
+    await cloud.delete_node(NAME)
+    await cloud.aclose()
+    used_up = "The budget daily is used up: $10.02 of $10.00."
+    lay_down_end(data_dir, "delete", used_up, endpoint=emulator.settings.endpoint)
+    worker = Worker(WorkerKey(node=NAME, endpoint=emulator.settings.endpoint), lambda progress: None)
+    with pytest.raises(WrongState, match="is DELETING, not READY") as refused:
+        await worker.connect()
+    assert refused.value.exists.startswith(used_up)
+    assert refused.value.hint == "Create another node."
+    assert worker.end_message.startswith("The node my-node was deleted with its disk")
+    emulator.control.resume()
