@@ -12,7 +12,7 @@ from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms, region_of, zones_for_type
 from jupyter_tpu.errors import Action, harmless
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.models import NODE_OPTIONS, NodeName, NodeSpec
 
 OPEN_FORM = "tpu:open-form"
 SHOW_SECTION = "tpu:show-section"
@@ -25,7 +25,7 @@ DELETE_NODE = "tpu:delete-node"
 REFRESH = "tpu:refresh"
 
 _KEY = frozenset({"zone", "node_id"})
-_CHOICE = _KEY | {"accelerator_type", "runtime_version", "provisioning", "internal_ips"}
+_CHOICE = _KEY | {"accelerator_type", "runtime_version", "provisioning", *NODE_OPTIONS}
 
 ARGUMENTS: Mapping[str, frozenset[str]] = {
     OPEN_FORM: _CHOICE | {"way"},
@@ -38,7 +38,7 @@ ARGUMENTS: Mapping[str, frozenset[str]] = {
     DELETE_NODE: _KEY,
     REFRESH: frozenset(),
 }
-"""The arguments of each command; all of them are needed, and are texts but for `internal_ips`."""
+"""The arguments of each command: texts, and all of them needed, but for the options of a node, which are flags."""
 
 _TPU_API = "tpu.googleapis.com"
 _LONGEST_ARGUMENT = 1000
@@ -181,7 +181,9 @@ def _is_valid(data: object) -> bool:
     command, args = data.get("command"), data.get("args")
     if not isinstance(command, str) or command not in ARGUMENTS or not isinstance(args, dict):
         return False
-    return args.keys() == ARGUMENTS[command] and all(map(_is_argument, args.values()))
+    # an earlier version may have known fewer options of a node
+    is_whole = ARGUMENTS[command] - {*NODE_OPTIONS} <= args.keys() <= ARGUMENTS[command]
+    return is_whole and all(map(_is_argument, args.values()))
 
 
 def _is_argument(value: object) -> bool:

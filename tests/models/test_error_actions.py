@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.error_actions import actions_from_json, copy_command, raise_budget
+from jupyter_tpu.error_actions import ARGUMENTS, actions_from_json, copy_command, raise_budget
 from jupyter_tpu.errors import BudgetExceeded, error_from_json
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.models import NodeName
+from jupyter_tpu.models import NODE_OPTIONS, NodeName
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 ERROR = BudgetExceeded("Used up.", actions=[raise_budget("week")])
@@ -59,6 +59,12 @@ def test_an_error_from_a_worker_brings_no_actions() -> None:
 )
 def test_what_is_not_of_the_closed_set_is_left_out(data: object) -> None:
     assert actions_from_json(data) == ()
+
+
+def test_an_earlier_version_may_not_have_known_each_option_of_a_node() -> None:
+    texts = dict.fromkeys(ARGUMENTS["tpu:open-form"] - {*NODE_OPTIONS}, "x")
+    old = {"command": "tpu:open-form", "args": texts, "label": "Try us-west4-a"}
+    assert [action.args for action in actions_from_json([old])] == [texts]
 
 
 def test_no_argument_can_control_a_terminal() -> None:
