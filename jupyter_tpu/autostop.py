@@ -295,7 +295,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
         return _Use(
             verdict="unknown",
-            reason=f"{_joined_details(hidden)}. That counts as busy: only a session limit or a deadline ends the node",
+            reason=f"{_joined_details(hidden)}. That counts as busy",
         )
     return _lapsing(rules, activity, ready_since, now)
 

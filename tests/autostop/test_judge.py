@@ -203,7 +203,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(5), accelerator=Source(detail="not shown"), human=ago(5)),
         rules=Rules(idle_after_s=HOUR, session_s=8 * HOUR),
         verdict="unknown",
-        reason="only a session limit or a deadline ends the node",
+        reason="That counts as busy",
         ends_in_h=2,
         why="session",
     ),
