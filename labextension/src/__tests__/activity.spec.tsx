@@ -64,7 +64,7 @@ async function open(answer: () => Promise<IAutostopHistory>, isWatched = true): 
     shown.asked += 1;
     return { data: await answer(), server_s: NOW, received_ms: Date.now() };
   };
-  const model = { parts, stateChanged, isWatched, client: { autostopHistory } };
+  const model = { parts, cuts: new Map(), stateChanged, isWatched, client: { autostopHistory } };
   const plot = {
     show: (what: IActivityData) => void shown.drawn.push(what),
     dispose: () => undefined
@@ -178,7 +178,7 @@ describe('what is said of the chips while nobody looks at them', () => {
     const nodes = [autostop({ sources: [{ ...CHIPS, state }] })];
     const autostops = part === 'fresh' ? answered({ nodes }) : unanswered(STOCKOUT);
     const stateChanged = new Signal<object, void>({});
-    const model = { parts: { autostops }, stateChanged } as unknown as IMoneyModel;
+    const model = { parts: { autostops }, cuts: new Map(), stateChanged } as unknown as IMoneyModel;
     return chipUseSummary(model, trans).of({ ...node('my-node'), name: NODE });
   }
 
