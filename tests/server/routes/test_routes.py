@@ -141,14 +141,18 @@ async def test_hostile_words_of_the_cloud_stay_text(server: Server, cloud: Cloud
         await events.until(reaches("deleted", "foreign"))
 
 
-def test_a_refresh_asks_the_cloud(server: Server, cloud: Cloud) -> None:
+async def test_a_refresh_asks_the_cloud(server: Server, cloud: Cloud) -> None:
     node_ids(server)  # the first list
-    create_elsewhere(cloud, "just-made")
+    async with server.events() as events:
+        create_elsewhere(cloud, "just-made")
 
-    refreshed = server.tpu("POST", "refresh").json
+        refreshed = server.tpu("POST", "refresh").json
 
-    assert_fits(refreshed, "Nodes")
-    assert "just-made" in [node["node_id"] for node in refreshed["nodes"]]
+        assert_fits(refreshed, "Nodes")
+        assert "just-made" in [node["node_id"] for node in refreshed["nodes"]]
+
+        server.tpu("DELETE", f"nodes/{ZONE}/just-made")
+        await events.until(reaches("deleted", "just-made"))
 
 
 def test_offers_fit_their_description(server: Server) -> None:
