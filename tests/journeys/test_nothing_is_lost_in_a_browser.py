@@ -13,6 +13,7 @@ import pytest
 from journey_client import FrontEnd
 from journey_place import GATES, Place, a_place
 from playwright.async_api import BrowserContext, Page, async_playwright
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
@@ -202,7 +203,7 @@ async def test_a_half_open_connection_misses_nothing(journey: Journey) -> None:
     await journey.assert_all_is_there()
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True], ids=["same page", "reloaded"])
+@pytest.mark.parametrize("is_reloaded", mostly_nightly([True, False], count=1), ids=["reloaded", "same page"])
 async def test_a_killed_server_loses_nothing(journey: Journey, is_reloaded: bool) -> None:
     await journey.begin()
     journey.place.kill_server()

@@ -104,6 +104,7 @@ class TestArgv(_OnANode):
     fixture = "argv_kernel_name"
 
 
+@pytest.mark.nightly
 @pytest.mark.system("sshd")
 class TestProvisionerOverOpenSSH(_OnANode):
     __test__ = True

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.workers.image import Image, make_bare
 from jupyter_tpu.errors import EnvironmentFailed
@@ -66,6 +67,7 @@ async def test_a_half_made_environment_is_made_anew(bare_worker: Any, open_link:
     assert (kernel_environment / ".ready").is_file()
 
 
+@pytest.mark.nightly
 async def test_an_environment_that_broke_is_made_anew_once_the_link_is_back(
     bare_worker: Any, open_link: Any, new_client: Any
 ) -> None:
@@ -132,7 +134,7 @@ def remove_code(agent_environment: Path) -> None:
     shutil.rmtree(agent_environment.parents[1] / "agent")
 
 
-@pytest.mark.parametrize("damage", [break_agent_python, remove_pyzmq, break_code, remove_code])
+@pytest.mark.parametrize("damage", mostly_nightly([break_agent_python, break_code, remove_pyzmq, remove_code], count=2))
 async def test_what_was_damaged_on_a_worker_is_made_anew(
     worker: Any, open_link: Any, damage: Callable[[Path], None]
 ) -> None:

@@ -75,6 +75,7 @@ async def test_where_the_workers_python_is_too_old_another_is_fetched(
     await assert_kernels_run(new_client(link), made)
 
 
+@pytest.mark.nightly
 async def test_a_python_that_was_sent_is_taken_and_nothing_is_fetched(
     old_worker: Any, open_link: Any, new_client: Any, archive: Path
 ) -> None:

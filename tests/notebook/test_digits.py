@@ -6,11 +6,13 @@ from importlib import resources
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 
 TUTORIAL = Path(str(resources.files("jupyter_tpu"))) / "notebook/examples/digits.ipynb"
 
 
+@pytest.mark.nightly  # tests/ui/test_first_notebook.py trains it on a node, too
 def test_the_tutorial_learns_the_digits_on_eight_devices(monkeypatch):
     monkeypatch.setenv("JUPYTER_TPU_EMULATED", "1")
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5litepod-8")

@@ -224,7 +224,12 @@ class Worker:
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
             if why:
-                error = type(error)(error.message, exists=f"{why} {error.exists}", hint=error.hint, raw=error.raw)
+                error = type(error)(
+                    error.message,
+                    exists=Text("{why} {exists}", why=why, exists=error.exists),
+                    hint=error.hint,
+                    raw=error.raw,
+                )
             explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_preempted=is_taken)
             if explained is not error:  # it says more than `end_message` does
                 self.end_message = ""

@@ -266,7 +266,7 @@ async def test_a_used_up_budget_stops_and_refuses_what_a_grant_pays_for_where_it
     await desk.tick(1.0)
     await desk.tick(1.0)
     assert await desk.asked() == [("stop", "free"), ("stop", "paid")]
-    assert any("is used up: READY nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
+    assert any("is used up: stopped free, paid." in notice for notice in desk.fleet.snapshot().notices)
     with pytest.raises(BudgetExceeded):  # though the grant has chips free again
         await desk.fleet.start_node(desk.bench.name("free"))
 
