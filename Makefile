@@ -83,7 +83,7 @@ mutants: environment system-tools
 	python tests/mutants/run.py $(MUTANTS)
 
 bench: environment system-tools .make/sshpyk
-	python -m benchmarks --sshpyk .make/sshpyk --out docs/benchmarks.md $(BENCH_ARGUMENTS)
+	python -m benchmarks --sshpyk .make/sshpyk --out docs/explanation/benchmarks.md $(BENCH_ARGUMENTS)
 
 # What we compare with is no dependency of ours: it gets a folder of its own.
 .make/sshpyk: benchmarks/requirements.txt .make/packages

@@ -22,7 +22,7 @@ _COUNTED = "Cold start, in round trips as the fault proxy counts them"
 
 _INTRODUCTION = """# Benchmarks
 
-Written by `make bench`; [its README](../benchmarks/README.md) says what is measured, and how. Kernel, agent, sshd,
+Written by `make bench`; [its README](../../benchmarks/README.md) says what is measured, and how. Kernel, agent, sshd,
 fault proxy and client shared {cores} cores; the machine's load was {load:.1f} in the end. Medians of all repetitions.
 Compare only inside one run, and quote ratios and round trips: speeds drift with the machine.
 """

@@ -27,7 +27,7 @@ PYTHONS = {
     "torch_xla": "JUPYTER_TPU_PYTHON_TORCH_XLA",
 }
 PATIENCE_S = 280
-RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
+RECIPES = Path(__file__).parents[2] / "docs" / "how-to" / "recipes"
 EMULATED = {"JUPYTER_TPU_EMULATED": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 FOUR_CHIPS = {**EMULATED, "TPU_ACCELERATOR_TYPE": "v5litepod-4"}
 ON_A_NODE = {"TPU_ACCELERATOR_TYPE": "v5litepod-8"}

@@ -2,7 +2,7 @@
 
 Each imitated behaviour is tagged where it is implemented: *recorded* (someone published what the real service
 answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).
-`behaviours` lists them all, for docs/fidelity.md and the control API.
+`behaviours` lists them all, for docs/explanation/fidelity.md and the control API.
 """
 
 from __future__ import annotations

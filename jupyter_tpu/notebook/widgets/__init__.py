@@ -2,7 +2,7 @@
 
 They are live if the kernel's Python has anywidget and the front end supports it; otherwise they show a snapshot, as
 text and HTML, of the moment at which the cell was run. Each kind of widget is a `View` (see `view`) with a script in
-JavaScript; a `Feed` reads the agent in a thread. docs/widgets.md says which front end shows what.
+JavaScript; a `Feed` reads the agent in a thread. docs/how-to/show-live-widgets.md says which front end shows what.
 """
 
 from __future__ import annotations

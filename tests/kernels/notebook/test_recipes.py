@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes: plain JAX runs on a node, the others are at least whole."""
+"""The recipes of docs/how-to/recipes: plain JAX runs on a node, the others are at least whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 
-RECIPES = Path(__file__).parents[3] / "docs" / "recipes"
+RECIPES = Path(__file__).parents[3] / "docs" / "how-to" / "recipes"
 pytestmark = pytest.mark.timeout(300)
 
 NAMES = ("flax_optax", "jax", "tf_keras", "torch_tpu", "torch_xla_spmd", "transformers")
@@ -32,7 +32,7 @@ def test_a_recipe_begins_with_tpu_init_is_python_and_is_kept_without_outputs(nam
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_on_frameworks_says_how_a_recipe_was_run(name: str) -> None:
-    page = (RECIPES.parent / "frameworks.md").read_text(encoding="utf-8")
+    page = (RECIPES.parent / "start-a-framework.md").read_text(encoding="utf-8")
     assert f"(recipes/{name}.ipynb)" in page
 
 

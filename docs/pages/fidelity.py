@@ -1,4 +1,4 @@
-"""The page fidelity.md: what the emulator imitates, how that is known, and which cases and tests show it."""
+"""The page explanation/fidelity.md: what the emulator imitates, how that is known, and which tests show it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import yaml
 
 import jupyter_tpu.emulator
 from jupyter_tpu.emulator.resources.behaviours import Behaviour, Standing, behaviours
+from pages.tables import page, table_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/emulator/golden"
 TESTS = ROOT / "tests"
 
@@ -70,7 +71,7 @@ def fidelity_page(generated: str) -> str:
         clients_section(),
         *(standing_section(standing, shown) for standing in ORDER),
     ]
-    return "\n\n".join(parts) + "\n"
+    return page(*parts)
 
 
 class Shown:
@@ -81,7 +82,7 @@ class Shown:
         self._by_behaviour: dict[str, list[str]] = defaultdict(list)
         for file, case in cases:
             for name in case["shows"]:
-                self._by_behaviour[name].append(f"[{case['name']}](../tests/emulator/golden/{file})")
+                self._by_behaviour[name].append(f"[{case['name']}](../../tests/emulator/golden/{file})")
         for name, places in tests.items():
             self._by_behaviour[name] += places
 
@@ -108,7 +109,7 @@ def marked_tests() -> Iterable[tuple[str, list[str]]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
             for name in shown_by(function):
-                found[name].append(f"[{function.name}](../{path.relative_to(ROOT).as_posix()})")
+                found[name].append(f"[{function.name}](../../{path.relative_to(ROOT).as_posix()})")
     return found.items()
 
 
@@ -123,7 +124,7 @@ def summary(shown: Shown) -> str:
     header = ("", "behaviours", "of these with cases or marked tests", "golden cases")
     return table_of(header, rows) + (
         "\n\nA golden case is a request with the answer that is expected, word for word but for named placeholders "
-        "([tests/emulator/golden](../tests/emulator/golden)); each plays over REST, and where it can over gRPC. A "
+        "([tests/emulator/golden](../../tests/emulator/golden)); each plays over REST, and where it can over gRPC. A "
         "behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
     )
 
@@ -153,15 +154,6 @@ def behaviour_line(behaviour: Behaviour, shown: list[str]) -> str:
     more = f" and {len(shown) - MOST_LINKS} more" if len(shown) > MOST_LINKS else ""
     cases = f" Shown by {', '.join(shown[:MOST_LINKS])}{more}." if shown else ""
     return f"- **{behaviour.name}** {escaped(behaviour.statement)}{source}{cases}"
-
-
-def table_of(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [table_line(header), table_line(("---",) * len(header)), *map(table_line, rows)]
-    return "\n".join(lines)
-
-
-def table_line(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def escaped(text: str) -> str:

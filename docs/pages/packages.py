@@ -1,4 +1,4 @@
-"""The page packages.md: every package, what it is for, and its modules, from their docstrings."""
+"""The page reference/packages.md: every package, what it is for, and its modules, from their docstrings."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "jupyter_tpu"
+PACKAGE = Path(__file__).parents[2] / "jupyter_tpu"
 _INTRODUCTION = """# Packages
 
 Where to find what: each folder of `jupyter_tpu/` with what it is for, what it must not know, and its modules.
-[architecture.md](architecture.md) says how they work together."""
+[architecture.md](../explanation/architecture.md) says how they work together."""
 
 
 def packages_page(generated: str) -> str:
