@@ -48,8 +48,13 @@ const model: JupyterFrontEndPlugin<ITpuModel> = {
   description: 'The nodes of the Cloud TPU project.',
   autoStart: true,
   provides: ITpuModel,
-  activate: ({ serviceManager, started }: JupyterFrontEnd): ITpuModel => {
-    const client = new TpuClient(serviceManager.serverSettings);
+  optional: [ITranslator],
+  activate: (
+    { serviceManager, started }: JupyterFrontEnd,
+    translator: ITranslator | null
+  ): ITpuModel => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const client = new TpuClient(serviceManager.serverSettings, trans);
     const nodes = new TpuModel(client, serviceManager.events.stream);
     nodes.kernelspecsChanged.connect(() => void serviceManager.kernelspecs.refreshSpecs());
     void started.then(() => nodes.start());
@@ -138,7 +143,7 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const { stream } = serviceManager.events;
-    const client = new TpuClient(serviceManager.serverSettings);
+    const client = new TpuClient(serviceManager.serverSettings, trans);
     const fetchLink = (kernelId: string): Promise<ILink> => client.link(kernelId);
     toolbars?.addFactory<NotebookPanel>(
       'Notebook',
@@ -211,7 +216,7 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
     restarts: IRefusedRestarts | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const client = new TpuClient(app.serviceManager.serverSettings);
+    const client = new TpuClient(app.serviceManager.serverSettings, trans);
     const untrusted = new UntrustedOutputs(name =>
       mayRunOnNode(name, app.serviceManager.kernelspecs.specs)
     );

@@ -2,7 +2,9 @@
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
-import { IIntent, ILink, INodeList, IOffers, IStatus } from './api.generated';
+import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+import { IError, IIntent, ILink, INodeList, IOffers, IStatus } from './api.generated';
+import { translated } from './messages/problems';
 import { IOutputsAnswer } from './restore/records';
 import { IDatedList, INodeKey, INodeSpec, IProblem } from './tokens';
 
@@ -33,9 +35,16 @@ export function asProblem(data: Partial<IProblem>): IProblem {
   return { code: 'tpu_error', ...texts, templates: {}, arguments: {}, actions: [], ...data };
 }
 
-/** The routes of the server extension. */
+/**
+ * The routes of the server extension.
+ *
+ * Errors are translated here, wherever they stand in an answer: nothing else has to know that the server speaks English.
+ */
 export class TpuClient {
-  constructor(private readonly _settings: ServerConnection.ISettings) {}
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    private readonly _trans: TranslationBundle = nullTranslator.load('jupyter_tpu')
+  ) {}
 
   /** @throws ServerExtensionMissing when the route does not exist. */
   async status(): Promise<IStatus> {
@@ -112,28 +121,32 @@ export class TpuClient {
     route: string
   ): Promise<{ data: T; server_s: number; received_ms: number }> {
     const response = await this._fetch(route);
-    const data = (await response.json()) as T;
+    const data = await this._read<T>(response);
     return { data, server_s: serverTime(response), received_ms: Date.now() };
   }
 
   private async _list(route: string, init: RequestInit = {}): Promise<IDatedList> {
     const response = await this._fetch(route, init);
-    const list = (await response.json()) as INodeList;
+    const list = await this._read<INodeList>(response);
     return { ...list, age_s: ageOf(list, response), received_ms: Date.now() };
   }
 
   private async _json<T>(route: string, init: RequestInit = {}): Promise<T> {
     const response = await this._fetch(route, init);
-    return (response.status === 204 ? undefined : await response.json()) as T;
+    return response.status === 204 ? (undefined as T) : this._read<T>(response);
   }
 
   private async _fetch(route: string, init: RequestInit = {}): Promise<Response> {
     const url = URLExt.join(this._settings.baseUrl, BASE, route);
     const response = await this._send(url, init);
     if (!response.ok) {
-      throw new TpuRequestError(await readProblem(response));
+      throw new TpuRequestError(await readProblem(response, this._trans));
     }
     return response;
+  }
+
+  private async _read<T>(response: Response): Promise<T> {
+    return parse(await response.text(), this._trans) as T;
   }
 
   private async _send(url: string, init: RequestInit): Promise<Response> {
@@ -168,9 +181,9 @@ function serverTime(response: Response): number {
   return (Date.parse(response.headers.get('Date') ?? '') || Date.now()) / 1000;
 }
 
-async function readProblem(response: Response): Promise<IProblem> {
+async function readProblem(response: Response, trans: TranslationBundle): Promise<IProblem> {
   const text = await response.text();
-  const body = parseObject(text);
+  const body = parseObject(text, trans);
   if (isObject(body.error)) {
     return asProblem(body.error);
   }
@@ -178,9 +191,21 @@ async function readProblem(response: Response): Promise<IProblem> {
   return asProblem({ code: `http_${response.status}`, message, raw: text.slice(0, 10_000) });
 }
 
-function parseObject(text: string): Record<string, unknown> {
+/** Parse an answer and translate the errors in it. */
+function parse(text: string, trans: TranslationBundle): unknown {
+  // A reviver is slow, and most answers hold no error.
+  return text.includes('"templates"')
+    ? JSON.parse(text, (_, value: unknown) => (isError(value) ? translated(value, trans) : value))
+    : JSON.parse(text);
+}
+
+function isError(value: unknown): value is IError {
+  return isObject(value) && isObject(value.templates) && isObject(value.arguments);
+}
+
+function parseObject(text: string, trans: TranslationBundle): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parse(text, trans);
     return isObject(value) ? value : {};
   } catch {
     return {};

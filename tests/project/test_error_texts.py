@@ -5,140 +5,12 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
+from error_texts import MODULES, PACKAGE, arguments_of, is_composed, module_of, name_of
 
-from jupyter_tpu.errors import all_errors
-
-PACKAGE = Path(__file__).parents[2] / "jupyter_tpu"
-# These write to a terminal or a notebook of their own; the emulator speaks for Google; the last one defines `Text`.
-_ELSEWHERE = ("agent", "cli", "emulator", "notebook", "wire", "errors.py")
-_MODULES = sorted(
-    path
-    for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).parts[0] not in _ELSEWHERE and "jupyter_tpu.errors" in path.read_text(encoding="utf-8")
-)
-_PARTS = ("message", "exists", "hint")
-_ERRORS = {error.__name__: {0: "message", **{part: part for part in _PARTS}} for error in all_errors().values()}
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True)
-class Module:
-    """A module's calls that make an error: those of an error class, and of its own functions that pass a text on."""
-
-    tree: ast.Module
-    makers: dict[str, dict[int | str, str]] = field(default_factory=lambda: dict(_ERRORS))
-
-    def __post_init__(self) -> None:
-        size = -1
-        while size < (size := sum(map(len, self.makers.values()))):
-            for call, parts in list(self.errors):
-                self._follow(call, parts)
-
-    def _follow(self, call: ast.AST, parts: dict[str, ast.expr]) -> None:
-        """Note that the function around this call passes its own parameters on to it."""
-        function = self.scopes.get(call)
-        names = [each.arg for each in function.args.posonlyargs + function.args.args] if function else []
-        for part, text in parts.items():
-            if function and isinstance(text, ast.Name) and text.id in names:
-                shown = self.makers.setdefault(function.name, {})
-                shown.update({names.index(text.id): part, text.id: part})
-
-    @cached_property
-    def functions(self) -> dict[str, Function]:
-        return {each.name: each for each in ast.walk(self.tree) if isinstance(each, Function)}
-
-    @cached_property
-    def scopes(self) -> dict[ast.AST, Function]:
-        """The innermost function around each node; outer ones come first in `ast.walk`."""
-        functions = (each for each in ast.walk(self.tree) if isinstance(each, Function))
-        return {node: each for each in functions for node in ast.walk(each)}
-
-    @property
-    def errors(self) -> Iterator[tuple[ast.AST, dict[str, ast.expr]]]:
-        """Yield each call that makes an error, and each assignment to a part of one, with the texts by their part."""
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Call():
-                    shown = self.makers.get(_name(node), {})
-                    given = [*enumerate(node.args), *((each.arg, each.value) for each in node.keywords)]
-                    parts = {shown.get(key, key): text for key, text in given if key in shown or key in _PARTS[1:]}
-                    yield node, {str(part): text for part, text in parts.items()}
-                case ast.Assign(targets=[ast.Attribute(attr="exists" | "hint" as part)]):
-                    yield node, {part: node.value}
-
-    def sources(self, text: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[ast.expr]:
-        """Yield the expressions that a text may come from, through variables and functions of this module."""
-        if text in seen:
-            return
-        seen |= {text}
-        match text:
-            case ast.IfExp():
-                found = [text.body, text.orelse]
-            case ast.BoolOp():
-                found = text.values
-            case ast.NamedExpr() | ast.Await():
-                found = [text.value]
-            case ast.Name():
-                scope = self.scopes.get(text)
-                found = (_values(ast.walk(scope), text.id) if scope else []) or _values(self.tree.body, text.id)
-            case ast.Call(func=ast.Name(id=name)) if name in self.functions:
-                nodes = (node for node in ast.walk(self.functions[name]) if isinstance(node, ast.Return))
-                found = [each.value for each in nodes if each.value and self.scopes[each] is self.functions[name]]
-            case _:
-                found = []
-        if not found:
-            yield text
-        for each in found:
-            yield from self.sources(each, seen)
-
-
-def _name(call: ast.Call) -> str:
-    return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-
-
-def _values(nodes: Iterable[ast.AST], name: str) -> list[ast.expr]:
-    """Return what these nodes assign to a variable."""
-    assigned = (node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign))
-    return [
-        node.value
-        for node in assigned
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if node.value and isinstance(target, ast.Name) and target.id == name
-    ]
-
-
-def _is_composed(text: ast.expr) -> bool:
-    """Whether it is an f-string, or joined or formatted otherwise."""
-    match text:
-        case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod()):
-            return True
-        case ast.Call(func=ast.Attribute(attr="format" | "join" | "strip")):
-            return True
-    return False
-
-
-def _arguments(texts: list[ast.expr]) -> dict[str, set[str]]:
-    """Return the values of all `Text` calls by the name of the argument."""
-    found: dict[str, set[str]] = {}
-    for text in texts:
-        for each in text.keywords if isinstance(text, ast.Call) and _name(text) == "Text" else ():
-            found.setdefault(str(each.arg), set()).add(ast.dump(each.value))
-    return found
-
-
-@cache
-def module_of(path: Path) -> Module:
-    return Module(ast.parse(path.read_text(encoding="utf-8")))
-
-
-each_module = pytest.mark.parametrize("path", _MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 
 
 @each_module
@@ -149,33 +21,33 @@ def test_a_text_of_an_error_is_not_composed(path: Path) -> None:
         for _, parts in module.errors
         for text in parts.values()
         for source in module.sources(text)
-        if _is_composed(source)
+        if is_composed(source)
     }
     assert not composed, "use Text(template, name=value), see jupyter_tpu.errors"
 
 
 @each_module
-def test_the_texts_of_an_error_agree_about_their_arguments(path: Path) -> None:
+def test_the_texts_of_an_error_agree_about_theirarguments_of(path: Path) -> None:
     module = module_of(path)
     for call, parts in module.errors:
-        arguments = [_arguments(list(module.sources(text))) for text in parts.values()]
+        arguments = [arguments_of(list(module.sources(text))) for text in parts.values()]
         for one, other in itertools.combinations(arguments, 2):
             assert not [name for name in one.keys() & other.keys() if one[name].isdisjoint(other[name])], call.lineno
 
 
 @each_module
-def test_a_template_stands_in_the_source_and_uses_its_arguments(path: Path) -> None:
+def test_a_template_stands_in_the_source_and_uses_itsarguments_of(path: Path) -> None:
     module = module_of(path)
     # A function with a parameter of this name makes texts too.
     places = {name: [each.arg for each in function.args.args] for name, function in module.functions.items()}
     makers = {"Text": 0, **{name: names.index("template") for name, names in places.items() if "template" in names}}
     for call in ast.walk(module.tree):
-        if not isinstance(call, ast.Call) or _name(call) not in makers:
+        if not isinstance(call, ast.Call) or name_of(call) not in makers:
             continue
-        template = call.args[makers[_name(call)]]
+        template = call.args[makers[name_of(call)]]
         if isinstance(template, ast.Name) and template.id == "template":
             continue
         assert isinstance(template, ast.Constant), f"line {call.lineno}: xgettext cannot find this template"
         fields = set(re.findall(r"\{(.*?)\}", template.value))
         arguments = {each.arg for each in call.keywords}
-        assert fields == arguments or (_name(call) != "Text" and arguments <= fields), f"line {call.lineno}"
+        assert fields == arguments or (name_of(call) != "Text" and arguments <= fields), f"line {call.lineno}"

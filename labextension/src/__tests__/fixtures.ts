@@ -1,8 +1,17 @@
-import { nullTranslator } from '@jupyterlab/translation';
+import { Gettext, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { IError, IIntent, INode, IOffer, IOffers } from '../api.generated';
 import { IDatedList } from '../tokens';
 
 export const trans = nullTranslator.load('jupyter_tpu');
+
+/** A bundle in Chinese with these translations, as JupyterLab loads it. */
+export function translations(texts: { readonly [english: string]: string }): TranslationBundle {
+  const bundle = new Gettext({ domain: 'jupyter_tpu', locale: 'zh-CN' });
+  const head = { language: 'zh-CN', pluralForms: 'nplurals=1; plural=0;' };
+  const lists = Object.entries(texts).map(([english, chinese]) => [english, [chinese]]);
+  bundle.loadJSON({ '': head, ...Object.fromEntries(lists) } as never, 'jupyter_tpu');
+  return bundle;
+}
 
 export const STOCKOUT: IError = {
   code: 'out_of_capacity',

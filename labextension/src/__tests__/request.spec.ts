@@ -1,5 +1,6 @@
+import { IError } from '../api.generated';
 import { problemOf, ServerExtensionMissing, TpuClient } from '../request';
-import { list, STOCKOUT } from './fixtures';
+import { intent, list, STOCKOUT, translations } from './fixtures';
 import { reply, Server } from './server';
 
 describe('the client', () => {
@@ -40,6 +41,43 @@ describe('the client', () => {
   it('gives a list that was never had no age', async () => {
     server.answers['GET nodes'] = () => reply({ ...list(), as_of: null });
     expect((await client.nodes()).age_s).toBeNull();
+  });
+
+  describe('in another language', () => {
+    const CHINESE = {
+      '{zone} has no free {accelerator_type} now.': '{zone} 目前没有空闲的 {accelerator_type}。',
+      'Nothing was created.': '没有创建任何资源。'
+    };
+    const message = 'us-central1-a has no free v5litepod-8 now.';
+    const templates = { message: '{zone} has no free {accelerator_type} now.' };
+
+    async function translatedMessage(values: IError['arguments']): Promise<string> {
+      const chinese = new TpuClient(server.settings, translations(CHINESE));
+      const error = { ...STOCKOUT, message, templates, arguments: values };
+      server.answers['GET nodes'] = () => reply(list({ intents: [intent('a', { error })] }));
+      return (await chinese.nodes()).intents[0].error?.message ?? '';
+    }
+
+    it('translates errors wherever they stand in an answer', async () => {
+      const values = { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' };
+      expect(await translatedMessage(values)).toBe('us-central1-a 目前没有空闲的 v5litepod-8。');
+    });
+
+    it('shows the name of a value that is missing', async () => {
+      const values = { zone: 'us-central1-a' };
+      expect(await translatedMessage(values)).toBe(
+        'us-central1-a 目前没有空闲的 {accelerator_type}。'
+      );
+    });
+
+    it('translates an error that is thrown, and leaves unknown texts in English', async () => {
+      const chinese = new TpuClient(server.settings, translations(CHINESE));
+      const error = { ...STOCKOUT, exists: 'Nothing was created.', hint: '%%tpu_time is new.' };
+      server.answers['GET offers'] = () => reply({ message: '', error }, 503);
+      const thrown: unknown = await chinese.offers().catch(e => e as unknown);
+      expect(problemOf(thrown).exists).toBe('没有创建任何资源。');
+      expect(problemOf(thrown).hint).toBe('%%tpu_time is new.');
+    });
   });
 
   it('throws what the server says, with all its parts', async () => {

@@ -25,7 +25,9 @@ export const load: JupyterFrontEndPlugin<ILoadModel> = {
     palette: ICommandPalette | null
   ): ILoadModel => {
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
-    const model = new LoadModel(new LoadClient(new TpuClient(serviceManager.serverSettings)));
+    const model = new LoadModel(
+      new LoadClient(new TpuClient(serviceManager.serverSettings, trans))
+    );
     addLoadCommands({ commands, model, nodes, trans });
     palette?.addItem({ command: LoadCommandIDs.release, category: common.product(trans) });
     return model;

@@ -1,7 +1,7 @@
 /** Errors: what to do about them, as buttons and sentences. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAction } from '../api.generated';
+import { IAction, IError } from '../api.generated';
 import { IProblem } from '../tokens';
 
 export function details(trans: TranslationBundle): string {
@@ -10,6 +10,29 @@ export function details(trans: TranslationBundle): string {
 
 export function copied(trans: TranslationBundle): string {
   return trans.__('Command copied');
+}
+
+/** An error of the server, with its texts in the user's language where the catalogue has them. */
+export function translated(error: IError, trans: TranslationBundle): IError {
+  const text = (part: 'message' | 'exists' | 'hint'): string =>
+    inLanguage(error[part], error.templates[part] ?? error[part], error.arguments, trans);
+  return { ...error, message: text('message'), exists: text('exists'), hint: text('hint') };
+}
+
+function inLanguage(
+  english: string,
+  template: string,
+  values: IError['arguments'],
+  trans: TranslationBundle
+): string {
+  // The bundle would take these for its own placeholders and escapes.
+  if (!english || /%[%\d]/.test(template)) {
+    return english;
+  }
+  const translation = trans.gettext(template);
+  return translation === template
+    ? english
+    : translation.replace(/\{(\w+)\}/g, (field, name: string) => String(values[name] ?? field));
 }
 
 /** The label of an action's button. */

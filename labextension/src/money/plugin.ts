@@ -32,7 +32,7 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     palette: ICommandPalette | null
   ): IMoneyModel => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const client = new MoneyClient(new TpuClient(serviceManager.serverSettings));
+    const client = new MoneyClient(new TpuClient(serviceManager.serverSettings, trans));
     const model = new MoneyModel(client, serviceManager.events.stream);
     const showPanel = (): void => shell.activateById(PANEL_ID);
     addMoneyCommands({ commands, model, nodes, trans, showPanel });

@@ -29,7 +29,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const source = new ReplaySource(new TpuClient(serviceManager.serverSettings));
+    const source = new ReplaySource(new TpuClient(serviceManager.serverSettings, trans));
     const replays = new WeakMap<NotebookPanel, NotebookReplay>();
     addReplayCommands({ commands, tracker, trans, of: panel => replays.get(panel) });
     tracker.widgetAdded.connect((_, panel) => {

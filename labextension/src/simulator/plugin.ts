@@ -44,7 +44,7 @@ const PALETTE = [SimulatorCommandIDs.open, SimulatorCommandIDs.reset];
 
 function addSimulator(app: JupyterFrontEnd, trans: TranslationBundle): void {
   const { commands, serviceManager, shell } = app;
-  const client = new TpuClient(serviceManager.serverSettings);
+  const client = new TpuClient(serviceManager.serverSettings, trans);
   const model = new SimulatorModel(client);
   addSimulatorCommands(commands, model, trans);
   let offers: Promise<IOffers> | null = null;

@@ -1,0 +1,148 @@
+"""Keep the catalogues of translations in step with the texts in the sources.
+
+Usage: python labextension/catalogue.py [--check], from the root of the repository.
+
+Texts come from three places: the messages of the front end (src/messages), the titles and descriptions of its
+settings (schema), and the errors that the server sends (templates and constant texts, found by error_texts.py).
+Each language has a file for its translators, jupyter_tpu/locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.po: new texts are
+added to it without a translation, and texts that no longer exist are removed. jupyter_tpu.json beside it, which
+JupyterLab loads, is written from it.
+
+With --check nothing is written. The exit code is 1 if a file is out of date, or a text has no translation or one with
+other placeholders.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract
+from babel.messages.pofile import read_po, write_po
+from error_texts import MODULES, error_templates
+from jupyterlab_server.translation_utils import DEFAULT_SCHEMA_SELECTORS
+
+ROOT = Path(__file__).parents[1]
+LOCALE = ROOT / "jupyter_tpu" / "locale"
+DOMAIN = "jupyter_tpu"
+"""The name by which the front end loads its texts, and JupyterLab finds those of its settings."""
+
+# Dates would make each run another file; Babel writes placeholders for names and addresses.
+_NOT_KEPT = (b'"POT-Creation', b'"PO-Revision', b'"Generated-By', b'"Last-Translator', b'"Report-Msgid-Bugs')
+# Of the front end %1, of the server {name}.
+_PLACEHOLDER = re.compile(r"%\d|\{\w+\}")
+
+
+def main(check: bool) -> str:
+    """Write or check every catalogue; return what is wrong, a line each."""
+    template, problems = _template(), list[str]()
+    for path in sorted(LOCALE.glob(f"*/LC_MESSAGES/{DOMAIN}.po")):
+        language = path.parts[-3]
+        catalog = read_po(io.BytesIO(path.read_bytes()), locale=language, domain=DOMAIN)
+        # Babel's guesses from similar texts would pass for translations.
+        catalog.update(template, no_fuzzy_matching=True)
+        catalog.obsolete.clear()
+        problems += [f"{language}: {problem}" for problem in _problems(catalog)]
+        for target, content in ((path, _po(catalog)), (path.with_suffix(".json"), _json(catalog, language))):
+            if not check:
+                target.write_bytes(content)
+            elif not target.exists() or target.read_bytes() != content:
+                problems.append(f"{target.relative_to(ROOT)} is out of date: run python labextension/catalogue.py")
+    return "\n".join(problems)
+
+
+def _template() -> Catalog:
+    """Return all texts in the order of the files, each once, with the files where it stands."""
+    catalog = Catalog(domain=DOMAIN, project="jupyter_tpu", fuzzy=False)
+    for path, text, context in (*_messages(), *_settings(), *_errors()):
+        # Without line numbers, which would change with every edit.
+        catalog.add(text, locations=[(path.relative_to(ROOT).as_posix(), 0)], context=context)
+    return catalog
+
+
+def _messages() -> Iterator[tuple[Path, str | tuple[str, ...], None]]:
+    keywords = {"trans.__": None, "trans._n": (1, 2)}
+    for path in sorted((ROOT / "labextension" / "src" / "messages").glob("*.ts")):
+        found = extract("javascript", io.BytesIO(path.read_bytes()), keywords=keywords, options={"jsx": "true"})
+        yield from ((path, text, None) for _, text, _, _ in found)
+
+
+def _settings() -> Iterator[tuple[Path, str, str]]:
+    selectors = {re.compile(f"/{pattern}"): context for pattern, context in DEFAULT_SCHEMA_SELECTORS.items()}
+    for path in sorted((ROOT / "labextension" / "schema").glob("*.json")):
+        for place, text in _leaves(json.loads(path.read_text(encoding="utf-8"))):
+            contexts = [context for selector, context in selectors.items() if selector.fullmatch(place)]
+            yield from ((path, text, context) for context in contexts[:1])
+
+
+def _leaves(data: object, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each string of a JSON value with the path to it."""
+    if isinstance(data, str):
+        yield place, data
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in items:
+        yield from _leaves(value, f"{place}/{key}")
+
+
+def _errors() -> Iterator[tuple[Path, str, None]]:
+    for path in MODULES:
+        yield from ((path, text, None) for text in error_templates(path))
+
+
+def _problems(catalog: Catalog) -> Iterator[str]:
+    for message in filter(lambda each: each.id, catalog):
+        if not all(_translations(message)):
+            yield f"no translation of {message.id!r}"
+            continue
+        placeholders = set(_PLACEHOLDER.findall(_source(message)))
+        if any(set(_PLACEHOLDER.findall(each)) != placeholders for each in _translations(message)):
+            yield f"other placeholders in the translation of {message.id!r}"
+
+
+def _translations(message: Message) -> tuple[str, ...]:
+    return message.string if isinstance(message.string, tuple | list) else (message.string,)
+
+
+def _source(message: Message) -> str:
+    """Return the text whose placeholders a translation needs: of two, the plural, which has the number too."""
+    return message.id[-1] if isinstance(message.id, tuple | list) else message.id
+
+
+def _po(catalog: Catalog) -> bytes:
+    written = io.BytesIO()
+    write_po(written, catalog, width=120, omit_header=False, include_lineno=False, ignore_obsolete=True)
+    lines = written.getvalue().splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith(_NOT_KEPT))
+
+
+def _json(catalog: Catalog, language: str) -> bytes:
+    """Return what JupyterLab's `get_language_pack` reads: each text to its translations, with a head at ``""``."""
+    head = {
+        "domain": DOMAIN,
+        "language": language.replace("_", "-"),
+        "plural_forms": catalog.plural_forms,
+        "version": "0",
+    }
+    translated = (message for message in catalog if message.id and all(_translations(message)))
+    texts = {_key(message): _forms(message) for message in translated}
+    return (json.dumps({"": head, **texts}, ensure_ascii=False, indent=0) + "\n").encode()
+
+
+def _forms(message: Message) -> list[str]:
+    # JupyterLab takes a text with one form for one without plurals.
+    forms = list(_translations(message))
+    return [*forms, ""] if isinstance(message.id, tuple | list) and len(forms) == 1 else forms
+
+
+def _key(message: Message) -> str:
+    text = message.id[0] if isinstance(message.id, tuple | list) else message.id
+    return f"{message.context}\x04{text}" if message.context else text
+
+
+if __name__ == "__main__":
+    sys.exit(main(check="--check" in sys.argv[1:]) or None)
