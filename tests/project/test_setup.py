@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,10 +57,10 @@ def test_a_machine_without_the_venv_module_hears_which_package_brings_it(machine
 
 
 def test_a_newer_python_than_python3_is_found_by_its_own_name(machine, tmp_path):
-    machine.put(python3="exit 1", **{"python3.12": f'exec {sys.executable} "$@"'})
+    machine.put(python3="exit 1", **{"python3.12": '[ "$2" != venv ] || echo "$0" > "$4"'})
     done = machine.run("make-venv", str(tmp_path / "venv"))
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "venv/pyvenv.cfg").is_file()
+    assert (tmp_path / "venv").read_text().endswith("python3.12\n")
 
 
 def test_a_user_who_is_not_root_hears_what_will_be_skipped(machine):
@@ -67,13 +71,15 @@ def test_a_user_who_is_not_root_hears_what_will_be_skipped(machine):
     assert "skipped" in done.stdout
 
 
-SOURCES = ("constraints.txt", "pyproject.toml", *(f"labextension/{name}" for name in ("package.json", "yarn.lock")))
+SOURCES = ("constraints.txt", "demo-packages.txt", "pyproject.toml")
 MORE_SOURCES = (
+    *("labextension/package.json", "labextension/yarn.lock"),
     *("labextension/.yarnrc.yml", "labextension/install.json", "labextension/src/index.ts"),
     *(f"tests/ui/vscode/{name}" for name in ("package.json", "yarn.lock", ".yarnrc.yml")),
 )
 DONE = (
     ".venv/pyvenv.cfg",
+    ".make/demo-packages",
     ".make/packages",
     "labextension/node_modules/.yarn-state.yml",
     "jupyter_tpu/labextension/package.json",
@@ -113,6 +119,52 @@ def test_a_second_make_test_installs_nothing(set_up_checkout):
     assert not any(word in planned for word in ("install", "sync", "build:prod", "venv"))
 
 
-def test_new_pins_are_installed(set_up_checkout):
-    (set_up_checkout / "constraints.txt").touch()
+@pytest.mark.parametrize("pins", ["constraints.txt", "demo-packages.txt"])
+def test_new_pins_are_installed(set_up_checkout, pins):
+    (set_up_checkout / pins).touch()
     assert any("uv pip sync" in line for line in plan(set_up_checkout, "demo"))
+    assert any("--requirement constraints.txt" in line for line in plan(set_up_checkout, "environment"))
+
+
+def test_a_first_make_demo_installs_what_the_demo_needs_and_no_package_of_the_tests(set_up_checkout):
+    for name in (".make/demo-packages", ".make/packages"):
+        (set_up_checkout / name).unlink()
+    planned = "\n".join(plan(set_up_checkout, "demo"))
+    assert "--require-hashes --constraints constraints.txt demo-packages.txt" in planned
+    assert "--requirement constraints.txt" not in planned
+
+
+def test_make_test_after_make_demo_adds_the_other_packages(set_up_checkout):
+    (set_up_checkout / ".make/packages").unlink()
+    planned = "\n".join(plan(set_up_checkout, "environment"))
+    assert "--requirement constraints.txt" in planned
+    assert not any(word in planned for word in ("sync", "build:prod", "--editable"))
+
+
+def test_the_packages_of_the_demo_are_those_it_needs_and_pinned_as_for_the_tests():
+    pins = re.findall(r"^([\w.-]+)==([^ \n]+)", (ROOT / "demo-packages.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    every_pin = re.findall(
+        r"^([\w.-]+)==([^ \n]+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(pins) <= set(every_pin)
+    listed = {name for name, _ in pins}
+    assert needed_by_the_demo() <= listed
+    assert not listed & {"mypy", "playwright", "pytest", "ruff"}
+
+
+def needed_by_the_demo() -> set[str]:
+    """What is installed here because the extra `demo` names it, or one of the packages that it names."""
+    found: set[str] = set()
+    waiting = [Requirement("jupyter-tpu[demo]")]
+    while waiting:
+        wanted = waiting.pop()
+        for line in importlib.metadata.requires(wanted.name) or []:
+            needed = Requirement(line)
+            extras = wanted.extras or {""}
+            if needed.marker and not any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                continue
+            name = canonicalize_name(needed.name)
+            if name not in found or needed.extras:
+                found.add(name)
+                waiting.append(needed)
+    return found - {"jupyter-tpu"}
