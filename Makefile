@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs site environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
@@ -37,6 +37,7 @@ help:
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
 	@echo "make docs          write the pages that follow from the code"
+	@echo "make site          the documentation as a site, in .make/site/html"
 	@echo "make constraints   pin the newest versions of all dependencies in constraints.txt"
 	@echo "make worker-lock   pin the newest versions of what is installed on workers in jupyter_tpu/agent/lock.txt"
 	@echo "make clean         remove what these commands made, but not the notebooks of the demo (.demo)"
@@ -64,7 +65,7 @@ nightly: environment system-tools static
 
 # The front end's own tests take a core, the type checker the other.
 static: environment
-	@$(MAKE) --no-print-directory --jobs=2 -O lint front-end-tests
+	@$(MAKE) --no-print-directory --jobs=2 -O lint front-end-tests site
 
 front-end-tests: environment
 	cd labextension && jlpm test
@@ -122,6 +123,10 @@ format: environment
 docs: environment
 	python docs/generate.py
 
+# Only pages that changed are made again.
+site: environment
+	python -m sphinx --quiet --fail-on-warning --keep-going -d .make/site/doctrees docs .make/site/html
+
 system-tools: environment $(VSCODE_MODULES)
 	@.ci/system-tools
 
@@ -133,7 +138,7 @@ clean:
 # Dependencies are open in pyproject.toml and pinned here, for all platforms and Python versions at once.
 constraints: .make/packages
 	uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-annotate --no-header --extra test --group build --output-file constraints.txt pyproject.toml
+	  --no-emit-index-url --no-annotate --no-header --extra test --group build --group docs --output-file constraints.txt pyproject.toml
 	uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 --constraints constraints.txt \
 	  --no-emit-index-url --no-annotate --no-header --extra demo --group build --output-file demo-packages.txt pyproject.toml
 

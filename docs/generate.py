@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from pages.commands import commands_page
+from pages.errors import errors_page
 from pages.events import events_page
 from pages.fidelity import fidelity_page
 from pages.magics import magics_page
@@ -21,6 +22,7 @@ GENERATED = "<!-- written by docs/generate.py from the code; `make docs` renews 
 PAGES = {
     "explanation/fidelity.md": fidelity_page,
     "reference/commands.md": commands_page,
+    "reference/errors.md": errors_page,
     "reference/events.md": events_page,
     "reference/magics.md": magics_page,
     "reference/packages.md": packages_page,

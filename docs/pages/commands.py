@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.recording import replay
 from pages.tables import page, sentence, table_of
 
 INTRODUCTION = """Each command asks before it creates or deletes anything that costs money; `--yes` skips that. With
-`--json` a command prints one JSON document and nothing else. `jupyter tpu COMMAND --help` shows its part of this page."""
+`--json` a command prints one JSON document and nothing else. `jupyter tpu COMMAND --help` shows the same."""
 
 # these have parsers of their own, so that the command line as a whole need not load them
 EMULATOR_COMMANDS = {

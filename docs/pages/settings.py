@@ -16,6 +16,22 @@ SCHEMAS = Path(__file__).parents[2] / "labextension" / "schema"
 TRAITS = """These go into a configuration file of Jupyter, such as `jupyter_server_config.py`, as
 `c.TPUApp.keep_kernels = False`, or onto the command line, as `jupyter lab --TPUApp.keep_kernels=False`."""
 LAB = "These are in JupyterLab under *Settings → Settings Editor*."
+ENVIRONMENT = "Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise."
+
+VARIABLES = {
+    "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",
+    "JUPYTER_TPU_ENDPOINT": "gRPC address of the cloud, `HOST:PORT`. Default: Google's.",
+    "JUPYTER_TPU_TRUST_ENDPOINT": "Host that may be sent your Google Cloud credentials although it is not Google's.",
+    "JUPYTER_TPU_EMULATOR": "Address of the emulated cloud's control API, `http://HOST:PORT`.",
+    "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, where it requires one.",
+    "JUPYTER_TPU_BILLING_EXPORT": "BigQuery table of your billing export, for `jupyter tpu cost --billed`.",
+    "JUPYTER_TPU_DATA_DIR": "Folder of the journal and of keys. Default: `tpu` in Jupyter's data folder.",
+    "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",
+    "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a node ends a kernel whose launcher was killed; 0: never.",
+    "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
+    "JUPYTER_TPU_WORKER_LOCK": "Lock file for what is installed on workers; set it there, and for `--push` here too.",
+}
+"""What users may set; other variables pass values between our own processes."""
 
 
 def settings_page(generated: str) -> str:
@@ -23,8 +39,12 @@ def settings_page(generated: str) -> str:
     rows = [row for each in (TPUApp, KernelSocket, TPUProvisioner) for row in own_traits(each)]
     traits = table_of(("trait", "meaning"), rows)
     lab = table_of(("setting", "meaning"), lab_settings())
+    variables = table_of(("variable", "meaning"), ((f"`{name}`", meaning) for name, meaning in VARIABLES.items()))
     return page(
-        generated, "# Settings", "## Settings of the server", TRAITS, traits, "## Settings of JupyterLab", LAB, lab
+        *(generated, "# Settings"),
+        *("## Settings of the server", TRAITS, traits),
+        *("## Settings of JupyterLab", LAB, lab),
+        *("## Environment variables", ENVIRONMENT, variables),
     )
 
 

@@ -41,6 +41,29 @@ def test_every_make_target_that_is_named_exists(document):
     assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
 
 
+def test_every_variable_that_users_may_set_is_in_the_reference_and_in_the_code() -> None:
+    listed = re.findall(r"^\| `(JUPYTER_TPU_[A-Z_]+)`", (ROOT / "docs/reference/settings.md").read_text(), re.MULTILINE)
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "jupyter_tpu").rglob("*.py"))
+    assert len(listed) > 5
+    assert [name for name in listed if f'"{name}"' not in code] == []
+    named = {
+        name for page in DOCUMENTS for name in re.findall(r"JUPYTER_TPU_[A-Z_]+", page.read_text(encoding="utf-8"))
+    }
+    of_the_tests = {name for name in named if name.startswith("JUPYTER_TPU_PYTHON_")}
+    assert named - of_the_tests == set(listed)
+
+
+def test_every_page_of_the_documentation_is_in_an_index() -> None:
+    pages = {page for page in DOCUMENTS if page.is_relative_to(ROOT / "docs") and page.name != "index.md"}
+    indexes = [page for page in DOCUMENTS if page.name == "index.md"]
+    linked = {
+        (index.parent / target).resolve()
+        for index in indexes
+        for target in LINK.findall(index.read_text(encoding="utf-8"))
+    }
+    assert pages - linked == set()
+
+
 def test_every_package_starts_at_a_module_that_exists() -> None:
     rows = re.findall(
         r"^\| (`[a-z]+/`) \|.*\| ([^|]+) \|$", (ROOT / "docs/explanation/architecture.md").read_text(), re.MULTILINE

@@ -91,7 +91,7 @@ def run_warm(command: list[str], *, timeout: float, **options: Any) -> subproces
     text_in = options.pop("input", None)
     if text_in is not None:
         pipes["stdin"] = subprocess.PIPE
-    with WarmPopen(command, text=True, **pipes, **options) as process:
+    with WarmPopen(command, text=True, **{**pipes, **options}) as process:
         try:
             printed, complained = process.communicate(text_in, timeout=timeout)
         except BaseException:
