@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 OK, WARNING, FAULT, UNKNOWN = "ok", "warning", "fault", "unknown"
 STATES = (OK, WARNING, FAULT, UNKNOWN)
+
+
+FIXES: Mapping[str, tuple[str, str]] = {
+    "ask-again": ("Check it from your own machine: jupyter tpu doctor NODE", "jupyter tpu doctor {node}"),
+    "end-process": (
+        "%tpu release --pid {pid} ends it; its outputs stay.",
+        "jupyter tpu release {node} --pid {pid} ends it; its outputs stay.",
+    ),
+    "make-environment": (
+        "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each gets its own, with the Python that it needs.",
+        "jupyter tpu env make {node} FRAMEWORK. Each gets its own, with the Python that it needs.",
+    ),
+    "recreate-node": (
+        "On your own machine: delete the node and create another one.",
+        "jupyter tpu delete {node}, then create another one: the cloud can't stop it. Its disk is lost.",
+    ),
+    "replace-agent": (
+        "On your own machine: jupyter tpu stop NODE, then jupyter tpu start NODE. The agent is replaced; kernels stop. "
+        "A spot node or a slice of several VMs can't be stopped: delete it and create another one.",
+        "jupyter tpu stop {node}, then jupyter tpu start {node}. The agent is replaced; kernels stop.",
+    ),
+    "send-rules": (
+        "On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node.",
+        "jupyter tpu autostop {node} shows its rules and sends them to the node.",
+    ),
+    "set-rules": (
+        "On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h",
+        "jupyter tpu autostop {node} --idle 1h --session 12h",
+    ),
+}
+"""Fixes that are commands: how they are written in a notebook on the node, and in a terminal that knows the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +50,32 @@ class Finding:
         check: what was checked, in a word or two.
         state: one of `STATES`.
         text: what was found.
-        fix: what exactly to do about it; empty where there is nothing to do.
+        fix: what exactly to do about it, as written in a notebook; empty where there is nothing to do.
+        fix_code: which of `FIXES` it is; empty for another one, which is the same everywhere.
+        fix_values: the values in that fix.
     """
 
     check: str
     state: str
     text: str
     fix: str = ""
+    fix_code: str = ""
+    fix_values: Mapping[str, str] = field(default_factory=dict)
+
+    def fixed_by(self, code: str, **values: object) -> Finding:
+        """Return the finding with one of `FIXES`."""
+        texts = {name: str(value) for name, value in values.items()}
+        return replace(self, fix=FIXES[code][0].format(**texts), fix_code=code, fix_values=texts)
+
+    def in_terminal(self, node: str, code: str = "") -> Finding:
+        """Return the finding with its fix as written in a terminal.
+
+        Args:
+            node: the node's name, and its zone as an option.
+            code: of another one of `FIXES`, to write that instead.
+        """
+        _, text = FIXES.get(code or self.fix_code, ("", ""))
+        return replace(self, fix=_filled(text, {**self.fix_values, "node": node})) if text else self
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding as it is sent from the worker."""
@@ -34,10 +85,18 @@ class Finding:
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
         """Rebuild a finding from `to_json`; raises KeyError, TypeError or ValueError for anything else."""
         # It comes from another machine: no text may fill a terminal.
-        found = cls(**{name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")})
+        texts = {name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")}
+        # agents of older versions send no code
+        values = {str(name): str(value)[:100] for name, value in dict(data.get("fix_values", {})).items()}
+        found = cls(**texts, fix_code=str(data.get("fix_code", "")), fix_values=values)
         if found.state not in STATES:
             raise ValueError(f"{found.state[:40]!r} is not a state of a finding")
         return found
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    """Fill in a text; a value that an agent of another version did not send stays as it is in the text."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
 
 
 def summary(findings: Iterable[Finding]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from jupyter_tpu.cli.command_line import build_parser
-from jupyter_tpu.cli.overview import GROUPS
+from jupyter_tpu.cli.overview import Overview
+from jupyter_tpu.cli.tables import COMMANDS, GROUPS
 from jupyter_tpu.emulator import process
 from jupyter_tpu.emulator.cli import control_commands, fault, fault_call, proxy, record
 from jupyter_tpu.emulator.recording import replay
@@ -34,14 +34,13 @@ def commands_page(generated: str) -> str:
 
 def sections() -> Iterator[str]:
     """A section for each group of the overview; commands of the emulator follow `emulator`."""
-    commands = next(each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
-    helps = {each.dest: each.help or "" for each in commands._choices_actions}
-    parsers = {**commands.choices, **EMULATOR_COMMANDS}
+    helps = {name: command.help for name, command in COMMANDS.items()}
+    parsers = {**Overview().commands.choices, **EMULATOR_COMMANDS}
     helps.update({name: parser.description or "" for name, parser in EMULATOR_COMMANDS.items()})
-    for group, names in GROUPS.items():
+    for group, commands in GROUPS.items():
         yield f"## {group}"
-        for name in names:
-            of_it = [each for each in parsers if each == name or each.startswith(f"{name} ")]
+        for command in commands:
+            of_it = [each for each in parsers if each == command.name or each.startswith(f"{command.name} ")]
             yield from (command_part(each, helps.get(each, ""), parsers[each]) for each in of_it)
 
 

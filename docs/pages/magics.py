@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 
+from jupyter_tpu.commands.grammar import NOTEBOOK
+from jupyter_tpu.commands.shared import ON_NODE
 from jupyter_tpu.local.magics import LocalMagics
 from jupyter_tpu.notebook.magics.registration import Magics
-from jupyter_tpu.notebook.magics.subcommands import SUBCOMMANDS
 from pages.tables import page, table_of
 
 
@@ -20,7 +21,17 @@ def magics_page(generated: str) -> str:
 
 
 def subcommands_part() -> str:
-    words = [(f"`%tpu {word.name}`", word.summary) for word in SUBCOMMANDS.values()]
-    lines = [(f"`{line}`", meaning) for word in SUBCOMMANDS.values() for line, meaning in word.usage.items()]
-    tables = table_of(("subcommand", "meaning"), words), table_of(("line", "meaning"), lines)
+    words = [(f"`%tpu {command.name}`", command.here) for command in ON_NODE.values()]
+    lines = [(f"`{line}`", meaning) for command in ON_NODE.values() for line, meaning in command.examples.items()]
+    options = [
+        (f"`%tpu {command.name} {', '.join(each.names)}`", each.settings["help"])
+        for command in ON_NODE.values()
+        for each in command.all_arguments(NOTEBOOK)
+        if each.is_option
+    ]
+    tables = (
+        table_of(("subcommand", "meaning"), words),
+        table_of(("line", "meaning"), lines),
+        table_of(("option", "meaning"), options),
+    )
     return page("## The subcommands of %tpu on a node", *tables).rstrip("\n")

@@ -31,7 +31,7 @@ _MODULES = (
     "accelerators.py",
     "catalogue.json",
 )
-_PACKAGES = ("wire", "agent", "notebook")
+_PACKAGES = ("commands", "wire", "agent", "notebook")
 _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
 _START = b"""import sys
 

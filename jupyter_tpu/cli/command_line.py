@@ -1,4 +1,4 @@
-"""The table of all commands, and how one is parsed, run and reported."""
+"""How a command line is parsed, run and reported."""
 
 from __future__ import annotations
 
@@ -6,61 +6,19 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import cast
 
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.overview import Overview, UsageError
+from jupyter_tpu.cli.overview import Overview
+from jupyter_tpu.cli.tables import MODULES
 from jupyter_tpu.cli.terminal import note, report
+from jupyter_tpu.commands.grammar import UsageError
+from jupyter_tpu.commands.shared import RENAMED
 from jupyter_tpu.errors import TpuError
 
 Run = Callable[[argparse.Namespace], int]
-
-
-_COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "nodes.list": ("list", "describe"),
-    "nodes.create": ("create",),
-    "nodes.search": ("search",),
-    "nodes.queue": ("queue",),
-    "nodes.change": ("stop", "start", "delete"),
-    "nodes.kernels": ("kernels",),
-    "on_node.env": ("env",),
-    "on_node.top": ("top",),
-    "on_node.processes": ("ps", "release"),
-    "on_node.autostop": ("autostop", "extend"),
-    "nodes.access": ("ssh", "ssh-config", "kernelspec"),
-    "spend.grant": ("grant",),
-    "spend.cost": ("cost",),
-    "spend.budget": ("budget",),
-    "spend.audit": ("audit",),
-    "nodes.recover": ("recover",),
-    "spend.quota": ("quota",),
-    "spend.cleanup": ("cleanup",),
-    "nodes.doctor": ("doctor",),
-    "demo.command": ("demo",),
-    "other": ("emulator", "version"),
-}
-"""The commands that each module of this package adds."""
-
-_RENAMED: Mapping[str, tuple[str, ...]] = {
-    "brakes": ("autostop",),
-    "free": ("release",),
-    "keep": ("extend",),
-    "panic": ("stop", "--all"),
-    "sweep": ("cleanup",),
-    "who": ("ps",),
-}
-"""Old names of commands and what to type now. The old names work for one more minor version."""
-
-
-def build_parser(command: str = "") -> Overview:
-    """Return the parser of all commands, or of one module's if that has `command`: importing all takes a while."""
-    parser = Overview()
-    having = [module for module, commands in _COMMANDS.items() if command in commands]
-    for module in having or _COMMANDS:
-        import_module(f"jupyter_tpu.cli.{module}").add_commands(parser.commands)
-    return parser
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -70,9 +28,8 @@ def run(argv: Sequence[str] | None = None) -> int:
         from jupyter_tpu.cli.other import run_emulator
 
         return run_emulator(arguments[1:])
-    # first, since the parser is built for the command's present name
     arguments = _renamed(arguments)
-    parser = build_parser(*arguments[:1])
+    parser = Overview()
     if not arguments:
         # help that was not asked for is an error, so not on standard output
         parser.print_help(sys.stderr)
@@ -81,14 +38,17 @@ def run(argv: Sequence[str] | None = None) -> int:
         options = _parsed(parser, arguments)
     except UsageError as error:
         return _usage_error(error, as_json="--json" in arguments)
+    except TpuError as error:  # a value that its type refuses
+        report(error, as_json="--json" in arguments)
+        return 1
     return _perform(options)
 
 
 def _renamed(arguments: list[str]) -> list[str]:
     """Replace an old name of a command with the current one, with a note on stderr."""
-    if not arguments or arguments[0] not in _RENAMED:
+    if not arguments or arguments[0] not in RENAMED:
         return arguments
-    old, now = arguments[0], _RENAMED[arguments[0]]
+    old, now = arguments[0], RENAMED[arguments[0]]
     note(f"`jupyter tpu {old}` is now `jupyter tpu {' '.join(now)}`. The old name works until the next version.")
     return [*now, *arguments[1:]]
 
@@ -106,7 +66,7 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
 
 def _load_prices(options: argparse.Namespace) -> None:
     """Load the prices that were last read from the Billing Catalog, for commands that use a cloud."""
-    if hasattr(options, "endpoint"):  # only commands with `add_cloud_options` have it
+    if hasattr(options, "endpoint"):  # only commands that use a cloud have it
         from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
         PriceUpdater.of_user(cloud_settings(options)).apply_stored(time.time())
@@ -123,16 +83,22 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
         parser.refuse(own[0])
     options = parser.parse_args(own)
     # only `ssh` and `demo` pass arguments on; elsewhere they are probably misplaced
-    if passed_on and not getattr(options, "takes_more", False):
+    if passed_on and not options.command.passes_on:
         parser.error(f"unexpected arguments after --: {' '.join(passed_on)}")
     options.passed_on = passed_on
     return options
 
 
+def _function(command: str) -> Run:
+    """Return the function that runs a command; imports its module."""
+    module = next(name for name, commands in MODULES.items() if command in commands)
+    return cast(Run, getattr(import_module(f"jupyter_tpu.cli.{module}"), f"run_{command.replace('-', '_')}"))
+
+
 def _perform(options: argparse.Namespace) -> int:
     try:
         _load_prices(options)
-        return cast(Run, options.run)(options)
+        return _function(options.command.name)(options)
     except UsageError as error:  # found by the command itself, such as two arguments that exclude each other
         return _usage_error(error, as_json=getattr(options, "json", False))
     except TpuError as error:

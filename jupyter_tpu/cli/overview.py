@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
-from jupyter_tpu.cli.terminal import plain
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.cli.tables import COMMANDS, GROUPS
+from jupyter_tpu.commands.grammar import TERMINAL, CommandParser, add_arguments
+from jupyter_tpu.errors import plain
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -18,61 +18,36 @@ if TYPE_CHECKING:
 _DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
 _MORE = "`jupyter tpu COMMAND --help` shows the options of a command."
 
-GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Nodes": ("list", "describe", "create", "search", "queue", "stop", "start", "delete", "recover"),
-    "Notebooks": ("kernels", "env", "kernelspec", "ssh", "ssh-config"),
-    "Chips": ("top", "ps", "release", "doctor"),
-    "Auto-stop": ("autostop", "extend"),
-    "Money": ("cost", "budget", "grant", "quota", "cleanup", "audit"),
-    "Without a cloud": ("demo", "emulator", "version"),
-}
-
 _DESTRUCTIVE = frozenset({"cleanup", "delete", "stop"})
 _TYPO_SIMILARITY = 0.75
 """Similarity (0 to 1) of words that differ by a letter or two: 0.9 for `delet` and `delete`, 0.75 for `stpo`."""
 
 
-class UsageError(TpuError):
-    """A command line that cannot be understood.
-
-    Attributes:
-        parser: the parser of the command, for its usage line.
-    """
-
-    code = "usage"
-    status = 400
-    parser: argparse.ArgumentParser
-
-
-class CommandParser(argparse.ArgumentParser):
-    """A parser that raises its errors, so that the caller decides how to print them (text or JSON)."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` instead of printing and exiting."""
-        error = UsageError(message, exists="Nothing was done.", hint=f"See {self.prog} --help.")
-        error.parser = self
-        raise error
-
-
 class Overview(CommandParser):
-    """The parser of all commands; modules add theirs to `commands`."""
+    """The parser of all commands."""
 
     def __init__(self) -> None:
         super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
         self.commands: Commands = self.add_subparsers(
             prog="jupyter tpu", metavar="COMMAND", required=True, parser_class=CommandParser
         )
+        for command in COMMANDS.values():
+            # the emulator's own parser answers --help
+            parser = self.commands.add_parser(
+                command.name, help=command.help, description=command.description, add_help=command.name != "emulator"
+            )
+            parser.set_defaults(command=command, parser=parser)
+            add_arguments(parser, command, TERMINAL)
 
     def format_help(self) -> str:
         """Return the help, grouped by purpose, with names and summaries in two columns at any terminal width."""
-        helps = {each.dest: each.help or "" for each in self.commands._choices_actions}
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
         formatter.add_text(self.description)
         # argparse cannot group commands, and a newcomer finds no order in a list of thirty
-        for title, names in GROUPS.items():
+        for title, commands in GROUPS.items():
             formatter.start_section(title)
-            formatter.add_arguments([argparse.Action((), name, metavar=name, help=helps[name]) for name in names])
+            formatter.add_arguments([argparse.Action((), each.name, help=each.help) for each in commands])
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()

@@ -1,31 +1,16 @@
-"""Tab completion of the local ``%tpu``: the commands and options of the command line."""
+"""Tab completion of the local ``%tpu``: the commands of the terminal, and those that only it has."""
 
 from __future__ import annotations
 
-import argparse
-from functools import cache
-
-from jupyter_tpu.cli.command_line import build_parser
-from jupyter_tpu.local.command_runner import IN_A_TERMINAL
+from jupyter_tpu.cli.tables import COMMANDS
+from jupyter_tpu.commands.grammar import NOTEBOOK, TERMINAL
+from jupyter_tpu.local.commands import ATTACH, DETACH
+from jupyter_tpu.notebook.magics.completion import completed
 
 
 def completions(line: str) -> list[str]:
-    """Return the completions at the end of `line`: commands first, then the options of the command."""
-    words = line.split()[1:]
-    known = _commands()
-    is_first = not words or (len(words) == 1 and not line.endswith(" "))
-    return sorted(known) if is_first else known.get(words[0], [])
-
-
-@cache
-def _commands() -> dict[str, list[str]]:
-    """Return the options of each command."""
-    # argparse has no public way to list subcommands; a cache, because building the parser takes a while.
-    parser = build_parser()
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    found = {name: _options(each) for group in groups for name, each in group.choices.items()}
-    return {"attach": ["--zone"], "detach": [], **{name: found[name] for name in found if name not in IN_A_TERMINAL}}
-
-
-def _options(parser: argparse.ArgumentParser) -> list[str]:
-    return sorted(option for action in parser._actions for option in action.option_strings if option.startswith("--"))
+    """Return the completions at the end of `line`: commands first, then what the command takes."""
+    known = {each.name: each.words(NOTEBOOK) for each in (ATTACH, DETACH)}
+    known |= {name: each.words(TERMINAL) for name, each in COMMANDS.items() if not each.needs_terminal}
+    before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
+    return completed(known, before)

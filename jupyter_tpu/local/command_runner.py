@@ -16,11 +16,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
+from jupyter_tpu.cli.tables import COMMANDS
 from jupyter_tpu.cli.terminal import QUESTION_END
 from jupyter_tpu.errors import BadInput, Text
 
-IN_A_TERMINAL = ("demo", "emulator", "ssh")
-"""Interactive commands, which make no sense below a cell."""
 _COMMAND = (sys.executable, "-m", "jupyter_tpu.cli")
 # Bytes per read: the size of a pipe on Linux.
 _PIECE = 64 * 1024
@@ -36,7 +35,7 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
     Raises:
         BadInput: the command needs a terminal.
     """
-    if words and words[0] in IN_A_TERMINAL:
+    if words and words[0] in COMMANDS and COMMANDS[words[0]].needs_terminal:
         raise BadInput(Text("`jupyter tpu {command}` needs a terminal.", command=words[0]), hint="Run it in one.")
     # The command asks questions only if its input is a terminal.
     keyboard, terminal = pty.openpty()

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
+from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_tpu.commands.grammar import parse_words
 from jupyter_tpu.errors import BadInput, KernelFailed, Text
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.cell_output import CellFailed, OutputDisplay
 from jupyter_tpu.local.command_runner import run_command
+from jupyter_tpu.local.commands import ATTACH, CELL, DETACH
 from jupyter_tpu.local.remote import RemoteKernel
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magics.completion import register_completion
+from jupyter_tpu.notebook.magics.subcommands import help_of
 
-_HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable to copy back."
-
-# a node and an environment
-_MOST_NAMES = 2
+_COMMANDS = {each.name: each for each in (ATTACH, DETACH)}
 
 
 def register_magics(shell: Any) -> None:
@@ -57,49 +57,44 @@ class LocalMagics:
         node; a second one leaves the cell running there.
         """
         words = _words(line)
-        if cell is not None:
-            self._run_cell(words, cell)
-        elif words[:1] == ["attach"]:
-            self._attach(words[1:])
-        elif words[:1] == ["detach"]:
-            self._detach(words[1:])
-        elif run_command(words or ["list"]):
-            raise CommandFailed
+        command = CELL if cell is not None else _COMMANDS.get(words[0] if words else "")
+        if command is None:
+            if run_command(words or ["list"]):
+                raise CommandFailed
+        elif set(words) & {"--help", "-h"}:
+            self._shell.display_pub.publish(data=help_of(command).to_mimebundle())
+        elif cell is not None:
+            self._run_cell(parse_words(CELL, words, "%%tpu"), cell)
+        else:
+            (self._attach if command is ATTACH else self._detach)(parse_words(command, words[1:]))
 
-    def _attach(self, words: list[str]) -> None:
-        if not words:
-            raise BadInput("Which node?", hint="%tpu attach NODE; `%tpu list` shows them.")
-        # NODE [FRAMEWORK] [options]: the options go on to the command `kernelspec`.
-        node, environment, options = words[0], "", words[1:]
-        if options and not options[0].startswith("-"):
-            environment, options = options[0], options[1:]
-        if run_command(["kernelspec", node, *options]):
+    def _attach(self, options: Namespace) -> None:
+        given = {f"--{name}": getattr(options, name) for name in ("zone", "project", "endpoint")}
+        if run_command(["kernelspec", options.node, *(word for pair in given.items() if pair[1] for word in pair)]):
             raise CommandFailed
-        spec = self._nodes.find(node, environment, _zone_in(options))
+        spec = self._nodes.find(options.node, options.framework, options.zone)
         # Started now, so that a node that cannot be used is reported here and not by the first cell.
         self._started(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
 
-    def _detach(self, words: list[str]) -> None:
-        if len(words) > _MOST_NAMES:
-            raise BadInput(
-                "%tpu detach takes one node at a time.", hint="%tpu detach NODE, or %tpu detach NODE FRAMEWORK."
-            )
-        spec = self._nodes.find(*words or [""])
+    def _detach(self, options: Namespace) -> None:
+        spec = self._nodes.find(options.node, options.framework)
         ended = self._nodes.detach(spec)
         self._say(f"The kernel on {spec.display_name} {'has ended' if ended else 'is not in use here'}.")
 
-    def _run_cell(self, words: list[str], cell: str) -> None:
-        (node, environment), wanted = _cell_words(words)
-        spec = self._nodes.find(node, environment)
+    def _run_cell(self, options: Namespace, cell: str) -> None:
+        if not all(name.isidentifier() for name in options.wanted):
+            wrong = repr(" ".join(options.wanted)[:60])
+            raise BadInput(Text("{name} is not the name of a variable.", name=wrong), hint="Use %%tpu -o NAME.")
+        spec = self._nodes.find(options.node, options.framework)
         kernel = self._started(spec)
         try:
             # Variables are copied only after a success: after an error they may be half computed.
             reply = self._reply(kernel, spec, cell)
             if reply.get("status") != "ok":
                 raise CellFailed(reply)
-            for name in wanted:
+            for name in options.wanted:
                 self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
             # A dead kernel is dropped, so that the next cell starts another one.
@@ -143,30 +138,3 @@ def _words(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError as error:
         raise BadInput(Text("Can't parse the line: {error}.", error=error), hint="Close the quotes.") from error
-
-
-def _zone_in(options: list[str]) -> str:
-    """Return the value of ``--zone``, parsed as the command line does it."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--zone", default="")
-    return str(parser.parse_known_args(options)[0].zone)
-
-
-def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
-    """Return the node and the environment, each empty if not given, and the variables to copy back.
-
-    Raises:
-        BadInput: the arguments are not of this form.
-    """
-    rest, wanted = list(words), list[str]()
-    while "-o" in rest:
-        at = rest.index("-o")
-        # A missing name becomes an empty one, which is refused below.
-        wanted += rest[at + 1 : at + 2] or [""]
-        del rest[at : at + 2]
-    if len(rest) > 2 or any(word.startswith("-") for word in rest):
-        raise BadInput(Text("%%tpu has no argument {words}.", words=repr(" ".join(rest)[:60])), hint=_HOW)
-    if not all(name.isidentifier() for name in wanted):
-        raise BadInput(Text("{name} is not the name of a variable.", name=repr(" ".join(wanted)[:60])), hint=_HOW)
-    node, environment, *_ = (*rest, "", "")
-    return (node, environment), wanted

@@ -5,27 +5,20 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.cli.command_line import build_parser
-from jupyter_tpu.cli.overview import GROUPS
+from jupyter_tpu.cli.overview import Overview
+from jupyter_tpu.cli.tables import GROUPS
 
 
 def test_every_command_stands_in_one_group() -> None:
-    grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(build_parser().commands.choices)
-
-
-def test_a_command_is_the_same_whether_the_others_are_loaded_or_not() -> None:
-    for name, parser in build_parser().commands.choices.items():
-        alone = build_parser(name).commands.choices
-        assert len(alone) < 4
-        assert alone[name].format_help() == parser.format_help()
+    grouped = [each.name for commands in GROUPS.values() for each in commands]
+    assert sorted(grouped) == sorted(set(grouped)) == sorted(Overview().commands.choices)
 
 
 def test_the_overview_fits_a_terminal_and_says_what_each_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = build_parser().format_help().splitlines()
+    lines = Overview().format_help().splitlines()
     assert max(map(len, lines)) <= 80
-    for name in build_parser().commands.choices:
+    for name in Overview().commands.choices:
         assert any(line.split()[:1] == [name] and len(line.split()) > 2 for line in lines), name
 
 

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from jupyter_tpu.cli import main
-from jupyter_tpu.cli.command_line import build_parser
+from jupyter_tpu.cli.overview import Overview
 from jupyter_tpu.cli.terminal import SCHEMA_VERSION
 
-COMMANDS: dict[str, argparse.ArgumentParser] = dict(build_parser().commands.choices)
+COMMANDS: dict[str, argparse.ArgumentParser] = dict(Overview().commands.choices)
 WITH_JSON = [name for name, parser in COMMANDS.items() if "--json" in parser._option_string_actions]
 WITHOUT_JSON = {"demo", "emulator", "kernelspec", "ssh", "ssh-config"}
 

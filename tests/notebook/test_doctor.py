@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding, summary
+from jupyter_tpu.diagnostics import FAULT, FIXES, OK, UNKNOWN, WARNING, Finding, summary
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
 from jupyter_tpu.notebook.doctor.worker_facts import Facts
@@ -178,3 +178,23 @@ def test_a_finding_travels_as_json() -> None:
     assert Finding.from_json(finding.to_json()) == finding
     with pytest.raises(ValueError, match="not a state"):
         Finding.from_json({**finding.to_json(), "state": "fine"})
+
+
+@pytest.mark.parametrize("code", FIXES)
+def test_a_fix_names_the_node_in_a_terminal(code: str) -> None:
+    found = Finding(check="x", state=FAULT, text="y").fixed_by(code, pid=17)
+    sent = Finding.from_json(found.to_json())
+    assert "{" not in sent.fix
+    shown = sent.in_terminal("my-node --zone z-a").fix
+    assert "my-node --zone z-a" in shown
+    assert not any(word in shown for word in ("NODE", "%tpu", "own machine", "{"))
+
+
+def test_a_fix_of_an_older_agent_is_shown_as_it_is() -> None:
+    old = {"check": "x", "state": FAULT, "text": "y", "fix": "On your own machine: jupyter tpu autostop NODE"}
+    assert Finding.from_json(old).in_terminal("my-node") == Finding(**old)
+
+
+def test_values_from_a_worker_are_no_templates() -> None:
+    sent = Finding(check="x", state=FAULT, text="y").fixed_by("end-process", pid="{node}{0}").to_json()
+    assert "--pid {node}{0} ends" in Finding.from_json(sent).in_terminal("my-node").fix

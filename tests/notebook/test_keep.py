@@ -1,54 +1,15 @@
-"""``%tpu extend`` and ``%tpu idle``: what a line means, and what is shown."""
+"""``%tpu extend`` and ``%tpu idle``: what is shown."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import BadInput, WorkerUnreachable
-from jupyter_tpu.notebook.magics.extend import parse_extend, report_lines
+from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.notebook.magics.extend import report_lines
 from jupyter_tpu.notebook.node.agent_call import call_agent
-
-NOON = datetime.datetime(2026, 6, 1, 12).timestamp()
-
-
-@pytest.mark.parametrize(
-    ("line", "params"),
-    [
-        ("", {"for_s": 3600}),
-        ("90m", {"for_s": 5400}),
-        ("until 18:00", {"until": NOON + 6 * 3600}),
-        ("until 11:00", {"until": NOON + 23 * 3600}),
-        ("while-busy", {"while_busy": True}),
-        ("off", {}),
-    ],
-)
-def test_a_line_says_what_the_agent_is_asked(line: str, params: Any) -> None:
-    assert parse_extend(line.split(), NOON) == params
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "forever",
-        "until noon",
-        "-1h",
-        "until",
-        "1h 2h",
-        "9999999h",
-        "while_busy",
-        "off now",
-        "\u0661h",
-        "until 1\u0668:00",
-    ],
-)
-def test_any_other_line_is_refused_with_what_there_is(line: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        parse_extend(line.split(), NOON)
-    assert "%tpu extend 1h" in caught.value.hint
 
 
 def test_a_kernel_without_an_agent_says_so() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.magics.arguments import PATIENCE_VARIABLE, MagicContext
+from jupyter_tpu.notebook.magics.context import PATIENCE_VARIABLE, MagicContext
 from jupyter_tpu.notebook.magics.subcommands import run_line
 from jupyter_tpu.notebook.node.agent_call import SOCKET_VARIABLE, call_all, is_agent_here
 from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
@@ -100,7 +100,7 @@ ANSWERS: dict[str, Any] = {
     "list_kernels": {"kernels": [{"alive": True, "execution_state": "busy"}] * 3},
     **{f"told {kind}": {"as_of": NOW - 40, "data": data} for kind, data in TOLD.items()},
 }
-LINES = ("", "top", "ps", "release --yes", "idle", "extend", "stop --yes", "cost", "quota", "grant")
+LINES = ("", "top", "ps", "release --yes", "autostop", "extend", "stop --yes", "delete --yes", "cost", "quota", "grant")
 
 Answer = Callable[[str, dict[str, Any]], Any]
 Behave = Callable[[socketserver.StreamRequestHandler], None]
@@ -249,6 +249,7 @@ OTHERS = {"holders": [{**HOLDER, "user": "bob", "is_own_user": False}]}
         ("release --pid 4242", "\n", False),
         ("release --pid 4242 --yes", "n\n", False),
         ("release --pid 4242 --yes", "yes\n", True),
+        ("release --pid 4242 --yes --force", "", True),
         ("release --pid 17", "y\n", False),
     ],
 )
@@ -399,7 +400,9 @@ def test_help_needs_no_agent(line: str) -> None:
     )
 
 
-@pytest.mark.parametrize(("old", "now"), [("keep 3h", "extend 3h"), ("who", "ps"), ("help free", "help release")])
+@pytest.mark.parametrize(
+    ("old", "now"), [("keep 3h", "extend 3h"), ("who", "ps"), ("help free", "help release"), ("env", "python")]
+)
 def test_a_word_by_its_old_name_does_what_the_new_one_does_and_says_so(start: Any, old: str, now: str) -> None:
     agent = answering(ANSWERS)
     shown, as_before = str(run_line(now, start(agent).here)), str(run_line(old, start(agent).here))

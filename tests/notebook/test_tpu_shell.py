@@ -13,8 +13,8 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.magics.arguments import CELL_TIMEOUT_S, MagicContext
 from jupyter_tpu.notebook.magics.completion import candidates, register_completion
+from jupyter_tpu.notebook.magics.context import CELL_TIMEOUT_S, MagicContext
 from jupyter_tpu.notebook.magics.env_logs import last_lines, variables_shown
 from jupyter_tpu.notebook.magics.money import usd
 from jupyter_tpu.notebook.magics.subcommands import run_line
@@ -36,7 +36,7 @@ def test_a_machine_with_chips_and_no_agent_gets_a_sentence_for_each_line_and_goe
 def test_what_needs_no_agent_works_in_any_shell(run_cells: Any) -> None:
     timed = "%%tpu_time\nanswer = 6 * 7\nanswer"
     environ = {**ON_A_NODE, "TPU_TOKEN": "hush"}
-    run = run_cells("%tpu env", timed, "print(answer, _)", environ=environ)
+    run = run_cells("%tpu python", timed, "print(answer, _)", environ=environ)
     assert run.succeeded, run.text
     assert "CPython" in run.text
     assert "device: unknown: This kernel was not started by an agent of jupyter_tpu." in run.text
@@ -104,10 +104,13 @@ def test_its_words_are_completed_all_the_same(plain_kernel: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%tpu extend ", {"1h", "3h", "until", "while-busy", "off", "--help"}),
-        ("%tpu release --yes ", {"--pid", "--help"}),
+        (
+            "%tpu extend ",
+            {*("1h", "3h", "until", "while-busy", "off"), *("--for", "--until", "--while-busy", "--off"), "--help"},
+        ),
+        ("%tpu release --yes ", {"--pid", "--force", "--help"}),
         ("%tpu nonsense ", set()),
-        ("%tpu env -", {"--help"}),
+        ("%tpu python -", {"--help"}),
     ],
 )
 def test_a_word_offers_what_it_has_not_got_yet(line: str, found: set[str]) -> None:

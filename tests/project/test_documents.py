@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.command_line import build_parser
+from jupyter_tpu.cli.overview import Overview
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("changes/*.md")])
@@ -99,4 +99,4 @@ def test_the_reference_explains_every_option_magic_route_event_and_setting(name)
 
 
 def commands() -> argparse._SubParsersAction[argparse.ArgumentParser]:
-    return next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
+    return next(action for action in Overview()._actions if isinstance(action, argparse._SubParsersAction))

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from google.cloud import tpu_v2
 
-from jupyter_tpu.cli.command_line import build_parser
 from jupyter_tpu.cli.options import node_options
+from jupyter_tpu.cli.overview import Overview
 from jupyter_tpu.cloud.protos import node_of, node_to_create
 from jupyter_tpu.models import NODE_OPTIONS, NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.server.routes.bodies import node_spec_from_body
@@ -28,7 +28,7 @@ each_option = pytest.mark.parametrize("name", NODE_OPTIONS)
 @each_option
 @pytest.mark.parametrize("command", ["create my-node --type v5litepod-8", "search my-node", "queue add my-node"])
 def test_the_commands_have_it(command: str, name: str) -> None:
-    parsed = build_parser().parse_args([*command.split(), f"--{name.replace('_', '-')}"])
+    parsed = Overview().parse_args([*command.split(), f"--{name.replace('_', '-')}"])
     assert node_options(parsed) == NodeOptions(**{name: True})
 
 

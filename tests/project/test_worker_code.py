@@ -15,7 +15,7 @@ import jupyter_tpu
 PACKAGE = Path(jupyter_tpu.__file__).parent
 WORKER_PYTHON = (3, 10)  # Ubuntu 22.04, the system of most TPU VM images
 
-FOLDERS = ("agent", "notebook", "wire")
+FOLDERS = ("agent", "commands", "notebook", "wire")
 MODULES = (
     "__init__",
     "accelerators",

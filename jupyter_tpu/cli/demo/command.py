@@ -19,12 +19,9 @@ from jupyter_tpu.cli.terminal import Progress, note, say
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cli.demo.children import Child
     from jupyter_tpu.cli.demo.folder import DemoFolder
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # bounds the start on a slow machine: normally it takes seconds
@@ -37,23 +34,6 @@ _LAB_STARTS = 5
 _PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `demo` to the command line."""
-    parser = commands.add_parser(
-        "demo",
-        help="run JupyterLab on an emulated cloud: free, on this machine only",
-        description="Run JupyterLab on an emulated cloud: free, on this machine only. "
-        "Arguments after -- go to JupyterLab.",
-    )
-    parser.add_argument(
-        "--dir", type=Path, help="folder of the demo's state (default: ~/.local/share/jupyter-tpu-demo)"
-    )
-    parser.add_argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next free one)")
-    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument("--reset", action="store_true", help="delete the nodes and notebooks of earlier demos first")
-    parser.set_defaults(run=run_demo, takes_more=True)
 
 
 def run_demo(options: argparse.Namespace) -> int:

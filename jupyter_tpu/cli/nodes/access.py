@@ -10,59 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import resource_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cli.nodes.ssh_access import SshAccess
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.kernels.kernelspecs import InstalledSpec
     from jupyter_tpu.models import Node, NodeName
     from jupyter_tpu.ssh import WorkerAddress
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `ssh`, `ssh-config` and `kernelspec` to the command line."""
-    _add_ssh(commands)
-    _add_ssh_config(commands)
-    _add_kernelspec(commands)
-
-
-def _add_ssh(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "ssh",
-        help="log in to a node over SSH, its host key pinned",
-        description="Log in to a node over SSH, its host key pinned. A command after -- runs instead of a shell.",
-    )
-    add_node_argument(parser)
-    parser.add_argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)")
-    add_cloud_options(parser)
-    parser.set_defaults(run=run_ssh, takes_more=True)
-
-
-def _add_ssh_config(commands: Commands) -> None:
-    parser = commands.add_parser("ssh-config", help="print the Host entries that plain ssh and VS Code Remote-SSH need")
-    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all READY ones)")
-    parser.add_argument("--zone", default="", help="its zone")
-    parser.add_argument("--write", action="store_true", help="write them to a file that ~/.ssh/config includes")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_ssh_config)
-
-
-def _add_kernelspec(commands: Commands) -> None:
-    parser = commands.add_parser("kernelspec", help="write kernelspecs for READY nodes, remove those of others")
-    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all)")
-    parser.add_argument("--zone", default="", help="its zone")
-    parser.add_argument("--remove", action="store_true", help="remove kernelspecs instead")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_kernelspec)
 
 
 def run_ssh(options: argparse.Namespace) -> int:

@@ -15,10 +15,6 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.node_texts import charge_text, no_start_text, node_text
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
-    add_cloud_options,
-    add_json_option,
-    add_node_argument,
-    add_yes_option,
     cloud_settings,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, warn
@@ -26,11 +22,7 @@ from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.models import Node, NodeName
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.fleet import Fleet, Intent
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,81 +31,57 @@ class Change:
 
     Attributes:
         verb: the name of the command.
-        help: its line in the help.
         done: the end of the sentence that reports success.
         loss: what the user loses, for the confirmation; empty if nothing, and then none is needed.
         act: asks the fleet for it.
     """
 
     verb: str
-    help: str
     done: str
     loss: str
     act: Callable[[Fleet, NodeName], Awaitable[Intent]]
 
 
-CHANGES = (
-    Change(
-        verb="stop",
-        help="stop a node: from then on only its disk is billed",
-        done="is stopped: its disk is kept.",
-        loss="All its kernels stop.",
-        act=lambda fleet, name: fleet.stop(name),
-    ),
-    Change(
-        verb="start",
-        help="start a stopped node again",
-        done="is READY.",
-        loss="",
-        act=lambda fleet, name: fleet.start_node(name),
-    ),
-    Change(
-        verb="delete",
-        help="delete a node and its disk",
-        done="is deleted.",
-        loss="Its disk and all kernels on it are lost.",
-        act=lambda fleet, name: fleet.delete(name),
-    ),
+_STOP = Change(
+    verb="stop",
+    done="is stopped: its disk is kept.",
+    loss="All its kernels stop.",
+    act=lambda fleet, name: fleet.stop(name),
+)
+_START = Change(verb="start", done="is READY.", loss="", act=lambda fleet, name: fleet.start_node(name))
+_DELETE = Change(
+    verb="delete",
+    done="is deleted.",
+    loss="Its disk and all kernels on it are lost.",
+    act=lambda fleet, name: fleet.delete(name),
 )
 
 
-def add_commands(commands: Commands) -> None:
-    """Add `stop`, `start` and `delete` to the command line."""
-    for change in CHANGES:
-        parser = commands.add_parser(change.verb, help=change.help)
-        if change.verb == "stop":
-            _add_all_or_node(parser)
-        else:
-            add_node_argument(parser)
-        add_yes_option(parser)
-        add_cloud_options(parser)
-        add_json_option(parser)
-        parser.set_defaults(run=run_change, change=change)
-
-
-def _add_all_or_node(parser: argparse.ArgumentParser) -> None:
-    """Add what `stop` takes: one NODE, or ``--all``."""
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node")
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="stop all spending now: stop or delete every node, cancel what waits for capacity",
-    )
-    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
-    parser.set_defaults(parser=parser)
-
-
-def run_change(options: argparse.Namespace) -> int:
-    """Stop, start or delete the node, after a confirmation if something is lost."""
-    change: Change = options.change
-    if change.verb == "stop" and bool(options.node) == options.all:
+def run_stop(options: argparse.Namespace) -> int:
+    """Stop a node, or everything."""
+    if bool(options.node) == options.all:
         options.parser.error("name one NODE, or --all for every node")
-    if change.verb == "stop" and options.all:
-        if options.zone:  # a user who names a zone does not expect nodes elsewhere to stop
-            options.parser.error("--all stops everything billable in every zone: omit --zone, or name one NODE")
-        from jupyter_tpu.cli.spend.cleanup import run_stop_all
+    if not options.all:
+        return _run(options, _STOP)
+    if options.zone:  # a user who names a zone does not expect nodes elsewhere to stop
+        options.parser.error("--all stops everything billable in every zone: omit --zone, or name one NODE")
+    from jupyter_tpu.cli.spend.cleanup import run_stop_all
 
-        return run_stop_all(options)
+    return run_stop_all(options)
+
+
+def run_start(options: argparse.Namespace) -> int:
+    """Start a stopped node."""
+    return _run(options, _START)
+
+
+def run_delete(options: argparse.Namespace) -> int:
+    """Delete a node."""
+    return _run(options, _DELETE)
+
+
+def _run(options: argparse.Namespace, change: Change) -> int:
+    """Stop, start or delete the node, after a confirmation if something is lost."""
     # the node as it is now, so that the question says what it costs and what is lost
     node = asyncio.run(_find(options))
     if change.loss and not options.yes:

@@ -16,10 +16,6 @@ from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent, who_pays
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, RunningFleet, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
-    add_cloud_options,
-    add_json_option,
-    add_new_node_options,
-    add_yes_option,
     chosen_runtime_version,
     cloud_settings,
     node_options,
@@ -34,36 +30,7 @@ from jupyter_tpu.money.egress import buckets_in, gibibytes
 from jupyter_tpu.provisioning import Provisioning, flags_of
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.fleet import Intent
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `create` to the command line."""
-    parser = commands.add_parser("create", help="create a node and wait until it is READY")
-    parser.add_argument("node", metavar="NODE", help="name of the new node")
-    parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
-    parser.add_argument("--zone", default="", help="zone (default: the first that offers the type)")
-    add_new_node_options(parser)
-    parser.add_argument(
-        "--notebook",
-        default="",
-        metavar="FILE",
-        help="warn about the gs:// buckets in this file that are in another region",
-    )
-    parser.add_argument(
-        "--epoch-gib",
-        default="",
-        metavar="N",
-        help="with --notebook: GiB read from each bucket per epoch, to show what that costs",
-    )
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_create)
 
 
 def run_create(options: argparse.Namespace) -> int:

@@ -8,26 +8,12 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.nodes.doctor_checks import examine_cloud, examine_here, examine_node
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.diagnostics import FAULT, OK, Finding, summary
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cloud.settings import CloudSettings
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `doctor` to the command line."""
-    parser = commands.add_parser("doctor", help="find what keeps kernels from using their TPU, and how to fix it")
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="also check this node's first worker")
-    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_doctor)
 
 
 def run_doctor(options: argparse.Namespace) -> int:

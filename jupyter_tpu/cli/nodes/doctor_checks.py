@@ -8,7 +8,6 @@ import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from jupyter_tpu.errors import (
     PermissionDenied,
     TpuError,
 )
+from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.frameworks import runtime_version_fits
 
 if TYPE_CHECKING:
@@ -225,28 +225,23 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     except TpuError as error:
         return [_of_error("SSH and agent", error)]
     except (KeyError, TypeError, ValueError):
-        text, name = "This version can't read the agent's response.", f"{node.name.node_id} --zone {node.name.zone}"
-        fix = f"jupyter tpu stop {name}, then jupyter tpu start {name}. The agent is replaced; kernels stop."
-        return [Finding(check="SSH and agent", state=UNKNOWN, text=text, fix=fix)]
+        unread = Finding(
+            check="SSH and agent", state=UNKNOWN, text="This version can't read the agent's response."
+        ).fixed_by("replace-agent")
+        return [_seen_from_here(node, unread)]
     reached = Finding(check="SSH and agent", state=OK, text="The first worker answers over SSH.")
     return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
 
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
-    """Adapt a finding of the worker to this terminal: its fixes name magics, and not the node."""
+    """Adapt a finding of the worker to this terminal, which knows the node."""
     # the worker cannot always tell its runtime version; the API has told us
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)
-    name, fix = f"{node.name.node_id} --zone {node.name.zone}", finding.fix
-    for there, here in (
-        (", on your own machine", ""),
-        (" on your own machine", ""),
-        ("On your own machine: ", ""),
-        ("%tpu release", f"jupyter tpu release {name}"),
-        (" NODE", f" {name}"),
-    ):
-        fix = fix.replace(there, here)
-    return replace(finding, fix=fix)
+    # the node is known here, and with it whether it can be stopped to replace its agent
+    is_lasting = finding.fix_code == "replace-agent" and not can_stop(node)
+    name = f"{node.name.node_id} --zone {node.name.zone}"
+    return finding.in_terminal(name, "recreate-node" if is_lasting else "")
 
 
 def _runtime_version(node: Node) -> Finding:

@@ -10,17 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.kernels.connections.worker import WorkerKey
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("KERNEL", "NOTEBOOK", "NODE", "ZONE", "STATE", "SINCE")
 
@@ -67,20 +64,6 @@ class LiveKernel:
             "host": self.noted.get("host"),
             "kernel_name": self.noted.get("kernel_name"),
         }
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `kernels` to the command line."""
-    parser = commands.add_parser("kernels", help="list the kernels that run on all READY nodes, or end one")
-    parser.add_argument("action", nargs="?", choices=("list", "end"), default="list", help="list (default) or end")
-    parser.add_argument(
-        "kernel", metavar="ID", nargs="?", default="", help="the kernel to end: its id, or the start of it"
-    )
-    parser.add_argument("--zone", default="", help="only nodes in this zone")
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_kernels)
 
 
 def run_kernels(options: argparse.Namespace) -> int:

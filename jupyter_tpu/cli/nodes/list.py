@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, price_text, total_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
@@ -17,37 +17,12 @@ from jupyter_tpu.lifecycle.intent_texts import billing
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.autostop import Reminder
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.models import Node, NodeList, NodeName
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "COST", "KERNEL")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `list` and `describe` to the command line."""
-    _add_list(commands)
-    _add_describe(commands)
-
-
-def _add_list(commands: Commands) -> None:
-    parser = commands.add_parser("list", help="list the nodes of the project, in all zones")
-    parser.add_argument("--zone", default="", help="list only this zone")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_list)
-
-
-def _add_describe(commands: Commands) -> None:
-    parser = commands.add_parser("describe", help="show everything about one node")
-    add_node_argument(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_describe)
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -63,11 +38,19 @@ def run_list(options: argparse.Namespace) -> int:
     else:
         _say_list(listed, specs, costs)
         # on standard error, so that a pipe gets the table only
-        for name, each in reminders.items():
-            keep, stop = f"jupyter tpu extend {name.node_id}", f"jupyter tpu stop {name.node_id}"
-            note(plain(f"{each.text(name.node_id)} Keep it running: `{keep}`. Stop it: `{stop}`."))
+        for node in listed.nodes:
+            if node.name in reminders:
+                note(_reminder_text(node, reminders[node.name]))
         _note_emulated(settings)
     return 0
+
+
+def _reminder_text(node: Node, reminder: Reminder) -> str:
+    from jupyter_tpu.fleet.spend.enforcer import can_stop
+
+    node_id = node.name.node_id
+    end = "Stop it: `jupyter tpu stop" if can_stop(node) else "Delete it: `jupyter tpu delete"
+    return plain(f"{reminder.text(node_id)} Keep it running: `jupyter tpu extend {node_id}`. {end} {node_id}`.")
 
 
 def _note_emulated(settings: CloudSettings) -> None:

@@ -11,15 +11,10 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.cli.node_texts import EMULATED, costs_text
 from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent
 from jupyter_tpu.cli.options import (
-    add_cloud_options,
-    add_json_option,
-    add_new_node_options,
-    add_yes_option,
     chosen_provisioning,
     chosen_runtime_version,
     cloud_settings,
     node_options,
-    seconds_of,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
 from jupyter_tpu.errors import BadInput, QueuedNotFound
@@ -28,45 +23,15 @@ from jupyter_tpu.models import NodeName, NodeSpec, QueuedResource
 from jupyter_tpu.provisioning import FLEX_START_LABELS, Provisioning, flags_of
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
     from collections.abc import Awaitable, Callable
 
     from jupyter_tpu.fleet.assembly import OpenFleet
     from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
 
     Request = Callable[[OpenFleet], Awaitable[QueuedResource]]
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("ID", "ZONE", "TYPE", "STATE", "NODES", "WAITS UNTIL", "NOTE")
 _NOTHING = "No request was sent to the cloud."
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `queue` to the command line."""
-    parser = commands.add_parser("queue", help="list, add or remove requests that wait in the cloud for capacity")
-    parser.add_argument(
-        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
-    )
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="add: the new node; remove: the ID")
-    parser.add_argument("--zone", default="", help="zone (add: required; remove: only if several zones have this ID)")
-    parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
-    add_new_node_options(parser)
-    parser.add_argument(
-        "--reservation", default="", metavar="ID", help="reserved: use this reservation (default: any that fits)"
-    )
-    parser.add_argument(
-        "--valid-for", default="6h", metavar="TIME", help="how long it waits for capacity (default: 6h)"
-    )
-    parser.add_argument(
-        "--run-for",
-        default="",
-        metavar="TIME",
-        help="flex-start: how long the node runs before the cloud deletes it, such as 4h",
-    )
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_queue)
 
 
 def run_queue(options: argparse.Namespace) -> int:
@@ -158,8 +123,6 @@ async def _added(
 ) -> QueuedResource:
     from jupyter_tpu.fleet.assembly import open_fleet
 
-    valid_for_s = seconds_of(options.valid_for, "--valid-for")
-    run_for_s = seconds_of(options.run_for, "--run-for") if options.run_for else None
     runtime_version = chosen_runtime_version(options, kind)
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         spec = NodeSpec(
@@ -174,8 +137,8 @@ async def _added(
         await require_known_price(options, opened, [spec])
         return await opened.queue.add(
             spec,
-            valid_for_s=valid_for_s,
-            run_for_s=run_for_s,
+            valid_for_s=options.valid_for,
+            run_for_s=options.run_for,
             reservation=options.reservation,
             accept_unknown_price=options.accept_unknown_price,
         )

@@ -8,38 +8,18 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, NodeNotFound
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.journal import Journal
     from jupyter_tpu.lifecycle.recovery_state import Recovery
     from jupyter_tpu.models import NodeName
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `recover` to the command line."""
-    parser = commands.add_parser("recover", help="recreate a node after a pre-emption, or show the setting")
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
-    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
-    choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--on", action="store_true", help="recreate it; the new node costs as much as the old one")
-    choice.add_argument("--off", action="store_true", help="do not recreate it")
-    parser.add_argument("--attempts", type=int, metavar="N", help="maximum number of attempts (default: 3)")
-    parser.add_argument(
-        "--max-usd", type=float, metavar="USD", help="stop recreating it once it has cost this much from now on"
-    )
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_recover)
 
 
 def run_recover(options: argparse.Namespace) -> int:

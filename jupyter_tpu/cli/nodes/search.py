@@ -14,15 +14,10 @@ from jupyter_tpu.cli.node_texts import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.nodes.consent import require_known_price, run_with_consent
 from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
 from jupyter_tpu.cli.options import (
-    add_cloud_options,
-    add_json_option,
-    add_new_node_options,
-    add_yes_option,
     chosen_runtime_version,
     cloud_settings,
     node_options,
     provisioning_at_once,
-    seconds_of,
 )
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
@@ -32,12 +27,10 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.provisioning import flags_of
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
     from collections.abc import Iterable
 
     from jupyter_tpu.fleet.assembly import OpenFleet
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NODE", "PHASE", "TRIED", "MESSAGE", "ID")
 _OUTCOMES = {
@@ -50,31 +43,6 @@ _OUTCOMES = {
 }
 
 
-def add_commands(commands: Commands) -> None:
-    """Add `search` to the command line."""
-    parser = commands.add_parser(
-        "search", help="try zones and types until a node is READY; without NODE: list searches"
-    )
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the new node")
-    parser.add_argument("--types", default="", metavar="TYPE,…", help="acceptable accelerator types")
-    parser.add_argument(
-        "--zones", default="", metavar="ZONE,…", help="acceptable zones (default: all that offer the type)"
-    )
-    add_new_node_options(parser)
-    parser.add_argument(
-        "--for",
-        dest="for_",
-        default="",
-        metavar="TIME",
-        help="how long to keep trying, such as 30m (default: each place once)",
-    )
-    parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and delete what it created")
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_search)
-
-
 def run_search(options: argparse.Namespace) -> int:
     """Search for capacity, cancel a search, or list the searches."""
     if options.cancel:
@@ -82,10 +50,9 @@ def run_search(options: argparse.Namespace) -> int:
     if not options.node:
         return _list(options)
     wanted = _candidates(options)
-    for_s = seconds_of(options.for_, "--for") if options.for_ else None
     begun = list[Search]()
     try:
-        search = run_with_consent(options, "Search", lambda: _searched(options, wanted, for_s, begun))
+        search = run_with_consent(options, "Search", lambda: _searched(options, wanted, options.for_, begun))
     except KeyboardInterrupt:
         return _interrupted(options, begun)
     return _say_end(options, search)

@@ -9,63 +9,23 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.autostop import ACTIONS, LONGEST_S, NO_KEEP_RUNNING, KeepRunning
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings, seconds_of
+from jupyter_tpu.autostop import KeepRunning
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
-from jupyter_tpu.durations import duration_text, parse_time_of_day
+from jupyter_tpu.commands.extension import extension
+from jupyter_tpu.commands.grammar import OFF
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
     from jupyter_tpu.models import Node
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
 # bounds a command on a worker that never answers; a first connection over a slow network takes some seconds
 _ANSWER_S = 60.0
-_DEFAULT_EXTENSION = "1h"
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `autostop` and `extend` to the command line."""
-    _add_autostop(commands)
-    _add_extend(commands)
-
-
-def _add_autostop(commands: Commands) -> None:
-    parser = commands.add_parser("autostop", help="show or set the auto-stop rules of nodes")
-    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
-    parser.add_argument("--zone", default="", help="its zone, if nodes in several zones have this name")
-    parser.add_argument("--idle", metavar="1h|off", help="idle timeout: stop or delete it after this long without use")
-    parser.add_argument(
-        "--unattended",
-        metavar="2h|off",
-        help="treat a running cell as idle after this long with idle chips, no output and no connection (default: 2h)",
-    )
-    parser.add_argument("--session", metavar="12h|off", help="maximum session length, counted from READY, even if busy")
-    parser.add_argument(
-        "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
-    )
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_autostop)
-
-
-def _add_extend(commands: Commands) -> None:
-    parser = commands.add_parser("extend", help="keep a node running past its auto-stop")
-    add_node_argument(parser)
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--for", dest="for_", metavar="1h", help=f"for this long (default: {_DEFAULT_EXTENSION})")
-    way.add_argument("--until", metavar="HH:MM", help="until this local time")
-    way.add_argument("--while-busy", action="store_true", help="until what runs now has finished")
-    way.add_argument("--off", action="store_true", help="cancel an earlier extension")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_extend)
 
 
 def run_autostop(options: argparse.Namespace) -> int:
@@ -148,35 +108,19 @@ def _journal() -> Any:
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
     given = {
-        "idle_after_s": ("--idle", options.idle),
-        "unattended_after_s": ("--unattended", options.unattended),
-        "session_s": ("--session", options.session),
+        "idle_after_s": options.idle,
+        "unattended_after_s": options.unattended,
+        "session_s": options.session,
     }
     # None turns a rule off; an option that is not given changes nothing
-    changes: dict[str, Any] = {
-        name: None if text == "off" else seconds_of(text, option) for name, (option, text) in given.items() if text
-    }
+    changes: dict[str, Any] = {name: None if each == OFF else each for name, each in given.items() if each}
     return {**changes, "action": options.action} if options.action else changes
 
 
 def _extension(options: argparse.Namespace, now: float) -> KeepRunning:
-    if options.off:
-        return NO_KEEP_RUNNING
-    if options.while_busy:
-        return KeepRunning(while_busy=True)
-    if options.until:
-        until = parse_time_of_day(options.until, now)
-        if until is None:
-            raise BadInput(f"{options.until[:40]!r} is not a time of day.", hint="Write --until 18:00.")
-        return KeepRunning(until=until)
-    for_s = seconds_of(options.for_ or _DEFAULT_EXTENSION, "--for")
-    if for_s > LONGEST_S:
-        raise BadInput(
-            f"{options.for_[:40]!r} is too long.",
-            exists="Nothing was changed.",
-            hint=f"A node can be extended by {LONGEST_S / 86400:.0f} days at most.",
-        )
-    return KeepRunning(until=now + for_s)
+    asked = extension(options, now)
+    until = now + asked["for_s"] if "for_s" in asked else asked.get("until")
+    return KeepRunning(until=until, while_busy=asked.get("while_busy", False))
 
 
 # -- the output

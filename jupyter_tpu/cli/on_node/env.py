@@ -10,38 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import Progress, note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, WrongState
 from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.kernels.connections.worker import WorkerKey
     from jupyter_tpu.models import Node
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("FRAMEWORK", "VERSION", "PYTHON", "STATE", "PACKAGES", "ADDED BY YOU")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `env` to the command line."""
-    parser = commands.add_parser("env", help="list, make or remove a node's environments for frameworks")
-    parser.add_argument("action", choices=("list", "make", "remove"), help="what to do")
-    add_node_argument(parser)
-    parser.add_argument("framework", metavar="FRAMEWORK", nargs="?", default="", help=", ".join(FRAMEWORKS))
-    parser.add_argument("--version", default="", help="version of the framework, such as 0.6 (default: the newest)")
-    parser.add_argument(
-        "--folder", type=Path, default=None, help="install the requirements.txt or pyproject.toml of this folder too"
-    )
-    parser.add_argument(
-        "--push", action="store_true", help="download the packages here and send them, for a node without internet"
-    )
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_env)
 
 
 def run_env(options: argparse.Namespace) -> int:

@@ -9,43 +9,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.on_node.node_chips import holder_text, node_chips
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, add_yes_option
 from jupyter_tpu.cli.terminal import is_confirmed, plain, say, say_json, warn
+from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.metrics import Holder
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.kernels.connections.metrics_pool import Answer
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `ps` and `release` to the command line."""
-    _add_ps(commands)
-    _add_release(commands)
-
-
-def _add_ps(commands: Commands) -> None:
-    parser = commands.add_parser("ps", help="show which processes use the chips of a node, and whose they are")
-    add_node_argument(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_ps)
-
-
-def _add_release(commands: Commands) -> None:
-    parser = commands.add_parser("release", help="end the processes that use a worker's chips")
-    add_node_argument(parser)
-    parser.add_argument("--worker", type=int, default=0, help="worker of a slice (default: 0)")
-    parser.add_argument("--pid", type=int, help="only this process (default: all of your own)")
-    parser.add_argument("--force", action="store_true", help="with --pid: even another user's, if the node allows it")
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_release)
 
 
 def run_ps(options: argparse.Namespace) -> int:
@@ -64,7 +34,7 @@ def run_release(options: argparse.Namespace) -> int:
     """End processes that use the chips; exit code 1 if one is left."""
     # without a pid it would end whatever another user runs on the chips
     if options.force and options.pid is None:
-        raise BadInput("--force needs --pid: another user's process can only be ended by its pid.")
+        raise BadInput(FORCE_NEEDS_PID)
     view = asyncio.run(_release(options))
     if options.json:
         say_json(view)

@@ -7,32 +7,16 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyter_tpu.cli.on_node.node_chips import PATIENCE_S, NodeChips, holder_text, node_chips
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument
 from jupyter_tpu.cli.terminal import plain, say, say_json, table_lines
 from jupyter_tpu.metrics import UNKNOWN, Host, Sample
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
 INTERVAL_S = 1.0
 """Seconds between two screens; the agent samples the chips once a second."""
 _CLEAR = "\x1b[H\x1b[2J"  # cursor to the top left, then erase the screen
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `top` to the command line."""
-    parser = commands.add_parser("top", help="show the load of each chip of a node, every second")
-    add_node_argument(parser)
-    parser.add_argument("--once", action="store_true", help="show it once (default if the output is not a terminal)")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_top)
 
 
 def run_top(options: argparse.Namespace) -> int:

@@ -9,28 +9,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import resource_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.journal.audit import Entry
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `audit` to the command line."""
-    parser = commands.add_parser("audit", help="show actions that affected cost or access, and why, newest first")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many entries (default: 100)")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_audit)
 
 
 def run_audit(options: argparse.Namespace) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE, read_billed
+from jupyter_tpu.cloud.services.billing_export import read_billed
+from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
 from jupyter_tpu.money.billed import ExportTable
 
 if TYPE_CHECKING:
@@ -18,22 +19,6 @@ if TYPE_CHECKING:
 
 _HEADER = ("DAY", "SERVICE", "SKU", "COST", "CREDITS")
 _TIMES = (("month", "this month"), ("last_30_days", "last 30 days"))
-
-
-def add_billed_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--billed`` and ``--billing-export``."""
-    parser.add_argument(
-        "--billed",
-        action="store_true",
-        help="show what Google has billed instead, by day, service and SKU, from the billing export to BigQuery",
-    )
-    parser.add_argument(
-        "--billing-export",
-        default="",
-        metavar="PROJECT.DATASET.TABLE",
-        help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); BigQuery may bill the query "
-        "that reads it (some cents)",
-    )
 
 
 def run_billed(options: argparse.Namespace) -> int:

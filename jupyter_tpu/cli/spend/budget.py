@@ -6,70 +6,24 @@ import argparse
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.cli.node_texts import dollars_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, observe_spend, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.lifecycle.intent_texts import command
-from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS, moment_text
+from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.days import OffsetAt
 from jupyter_tpu.money.spans import Span
 from jupyter_tpu.money.spending import Account, budgets_view
-
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "warn_only")
 _UNCHANGED = "The budgets are unchanged."
 _UP_TO = "Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it."
 _AT_THE_CAP = {"stop": "stops billed nodes", "stop-all": "stops all READY nodes", "warn": "only warns"}
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `budget` to the command line."""
-    parser = commands.add_parser(
-        "budget",
-        help="list, set or remove budgets; at the cap the project's billed nodes stop, not those that a grant pays for",
-    )
-    parser.add_argument(
-        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove, confirm"
-    )
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the budget")
-    _add_limits(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_budget)
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price")
-    amount.add_argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together")
-    parser.add_argument("--per", default="", choices=PERIODS, help="period of the limit")
-    parser.add_argument("--resets-on", default="", choices=WEEKDAYS, help="weekday on which the weekly budget resets")
-    parser.add_argument(
-        "--resets-at", default="", metavar="HH:MM", help="time of day at which the budget resets (default: 00:00)"
-    )
-    at_the_cap = parser.add_mutually_exclusive_group()
-    at_the_cap.add_argument(
-        "--stop-all",
-        action="store_true",
-        help="at the cap stop all READY nodes; without it those that a grant pays for keep running, unless the limit "
-        "is in hours",
-    )
-    at_the_cap.add_argument(
-        "--warn-only",
-        action="store_true",
-        help="at the cap only warn; without it nodes are stopped, and those that cannot be (spot nodes and nodes of "
-        "several VMs, and what the cloud refuses to stop for 5 min) are deleted with their disks",
-    )
 
 
 def run_budget(options: argparse.Namespace) -> int:

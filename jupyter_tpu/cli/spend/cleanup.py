@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import EMULATED, resource_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.cleanup.billable import (
@@ -23,44 +23,17 @@ from jupyter_tpu.fleet.cleanup.billable import (
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from jupyter_tpu.fleet.assembly import OpenFleet
     from jupyter_tpu.fleet.cleanup.billable import Item
     from jupyter_tpu.fleet.cleanup.stop_all import Step
     from jupyter_tpu.fleet.reconciler.inventory import Holdings
     from jupyter_tpu.fleet.termination.termination_executor import Result
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
 _KINDS = {"node": "node", "queued_resource": "queued resource"}
 _DONE = {"delete": "deleted", "stop": "stopped", "cancel": "cancelled", "recover-off": "off"}
 _REASON = "The user cleaned up the project."
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `cleanup` to the command line; `stop --all` is added with `stop`."""
-    _add_cleanup(commands)
-
-
-def _add_cleanup(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "cleanup", help="list billable resources and quota in all zones, and delete what you name"
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--delete", nargs="+", default=[], metavar="NAME", help="delete these nodes and queued resources")
-    what.add_argument(
-        "--delete-leftovers",
-        action="store_true",
-        help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; STOPPED nodes stay",
-    )
-    # the option's old name
-    what.add_argument("--delete-husks", dest="delete_leftovers", action="store_true", help=argparse.SUPPRESS)
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_cleanup)
 
 
 def run_cleanup(options: argparse.Namespace) -> int:

@@ -6,13 +6,13 @@ import argparse
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyter_tpu.cli.node_texts import EMULATED, dollars_text
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
-from jupyter_tpu.cli.spend.billed import add_billed_options, run_billed
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.spend.billed import run_billed
 from jupyter_tpu.cli.spend.budget import say_budgets
-from jupyter_tpu.cli.spend.cost_history import add_history_options, check_history_options, history_of, say_history
+from jupyter_tpu.cli.spend.cost_history import check_history_options, history_of, say_history
 from jupyter_tpu.cli.spend.ledger_access import ObservedSpend, observe_spend
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.durations import duration_text
@@ -20,26 +20,8 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
 from jupyter_tpu.money.spending import spend_view
 
-if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
-
 _HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "OF", "COST")
 _TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in all"))
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `cost` to the command line."""
-    parser = commands.add_parser("cost", help="show what nodes have cost at list price, and how far budgets are used")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.add_argument(
-        "--refresh-prices", action="store_true", help="read today's prices from the Billing Catalog first"
-    )
-    add_history_options(parser)
-    add_billed_options(parser)
-    parser.set_defaults(run=run_cost)
 
 
 def run_cost(options: argparse.Namespace) -> int:

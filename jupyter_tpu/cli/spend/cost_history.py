@@ -12,24 +12,10 @@ from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
 from jupyter_tpu.money.budgets import moment_text
-from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, MAX_SLOTS, history_view
+from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, history_view
 from jupyter_tpu.money.spending import Account
 
 _HEADER = ("FROM", "READY FOR", "COST")
-
-
-def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--by`` and ``--last``."""
-    parser.add_argument(
-        "--by", choices=tuple(DEFAULT_SLOTS), help="show what was spent in each hour or day of the recent past"
-    )
-    parser.add_argument(
-        "--last",
-        type=int,
-        metavar="N",
-        help=f"with --by: how many hours (default: {DEFAULT_SLOTS['hour']}, at most {MAX_SLOTS['hour']}) "
-        f"or days (default: {DEFAULT_SLOTS['day']}, at most {MAX_SLOTS['day']})",
-    )
 
 
 def check_history_options(options: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
@@ -22,56 +22,17 @@ from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
 from jupyter_tpu.money.trc_mail import SHORTEST_TERM_DAYS, TrcMail, read_trc_mail
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
     from collections.abc import Callable
 
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.journal import Journal
     from jupyter_tpu.journal.grant_store import Grants
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
 _NOTHING = "Nothing was saved."
 _ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread", "yes")
 _UNKNOWN = "unknown"
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `grant` to the command line."""
-    parser = commands.add_parser("grant", help="list, add or remove TRC grants and credits, and see what is left")
-    parser.add_argument(
-        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
-    )
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the grant")
-    _add_what(parser)
-    parser.add_argument(
-        "--starts-on", default="", metavar="DATE", help="first day, such as 2026-11-01 (default: the email's date)"
-    )
-    parser.add_argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the email)")
-    parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, instead of --days")
-    parser.add_argument(
-        "--skip-unread", action="store_true", help="save the grant even if some lines of the email cannot be read"
-    )
-    add_yes_option(parser)
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_grant)
-
-
-def _add_what(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--from", dest="mail", default="", metavar="FILE", help="file with the TRC email; - reads standard input"
-    )
-    what.add_argument(
-        "--row",
-        action="append",
-        default=[],
-        metavar="ROW",
-        help="'32 spot v4 us-central2-b'; may be given several times",
-    )
-    what.add_argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips")
 
 
 def run_grant(options: argparse.Namespace) -> int:

@@ -8,37 +8,21 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
 from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
 from jupyter_tpu.fleet.spend.quota_report import quota_view, read_quota
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
     from collections.abc import Iterable
 
     from jupyter_tpu.fleet.spend.quota_report import QuotaReport
     from jupyter_tpu.money.quota import QuotaHolder
 
-    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
 _MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
-
-
-def add_commands(commands: Commands) -> None:
-    """Add `quota` to the command line."""
-    parser = commands.add_parser(
-        "quota", help="show quota limits, what uses them (leftovers included) and what is left"
-    )
-    parser.add_argument(
-        "--zone", default="", help="only this zone and its region (default: what is in use, and your zones)"
-    )
-    parser.add_argument("--all", action="store_true", help="all zones, with limits of 0 and types that are not offered")
-    add_cloud_options(parser)
-    add_json_option(parser)
-    parser.set_defaults(run=run_quota)
 
 
 def run_quota(options: argparse.Namespace) -> int:

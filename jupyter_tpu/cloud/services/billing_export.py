@@ -20,7 +20,6 @@ from jupyter_tpu.money.billed import COSTS, CREDITS, JSON, ExportTable, Periods,
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.services.rest import RestClient
 
-EXPORT_VARIABLE = "JUPYTER_TPU_BILLING_EXPORT"
 
 _TITLE, _HOST = "BigQuery API", "bigquery.googleapis.com"
 _ROLES = "roles/bigquery.jobUser"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu._version import __version__
@@ -28,7 +29,6 @@ _LEAST_DISK_BYTES = 2 * _GIB
 _LITTLE_DISK = 0.1
 # The same limit as `cloud.cloud_clock.WRONG_S`: an HTTP date has whole seconds, and an answer may take a while.
 _MOST_CLOCK_S = 30.0
-_AGENT_FIX = "Check it from your own machine: jupyter tpu doctor NODE"
 
 
 # -- the agent, and what it says
@@ -50,14 +50,15 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
     if isinstance(answer, TpuError):
         # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
         state = FAULT if check == "agent" else UNKNOWN
-        yield Finding(check=check, state=state, text=answer.message, fix=answer.hint or _AGENT_FIX)
+        found = Finding(check=check, state=state, text=answer.message, fix=answer.hint)
+        yield found if answer.hint else found.fixed_by("ask-again")
         return
     try:
         # as a list, so that an answer that breaks half-way yields no half of its findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
         text = "This version can't read the agent's response."
-        yield Finding(check=check, state=UNKNOWN, text=text, fix=_AGENT_FIX)
+        yield Finding(check=check, state=UNKNOWN, text=text).fixed_by("ask-again")
 
 
 def _agent(answer: Answer) -> Findings:
@@ -66,8 +67,8 @@ def _agent(answer: Answer) -> Findings:
     if version == __version__:
         yield Finding(check="agent", state=OK, text=f"{text}.")
     else:
-        fix = "On your own machine: jupyter tpu stop NODE, then jupyter tpu start NODE. It is replaced; kernels stop."
-        yield Finding(check="agent", state=WARNING, text=f"{text}; this kernel has {__version__}.", fix=fix)
+        text = f"{text}; this kernel has {__version__}."
+        yield Finding(check="agent", state=WARNING, text=text).fixed_by("replace-agent")
 
 
 def _holders(facts: Facts, answer: Answer) -> Findings:
@@ -80,8 +81,7 @@ def _holders(facts: Facts, answer: Answer) -> Findings:
             yield Finding(check="chips", state=OK, text="This kernel uses the chips.")
         else:
             text = f"Process {holder['pid']} of {holder['user'] or 'another user'} uses the chips: {name}."
-            fix = f"%tpu release --pid {holder['pid']} ends it; its outputs stay."
-            yield Finding(check="chips", state=WARNING, text=text, fix=fix)
+            yield Finding(check="chips", state=WARNING, text=text).fixed_by("end-process", pid=holder["pid"])
 
 
 def _lock_file(answer: Answer) -> Findings:
@@ -101,22 +101,23 @@ def _lock_file(answer: Answer) -> Findings:
         yield Finding(check="lock file", state=OK, text=text)
 
 
-_SEND_RULES = "On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node."
-
-
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
     if _has_no_rules(answer):
         text = "It waits for rules: this node has received none yet."
-        yield Finding(check="guard", state=UNKNOWN, text=text, fix=_SEND_RULES)
+        yield Finding(check="guard", state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
-    fix = {
-        "off": "Set a rule: `jupyter tpu autostop NODE --idle 1h` on your own machine.",
-        "cannot": "Auto-stop on your own computer and the cloud's deadline still work. For the guard, create the node "
-        "with the scope cloud-platform.",
-    }.get(guard["state"], "")
-    yield Finding(check="guard", state=state, text=f"{guard['state']}: {guard['detail']}.", fix=fix)
+    found = Finding(check="guard", state=state, text=f"{guard['state']}: {guard['detail']}.")
+    if guard["state"] == "off":
+        found = found.fixed_by("set-rules")
+    elif guard["state"] == "cannot":
+        fix = (
+            "Auto-stop on your own computer and the cloud's deadline still work. For the guard, create the node with "
+            "the scope cloud-platform."
+        )
+        found = replace(found, fix=fix)
+    yield found
 
 
 def _has_no_rules(answer: Answer) -> bool:
@@ -127,7 +128,7 @@ def _has_no_rules(answer: Answer) -> bool:
 def _autostop(answer: Answer) -> Findings:
     if _has_no_rules(answer):
         text = "This node has received no auto-stop rules yet; its owner's computer may have some."
-        yield Finding(check="auto-stop", state=UNKNOWN, text=text, fix=_SEND_RULES)
+        yield Finding(check="auto-stop", state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     rules = answer["rules"]
     lengths = {"idle": rules["idle_after_s"], "in session": rules["session_s"]}
@@ -137,8 +138,8 @@ def _autostop(answer: Answer) -> Findings:
     if known:
         yield Finding(check="auto-stop", state=OK, text=f"This node ends {', '.join(known)}.")
     else:
-        fix = "On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h"
-        yield Finding(check="auto-stop", state=WARNING, text="This node has no auto-stop rule.", fix=fix)
+        text = "This node has no auto-stop rule."
+        yield Finding(check="auto-stop", state=WARNING, text=text).fixed_by("set-rules")
 
 
 def _runtime_version(facts: Facts, answer: Answer) -> Findings:
@@ -176,9 +177,8 @@ def _frameworks(facts: Facts) -> Findings:
         yield Finding(check="environment", state=WARNING, text=f"{python} has no framework for TPUs.", fix=fix)
     elif len(facts.installed) > 1:
         names = " and ".join(TITLES[each] for each in facts.installed)
-        fix = "Give each its own: jupyter tpu env make NODE FRAMEWORK, on your own machine."
         text = f"{python} has {names}, and each needs its own libtpu."
-        yield Finding(check="environment", state=WARNING, text=text, fix=fix)
+        yield Finding(check="environment", state=WARNING, text=text).fixed_by("make-environment")
     else:
         yield Finding(check="environment", state=OK, text=f"{python} with {TITLES[facts.installed[0]]}.")
 
@@ -198,8 +198,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
         yield Finding(check=check, state=UNKNOWN, text=f"{listed}: this version is not in the list of tested ones.")
     elif not release.fits(facts.python):
         text = f"{release.title} is made for Python {python_range(release)}."
-        fix = "On your own machine: jupyter tpu env make NODE FRAMEWORK installs that Python too."
-        yield Finding(check=check, state=WARNING, text=text, fix=fix)
+        yield Finding(check=check, state=WARNING, text=text).fixed_by("make-environment")
     else:
         stands_in = " (emulated: the CPU stands in)" if facts.worker.is_emulated else ""
         yield Finding(check=check, state=OK, text=f"{listed}{stands_in}.")

@@ -1,22 +1,23 @@
-"""``%tpu idle``, ``%tpu extend`` and ``%tpu stop``: when this node ends, keeping it running, and ending it now."""
+"""``%tpu autostop``, ``extend``, ``stop`` and ``delete``: when this node ends, keeping it running, ending it now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Callable
 
+from jupyter_tpu.commands.extension import extension
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
 from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
-from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments
-from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, parse_extend, reminder_line, report_lines
+from jupyter_tpu.notebook.magics.context import Answer, MagicContext
+from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, reminder_line, report_lines
 from jupyter_tpu.notebook.magics.money import node_cost
 
 # The cloud may take this long to accept the request; the agent gets a token from the metadata server first.
 END_TIMEOUT_S = 20.0
 
 
-def idle(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def autostop(context: MagicContext) -> MagicOutput:
     """Show the activity on this node and when auto-stop will end it."""
-    parse_arguments(words)
     answer = context.call("activity", {})
     return _shown(answer, lambda report: [*filter(None, [reminder(context.call, report)]), *report_lines(report)])
 
@@ -26,14 +27,14 @@ def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
     return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
-def extend(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def extend(context: MagicContext, options: Namespace) -> MagicOutput:
     """Keep this node running for a time or until the current cell ends, or cancel an extension."""
-    params = parse_extend(words, context.now)
+    params = extension(options, context.now)
     try:
         answer = context.call("keep", params)
     except WorkerUnreachable as error:
         # The request may have arrived although no answer came back.
-        error.exists = "The extension may or may not be in effect: check with %tpu idle."
+        error.exists = "The extension may or may not be in effect: check with %tpu autostop."
         raise
     return _shown(answer, extend_lines)
 
@@ -54,10 +55,17 @@ def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
         raise AgentBroken("This version can't read the agent's auto-stop report.") from error
 
 
-def stop(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def stop(context: MagicContext, options: Namespace) -> MagicOutput:
     """Stop or delete this node through its guard, with the machine's own token and no credentials of the user's."""
-    given = parse_arguments(words, flags=("--delete", "--yes"))
-    action = "delete" if "--delete" in given.flags else "stop"
+    return _end(context, "delete" if options.delete else "stop", is_sure=options.yes)
+
+
+def delete(context: MagicContext, options: Namespace) -> MagicOutput:
+    """Delete this node, as `stop` stops it."""
+    return _end(context, "delete", is_sure=options.yes)
+
+
+def _end(context: MagicContext, action: str, *, is_sure: bool) -> MagicOutput:
     # A trial first: it says whether the guard may end the node, and its full name for the question.
     calls = {"end": ("end_node", {"action": action, "is_trial": True}), "kernels": ("list_kernels", {})}
     answers = context.call_all(calls)
@@ -65,7 +73,7 @@ def stop(context: MagicContext, words: Sequence[str]) -> MagicOutput:
     if isinstance(trial, TpuError):
         raise trial
     asked = _stop_question(action, str(trial.get("node")), answers["kernels"])
-    if "--yes" not in given.flags and not context.confirm(asked):
+    if not is_sure and not context.confirm(asked):
         return text_output("Nothing was done: the node keeps running and is billed.")
     return _ended(context, action)
 
@@ -100,37 +108,3 @@ def _kernels_text(kernels: Answer | TpuError) -> str:
 
 def _short(node: str) -> str:
     return node.rpartition("/")[2]
-
-
-SUBCOMMANDS = (
-    Subcommand(
-        name="idle",
-        summary="Show the activity on this node and when auto-stop will end it.",
-        usage={"%tpu idle": "running cells, chips and people, each with its age, and the auto-stop rules"},
-        act=idle,
-    ),
-    Subcommand(
-        name="extend",
-        summary="Keep this node running past its auto-stop. A budget's deadline still applies.",
-        usage={
-            "%tpu extend": "for 1 h",
-            "%tpu extend 3h": "for a time (s, m, h or d)",
-            "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
-            "%tpu extend while-busy": "until the current cell ends",
-            "%tpu extend off": "cancel an earlier extension",
-        },
-        options=("1h", "3h", "until", "while-busy", "off"),
-        act=extend,
-    ),
-    Subcommand(
-        name="stop",
-        summary="Stop this node after a confirmation; works without your own machine.",
-        usage={
-            "%tpu stop": "stop it: its disk is kept and billed",
-            "%tpu stop --delete": "delete it with its disk; spot nodes and multi-worker slices can only be deleted",
-            "%tpu stop --yes": "skip the confirmation",
-        },
-        options=("--delete", "--yes"),
-        act=stop,
-    ),
-)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
+from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
+from jupyter_tpu.diagnostics import FIXES
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.errors import AgentBroken, BadInput
 from jupyter_tpu.metrics import IDLE, MEASURED, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
-from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext, Subcommand, parse_arguments, whole_number
+from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in total; then some slack.
@@ -18,8 +21,6 @@ RELEASE_TIMEOUT_S = 10.0
 NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
 """The call of the agent that returns its newest sample."""
 
-# the largest pid_max that Linux allows on 64-bit machines (proc(5))
-_MOST_PID = 2**22
 # Characters of a command that fit into a table next to its other columns.
 _LONGEST_COMMAND = 80
 _ITSELF = "This kernel itself uses the chips. Restart it to release them."
@@ -40,8 +41,7 @@ def sample_of(answer: Answer) -> Sample:
 def _unreadable(what: str, error: Exception) -> AgentBroken:
     return AgentBroken(
         f"This version can't read the agent's report of {what}.",
-        hint="The agent may be a different version. To replace it, run `jupyter tpu stop NODE`, then "
-        "`jupyter tpu start NODE` on your own machine; this stops the node's kernels.",
+        hint=f"The agent may be a different version. {FIXES['replace-agent'][0]}",
         raw=f"{type(error).__name__}: {error}",
     )
 
@@ -49,9 +49,8 @@ def _unreadable(what: str, error: Exception) -> AgentBroken:
 # -- top
 
 
-def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def top(context: MagicContext) -> MagicOutput:
     """Show the newest sample: the load of the chips and of the machine, and the TPU processes."""
-    parse_arguments(words)
     sample = sample_of(context.call(*NEWEST_SAMPLE))
     age = age_text(sample.at, context.now)
     return MagicOutput(
@@ -103,9 +102,8 @@ def sample_processes_section(sample: Sample, now: float) -> Section:
 # -- who
 
 
-def ps(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def ps(context: MagicContext) -> MagicOutput:
     """Show the TPU processes and the state of libtpu's lock file."""
-    parse_arguments(words)
     answer = context.call("who", {})
     lines = list(_lock_lines(answer))
     section = processes_section(_holders(answer, "holders"), context.now)
@@ -157,20 +155,20 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 # -- free
 
 
-def release(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def release(context: MagicContext, options: Namespace) -> MagicOutput:
     """End the processes that use the chips, after a confirmation; a process of another user needs its own."""
-    given = parse_arguments(words, flags=("--yes",), values=("--pid",))
-    pid = whole_number(given.values["--pid"], _MOST_PID) if "--pid" in given.values else None
+    if options.force and options.pid is None:
+        raise BadInput(FORCE_NEEDS_PID, exists="Nothing was done.")
     holders = _holders(context.call("who", {}), "holders")
     # Other users' processes are ended only by pid, never by a bare `release`.
-    wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
+    wanted = [each for each in holders if each.pid == options.pid or (options.pid is None and each.is_own_user)]
     if not wanted:
-        return _nothing_to_free(holders, pid, context.now)
+        return _nothing_to_free(holders, options.pid, context.now)
     # Ending this kernel would end the cell that asks; the user restarts it instead.
     others = [each for each in wanted if not _is_self(each)]
     if not others:
         return text_output(f"{_ITSELF} Nothing was done.")
-    shown = _freed(context, [each for each in others if _is_agreed(context, each, is_sure="--yes" in given.flags)])
+    shown = _freed(context, [each for each in others if _is_agreed(context, each, options)])
     return shown if others == wanted else MagicOutput(sections=[*shown.sections, Section(lines=[_ITSELF])])
 
 
@@ -184,14 +182,14 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
     return MagicOutput(sections=[Section(lines=[text]), *([processes_section(holders, now)] if holders else [])])
 
 
-def _is_agreed(context: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
-    if holder.is_own_user and is_sure:
+def _is_agreed(context: MagicContext, holder: Holder, options: Namespace) -> bool:
+    if options.yes and (holder.is_own_user or options.force):
         return True
     what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
     if holder.is_own_user:
         return context.confirm(plain(f"{what}?"))
     whose = f"which belongs to the user {holder.user or UNKNOWN}"
-    hint = "Use a front end that can: --yes does not cover other users' processes."
+    hint = "Add --yes and --force to the line: --yes alone does not cover other users' processes."
     return context.confirm(plain(f"{what}, {whose}?"), hint)
 
 
@@ -218,30 +216,3 @@ def _free_lines(answer: Answer) -> Iterator[str]:
 
 def _is_self(holder: Holder) -> bool:
     return holder.pid == os.getpid()
-
-
-SUBCOMMANDS = (
-    Subcommand(
-        name="top",
-        summary="Show load and memory of the chips and of the machine.",
-        usage={"%tpu top": "the newest sample"},
-        act=top,
-    ),
-    Subcommand(
-        name="ps",
-        summary="List the processes that use the chips, with their notebooks.",
-        usage={"%tpu ps": "every process that the agent can see"},
-        act=ps,
-    ),
-    Subcommand(
-        name="release",
-        summary="End the processes that use the chips, after asking.",
-        usage={
-            "%tpu release": "all your processes",
-            "%tpu release --pid 1234": "this process, even another user's",
-            "%tpu release --yes": "skip the confirmation for your own processes",
-        },
-        options=("--pid", "--yes"),
-        act=release,
-    ),
-)

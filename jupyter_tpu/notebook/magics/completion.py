@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,15 +14,27 @@ _NAME = "jupyter_tpu.tpu"
 
 def candidates(line: str) -> list[str]:
     """Return the completions of a ``%tpu`` line in a kernel on a node."""
-    from jupyter_tpu.notebook.magics.subcommands import HELP, SUBCOMMANDS
+    from jupyter_tpu.commands.grammar import NOTEBOOK
+    from jupyter_tpu.commands.shared import ON_NODE
+    from jupyter_tpu.notebook.magics.subcommands import HELP
 
+    words = {name: each.words(NOTEBOOK) for name, each in ON_NODE.items()}
     before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
+    return list(words) if before[:1] and before[0] in HELP else completed(words, before, HELP[0])
+
+
+def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_option: str = "--help") -> list[str]:
+    """Return the commands, or what one of them takes and has not got yet.
+
+    Args:
+        words: what each command takes.
+        before: the whole words before the cursor.
+        help_option: offered everywhere.
+    """
     if not before:
-        return [*SUBCOMMANDS, HELP[0]]
-    if before[0] in HELP:
-        return list(SUBCOMMANDS)
-    word = SUBCOMMANDS.get(before[0])
-    return [] if word is None else [each for each in (*word.options, HELP[0]) if each not in before]
+        return [*words, help_option]
+    found = words.get(before[0])
+    return [] if found is None else [each for each in (*found, help_option) if each not in before]
 
 
 def register_completion(shell: Any, find: Find = candidates) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 
 from jupyter_tpu.diagnostics import FAULT, OK, WARNING, Finding, summary
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.doctor.examine import examine
-from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
+from jupyter_tpu.notebook.magics.context import MagicContext
 
 _ORDER = (FAULT, WARNING)
 
 
-def doctor(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def doctor(context: MagicContext, options: Namespace) -> MagicOutput:
     """Run all checks on this worker and show their findings."""
-    given = parse_arguments(words, flags=("--json",))
     findings = examine(context.environ)
-    return as_json(findings) if "--json" in given.flags else findings_output(findings)
+    return as_json(findings) if options.json else findings_output(findings)
 
 
 def findings_output(findings: Sequence[Finding]) -> MagicOutput:
@@ -37,17 +37,3 @@ def as_json(findings: Sequence[Finding]) -> MagicOutput:
 
     text = json.dumps([each.to_json() for each in findings], indent=1)
     return MagicOutput(sections=[Section(verbatim=text.splitlines())])
-
-
-SUBCOMMANDS = (
-    Subcommand(
-        name="doctor",
-        summary="Find what could keep this kernel from using its chips, and how to fix it.",
-        usage={
-            "%tpu doctor": "check Python, versions, TPU processes, lock file, fallback, disk, clock, guard, auto-stop",
-            "%tpu doctor --json": "the findings as JSON",
-        },
-        options=("--json",),
-        act=doctor,
-    ),
-)

@@ -1,4 +1,4 @@
-"""``%tpu env`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log; neither calls the agent."""
+"""``%tpu python`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log; neither calls the agent."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
-from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments, whole_number
+from jupyter_tpu.notebook.magics.context import MagicContext
 
 PACKAGES = (
     *("jax", "jaxlib", "libtpu", "flax", "optax"),
@@ -39,12 +40,10 @@ _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
 _NOT_SHOWN = "(set, not shown)"
 # Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.
 _LOG_BYTES = 256 * 1024
-_LINES, _MOST_LINES = 20, 1000
 
 
-def env(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def python(context: MagicContext) -> MagicOutput:
     """Show this kernel's Python, the packages that matter for TPUs, and the variables that frameworks read."""
-    parse_arguments(words)
     versions = {name: _version(name) for name in PACKAGES}
     missing = ", ".join(name for name, number in versions.items() if not number)
     variables = list(variables_shown(context.environ))
@@ -87,13 +86,11 @@ def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, _NOT_SHOWN if _SECRET.search(name) else _SIGNED_IN.sub("(not shown)@", environ[name])
 
 
-def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def logs(context: MagicContext, options: Namespace) -> MagicOutput:
     """Show the last lines of the agent's log."""
-    given = parse_arguments(words, most_others=1)
-    count = whole_number(given.others[0], _MOST_LINES) if given.others else _LINES
     path = log_path(context.environ)
     try:
-        lines = last_lines(path, count)
+        lines = last_lines(path, options.lines)
     except FileNotFoundError as error:
         raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel on a TPU node.") from error
     except OSError as error:
@@ -119,19 +116,3 @@ def last_lines(path: Path, count: int) -> list[str]:
         lines = file.read(_LOG_BYTES).decode(errors="replace").splitlines()
     # When the read began inside the file, its first line is probably cut.
     return lines[1 if begin else 0 :][-count:]
-
-
-SUBCOMMANDS = (
-    Subcommand(
-        name="env",
-        summary="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
-        usage={"%tpu env": "works without the agent"},
-        act=env,
-    ),
-    Subcommand(
-        name="logs",
-        summary="Show the end of the agent's log on this machine.",
-        usage={"%tpu logs": f"{_LINES} lines", "%tpu logs 200": f"200 lines; at most {_MOST_LINES:,}"},
-        act=logs,
-    ),
-)

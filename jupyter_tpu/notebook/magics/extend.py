@@ -1,43 +1,16 @@
-"""The arguments of ``%tpu extend``, and the agent's auto-stop report as lines of text. Pure."""
+"""The agent's auto-stop report as lines of text. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.autostop import LONGEST_S, Reminder
-from jupyter_tpu.durations import duration_text, parse_duration, parse_time_of_day
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.autostop import Reminder
+from jupyter_tpu.durations import duration_text
 
-_HOW = "Use %tpu extend 1h, %tpu extend until 18:00, %tpu extend while-busy or %tpu extend off."
 _IN_USE = {"busy": "In use", "unknown": "Activity unknown (treated as busy)"}
 # Both times are measured by the agent in one call, so they differ by rounding only.
 _SAME_S = 1.0
-
-
-def parse_extend(words: Sequence[str], now: float) -> dict[str, Any]:
-    """Return the parameters of the agent's method ``keep`` for the arguments of ``%tpu extend``.
-
-    Raises:
-        BadInput: they name no length of time.
-    """
-    return _parse(list(words) or ["1h"], now)
-
-
-def _parse(words: list[str], now: float) -> dict[str, Any]:
-    if words == ["off"]:
-        return {}
-    if words == ["while-busy"]:
-        return {"while_busy": True}
-    if len(words) == 2 and words[0] == "until":
-        until = parse_time_of_day(words[1], now)
-        if until is None:
-            raise BadInput(f"{words[1][:40]!r} is not a time of day.", hint=_HOW)
-        return {"until": until}
-    for_s = parse_duration(words[0]) if len(words) == 1 else None
-    if for_s is not None and for_s <= LONGEST_S:
-        return {"for_s": for_s}
-    raise BadInput(f"{' '.join(words)[:60]!r} does not say for how long.", hint=_HOW)
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:

@@ -5,14 +5,14 @@ Nothing here calls the cloud, because the user's credentials are never on the no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
-from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
+from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.node.agent_call import Call
 
 JSON = Mapping[str, Any]
@@ -83,9 +83,8 @@ def per_hour(value: float | None) -> str:
 # -- cost
 
 
-def cost(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def cost(context: MagicContext) -> MagicOutput:
     """Show the cost of this node and of the project, and the use of the budgets."""
-    parse_arguments(words)
     answers = context.call_all({"cost": snapshot_call("cost"), "budget": snapshot_call("budget")})
     spent, budgets = snapshot_of(answers["cost"]), snapshot_of(answers["budget"])
     if spent is None:
@@ -168,9 +167,8 @@ def _amounts(view: JSON) -> tuple[float, float]:
 # -- quota
 
 
-def quota(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def quota(context: MagicContext) -> MagicOutput:
     """Show the quotas that this node counts against."""
-    parse_arguments(words)
     known = snapshot_of(context.call(*snapshot_call("quota")))
     if known is None:
         return MagicOutput(sections=[Section(title="Quota", lines=no_snapshot_lines("quota"))])
@@ -213,9 +211,8 @@ def _number(value: float | None) -> str:
 # -- grant
 
 
-def grant(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def grant(context: MagicContext) -> MagicOutput:
     """Show the grants and credits of the project."""
-    parse_arguments(words)
     known = snapshot_of(context.call(*snapshot_call("grant")))
     if known is None:
         return MagicOutput(sections=[Section(title="Grants and credits", lines=no_snapshot_lines("grant"))])
@@ -255,25 +252,3 @@ def _chips(view: JSON) -> dict[str, Any]:
         for row in view["rows"]
     ]
     return {"header": ("chips", "where", "terms", "granted", "used", "free"), "rows": rows} if rows else {}
-
-
-SUBCOMMANDS = (
-    Subcommand(
-        name="cost",
-        summary="Show the cost of this node and of the project, and the use of the budgets.",
-        usage={"%tpu cost": "the newest data from the Jupyter server on your own machine"},
-        act=cost,
-    ),
-    Subcommand(
-        name="quota",
-        summary="Show the quotas that this node counts against, and what is free.",
-        usage={"%tpu quota": "the newest data from the Jupyter server on your own machine"},
-        act=quota,
-    ),
-    Subcommand(
-        name="grant",
-        summary="Show TRC grants and credits: until when they are valid, and what is left.",
-        usage={"%tpu grant": "the newest data from the Jupyter server on your own machine"},
-        act=grant,
-    ),
-)

@@ -49,7 +49,7 @@ class Magics:
         shows something waits 2 s for the agent at most; set the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel to
         more seconds if the node is slow.
         """
-        from jupyter_tpu.notebook.magics.arguments import MagicContext
+        from jupyter_tpu.notebook.magics.context import MagicContext
         from jupyter_tpu.notebook.magics.subcommands import run_line
 
         self._shell.display_pub.publish(data=run_line(line, MagicContext()).to_mimebundle())

@@ -9,9 +9,9 @@ from typing import Any
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
-from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand, parse_arguments
 from jupyter_tpu.notebook.magics.autostop import autostop_section
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, chips_section, sample_of, sample_processes_section
+from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.magics.money import (
     grant_lines,
     no_snapshot_lines,
@@ -45,9 +45,8 @@ class AgentAnswers:
         return answer
 
 
-def status(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+def status(context: MagicContext) -> MagicOutput:
     """Show the whole screen; a part whose data is missing does not keep the others from being shown."""
-    parse_arguments(words)
     # All calls at once: the cell waits once for the slowest of them.
     replies = AgentAnswers(context.call_all(_CALLS), context.now)
     node = Section(title=_machine(context.environ), lines=[])
@@ -136,7 +135,3 @@ _PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
     "Cost": _spend,
     "Grants and credits": _grants,
 }
-
-SUBCOMMAND = Subcommand(
-    name="", summary="Show this node on one screen.", usage={"%tpu": "each part with its age"}, act=status
-)

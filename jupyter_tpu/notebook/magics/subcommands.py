@@ -1,82 +1,94 @@
-"""The table of ``%tpu``: its subcommands, how a line is run, and the help."""
+"""The commands of ``%tpu`` in a kernel on a node: which function runs each, how a line is run, and the help."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
+from jupyter_tpu.commands.grammar import NOTEBOOK, Command, parse_words
+from jupyter_tpu.commands.shared import ON_NODE, RENAMED, RENAMED_ON_NODE, STATUS
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.magics import autostop, chips, doctor, env_logs, money, status
-from jupyter_tpu.notebook.magics.arguments import MagicContext, Subcommand
+from jupyter_tpu.notebook.magics.context import MagicContext
 
 HELP = ("--help", "-h", "help")
 
-SUBCOMMANDS: Mapping[str, Subcommand] = {
-    word.name: word
-    for word in (
-        *chips.SUBCOMMANDS,
-        *autostop.SUBCOMMANDS,
-        *money.SUBCOMMANDS,
-        *env_logs.SUBCOMMANDS,
-        *doctor.SUBCOMMANDS,
-    )
+_ACTS: Mapping[str, Callable[..., MagicOutput]] = {
+    "": status.status,
+    "top": chips.top,
+    "ps": chips.ps,
+    "release": chips.release,
+    "autostop": autostop.autostop,
+    "extend": autostop.extend,
+    "stop": autostop.stop,
+    "delete": autostop.delete,
+    "cost": money.cost,
+    "quota": money.quota,
+    "grant": money.grant,
+    "python": env_logs.python,
+    "logs": env_logs.logs,
+    "doctor": doctor.doctor,
 }
-"""The subcommands in a kernel on a node, by name."""
+"""What runs each command; it gets the context and, if the command takes any, the parsed arguments."""
 
+_ALIASES: Mapping[str, str] = {alias: each.name for each in ON_NODE.values() for alias in each.aliases}
 
-_RENAMED: Mapping[str, str] = {"free": "release", "keep": "extend", "who": "ps"}
-"""Former names of subcommands; they work for one more minor version."""
+_OLD_NAMES: Mapping[str, str] = {
+    **RENAMED_ON_NODE,
+    **{old: now for old, (now, *options) in RENAMED.items() if not options and now in ON_NODE},
+}
+"""Former names of commands; they work for one more minor version."""
 
 
 def run_line(line: str, context: MagicContext) -> MagicOutput:
     """Run a line of ``%tpu``, and return its output.
 
     Raises:
-        BadInput: the line has an unknown subcommand or argument.
-        TpuError: the subcommand failed.
+        BadInput: the line has an unknown command or argument.
+        TpuError: the command failed.
     """
     first, *rest = line.split() or [""]
-    if first in _RENAMED:
-        shown = run_line(" ".join([_RENAMED[first], *rest]), context)
-        note = f"%tpu {first} is now %tpu {_RENAMED[first]}. The old name works until the next version."
+    if first in _OLD_NAMES:
+        shown = run_line(" ".join([_OLD_NAMES[first], *rest]), context)
+        note = f"%tpu {first} is now %tpu {_OLD_NAMES[first]}. The old name works until the next version."
         return replace(shown, sections=[*shown.sections, Section(lines=[note])])
     if first in HELP:
-        return _help_of_all() if not rest or rest[0] in HELP else help_of(_word(rest[0]))
-    word = _word(first)
+        return _help_of_all() if not rest or rest[0] in HELP else help_of(_command(rest[0]))
+    command = _command(first)
     if set(rest) & {"--help", "-h"}:
-        return help_of(word)
-    try:
-        return word.act(context, rest)
-    except BadInput as error:
-        # The bare `%tpu` has an empty name, which would leave two spaces.
-        error.hint = error.hint or f"%tpu {word.name} --help shows what it accepts.".replace("  ", " ")
-        raise
+        return help_of(command)
+    act, options = _ACTS[command.name], parse_words(command, rest)
+    return act(context, options) if vars(options) else act(context)
 
 
-def _word(name: str) -> Subcommand:
-    name = _RENAMED.get(name, name)
-    if not name:
-        return status.SUBCOMMAND
-    if name in SUBCOMMANDS:
-        return SUBCOMMANDS[name]
+def _command(name: str) -> Command:
+    known = {"": STATUS, **ON_NODE}
+    name = _OLD_NAMES.get(name, _ALIASES.get(name, name))
+    if name in known:
+        return known[name]
     # The length is cut because difflib takes quadratic time.
-    near = get_close_matches(name[:40], SUBCOMMANDS, n=1)
+    near = get_close_matches(name[:40], ON_NODE, n=1)
     meant = f"Did you mean %tpu {near[0]}? " if near else ""
-    raise BadInput(f"%tpu has no command {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(SUBCOMMANDS)}.")
+    raise BadInput(f"%tpu has no command {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(ON_NODE)}.")
 
 
-def help_of(word: Subcommand) -> MagicOutput:
-    """Return the help of one subcommand."""
-    return MagicOutput(
-        sections=[Section(lines=[word.summary], header=("line", "meaning"), rows=list(word.usage.items()))]
-    )
+def help_of(command: Command) -> MagicOutput:
+    """Return the help of one command: lines that are often used, then its options."""
+    options = [
+        (", ".join(each.names), str(each.settings["help"]))
+        for each in command.all_arguments(NOTEBOOK)
+        if each.is_option
+    ]
+    sections = [Section(lines=[command.here], header=("line", "meaning"), rows=list(command.examples.items()))]
+    if options:
+        sections.append(Section(header=("option", "meaning"), rows=options))
+    return MagicOutput(sections=sections)
 
 
 def _help_of_all() -> MagicOutput:
-    words = (status.SUBCOMMAND, *SUBCOMMANDS.values())
-    rows = [(f"%tpu {word.name}".rstrip(), word.summary) for word in words]
+    rows = [(f"%tpu {command.name}".rstrip(), command.here) for command in (STATUS, *ON_NODE.values())]
     more = "%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
     last = Section(lines=[more])
     return MagicOutput(sections=[Section(header=("line", "meaning"), rows=rows), last])

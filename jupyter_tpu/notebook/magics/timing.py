@@ -16,7 +16,7 @@ from typing import Any
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
-from jupyter_tpu.notebook.magics.arguments import Answer, MagicContext
+from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 
 HELP = Section(

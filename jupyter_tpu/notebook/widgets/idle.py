@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.magics.autostop import idle, reminder
+from jupyter_tpu.notebook.magics.autostop import autostop, reminder
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
@@ -63,4 +63,4 @@ def _too_late(late_s: float) -> str:
     return f"The kernel was busy and received this only after {duration_text(late_s)}. Nothing was done."
 
 
-IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, read=read, subcommands=(idle,), act=act)
+IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, read=read, subcommands=(autostop,), act=act)

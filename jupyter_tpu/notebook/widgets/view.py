@@ -9,7 +9,7 @@ from typing import Any
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
-from jupyter_tpu.notebook.magics.arguments import MagicContext
+from jupyter_tpu.notebook.magics.context import MagicContext
 
 CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Calls a method of the agent; raises `TpuError`."""
@@ -42,7 +42,7 @@ class View:
     script: str
     every_s: float
     read: Callable[[CallAgent, bool], Data]
-    subcommands: Sequence[Callable[[MagicContext, Sequence[str]], MagicOutput]]
+    subcommands: Sequence[Callable[[MagicContext], MagicOutput]]
     act: Callable[[CallAgent, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
@@ -56,7 +56,7 @@ class View:
         seen: list[Section] = []
         try:
             for word in self.subcommands:
-                seen += word(context, ()).sections
+                seen += word(context).sections
         except TpuError as error:
             seen += text_output(_in_a_line(error)).sections
         return seen

@@ -9,7 +9,7 @@ from typing import cast, get_args
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE
+from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.bill_cache import BillCache
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger

@@ -18,8 +18,8 @@ from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
-from jupyter_tpu.notebook.magics.arguments import PATIENCE_VARIABLE
-from jupyter_tpu.notebook.magics.subcommands import SUBCOMMANDS
+from jupyter_tpu.notebook.magics.context import PATIENCE_VARIABLE
+from jupyter_tpu.commands.shared import ON_NODE
 
 PATIENCE_S = 60
 
@@ -103,7 +103,7 @@ def test_the_screen_shows_what_is_known_and_why_the_rest_is_not(notebook: Notebo
         assert part.partition(" (")[0] in shown.html
 
 
-@pytest.mark.parametrize("word", sorted(SUBCOMMANDS))
+@pytest.mark.parametrize("word", sorted(ON_NODE))
 def test_every_word_explains_itself(notebook: Notebook, word: str) -> None:
     shown = notebook.run(f"%tpu {word} --help")
     assert f"%tpu {word}" in shown.text
@@ -166,7 +166,7 @@ def test_words_and_options_are_completed(notebook: Notebook, begun: str, found: 
 
 def test_a_word_is_completed_from_all_there_are_and_nothing_else(notebook: Notebook) -> None:
     reply = notebook.client.complete("%tpu ", reply=True, timeout=PATIENCE_S)["content"]
-    assert set(reply["matches"]) == {*SUBCOMMANDS, "--help"}
+    assert set(reply["matches"]) == {*ON_NODE, "--help"}
 
 
 def test_a_timed_cell_has_its_value_its_variables_and_its_times(notebook: Notebook) -> None:

@@ -1,0 +1,46 @@
+"""The table of all commands of ``jupyter tpu``, by purpose: what can be written, and which module runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jupyter_tpu.cli.tables import money, nodes, others
+from jupyter_tpu.commands.grammar import Command
+
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "Nodes": nodes.COMMANDS,
+    "Notebooks": others.NOTEBOOKS,
+    "Chips": others.CHIPS,
+    "Auto-stop": others.AUTOSTOP,
+    "Money": money.COMMANDS,
+    "Without a cloud": others.WITHOUT_A_CLOUD,
+}
+"""The commands, by the titles of the help."""
+
+COMMANDS: Mapping[str, Command] = {each.name: each for group in GROUPS.values() for each in group}
+"""The commands, by name."""
+
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "nodes.list": ("list", "describe"),
+    "nodes.create": ("create",),
+    "nodes.search": ("search",),
+    "nodes.queue": ("queue",),
+    "nodes.change": ("stop", "start", "delete"),
+    "nodes.kernels": ("kernels",),
+    "on_node.env": ("env",),
+    "on_node.top": ("top",),
+    "on_node.processes": ("ps", "release"),
+    "on_node.autostop": ("autostop", "extend"),
+    "nodes.access": ("ssh", "ssh-config", "kernelspec"),
+    "spend.grant": ("grant",),
+    "spend.cost": ("cost",),
+    "spend.budget": ("budget",),
+    "spend.audit": ("audit",),
+    "nodes.recover": ("recover",),
+    "spend.quota": ("quota",),
+    "spend.cleanup": ("cleanup",),
+    "nodes.doctor": ("doctor",),
+    "demo.command": ("demo",),
+    "other": ("emulator", "version"),
+}
+"""The module that has the function ``run_COMMAND`` of each command, imported only when that command runs."""

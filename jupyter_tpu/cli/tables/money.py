@@ -1,0 +1,148 @@
+"""The arguments of the commands about money."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
+from jupyter_tpu.commands import shared
+from jupyter_tpu.commands.arguments import REMOTE, YES, action
+from jupyter_tpu.commands.grammar import Command, argument, flag
+from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS
+from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, MAX_SLOTS
+
+COMMANDS = (
+    replace(
+        shared.COST,
+        arguments=(
+            *REMOTE,
+            flag("--refresh-prices", help="read today's prices from the Billing Catalog first"),
+            argument(
+                "--by",
+                choices=tuple(DEFAULT_SLOTS),
+                help="show what was spent in each hour or day of the recent past",
+            ),
+            argument(
+                "--last",
+                type=int,
+                metavar="N",
+                help=f"with --by: how many hours (default: {DEFAULT_SLOTS['hour']}, at most {MAX_SLOTS['hour']}) "
+                f"or days (default: {DEFAULT_SLOTS['day']}, at most {MAX_SLOTS['day']})",
+            ),
+            flag(
+                "--billed",
+                help="show what Google has billed instead, by day, service and SKU, from the billing export to "
+                "BigQuery",
+            ),
+            argument(
+                "--billing-export",
+                metavar="PROJECT.DATASET.TABLE",
+                help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); BigQuery may bill the "
+                "query that reads it (some cents)",
+            ),
+        ),
+    ),
+    Command(
+        name="budget",
+        help="list, set or remove budgets; at the cap the project's billed nodes stop, not those that a grant pays for",
+        arguments=(
+            action("list", "set", "remove", "confirm"),
+            argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
+            (
+                argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),
+                argument(
+                    "--hours",
+                    type=float,
+                    metavar="N",
+                    help="limit in hours of READY nodes, all nodes together",
+                ),
+            ),
+            argument("--per", choices=PERIODS, help="period of the limit"),
+            argument("--resets-on", choices=WEEKDAYS, help="weekday on which the weekly budget resets"),
+            argument("--resets-at", metavar="HH:MM", help="time of day at which the budget resets (default: 00:00)"),
+            (
+                flag(
+                    "--stop-all",
+                    help="at the cap stop all READY nodes; without it those that a grant pays for keep running, "
+                    "unless the limit is in hours",
+                ),
+                flag(
+                    "--warn-only",
+                    help="at the cap only warn; without it nodes are stopped, and those that cannot be (spot "
+                    "nodes and nodes of several VMs, and what the cloud refuses to stop for 5 min) are deleted "
+                    "with their disks",
+                ),
+            ),
+            *REMOTE,
+        ),
+    ),
+    replace(
+        shared.GRANT,
+        arguments=(
+            action("list", "add", "remove"),
+            argument("name", nargs="?", metavar="NAME", help="your name for the grant"),
+            (
+                argument("--from", dest="mail", metavar="FILE", help="file with the TRC email; - reads standard input"),
+                argument(
+                    "--row",
+                    action="append",
+                    default=[],
+                    metavar="ROW",
+                    help="'32 spot v4 us-central2-b'; may be given several times",
+                ),
+                argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips"),
+            ),
+            argument(
+                "--starts-on",
+                metavar="DATE",
+                help="first day, such as 2026-11-01 (default: the email's date)",
+            ),
+            argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the email)"),
+            argument("--ends-on", metavar="DATE", help="last day, instead of --days"),
+            flag("--skip-unread", help="save the grant even if some lines of the email cannot be read"),
+            YES,
+            *REMOTE,
+        ),
+    ),
+    replace(
+        shared.QUOTA,
+        arguments=(
+            argument("--zone", help="only this zone and its region (default: what is in use, and your zones)"),
+            flag("--all", help="all zones, with limits of 0 and types that are not offered"),
+            *REMOTE,
+        ),
+    ),
+    Command(
+        name="cleanup",
+        help="list billable resources and quota in all zones, and delete what you name",
+        arguments=(
+            (
+                argument(
+                    "--delete",
+                    nargs="+",
+                    default=[],
+                    metavar="NAME",
+                    help="delete these nodes and queued resources",
+                ),
+                flag(
+                    "--delete-leftovers",
+                    help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; "
+                    "STOPPED nodes stay",
+                ),
+                # the option's former name
+                flag("--delete-husks", dest="delete_leftovers", help=argparse.SUPPRESS),
+            ),
+            YES,
+            *REMOTE,
+        ),
+    ),
+    Command(
+        name="audit",
+        help="show actions that affected cost or access, and why, newest first",
+        arguments=(
+            argument("--limit", type=int, default=100, metavar="N", help="how many entries (default: 100)"),
+            *REMOTE,
+        ),
+    ),
+)

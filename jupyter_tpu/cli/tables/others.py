@@ -1,0 +1,143 @@
+"""The arguments of the commands about notebooks, chips, auto-stop and the demo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from jupyter_tpu.autostop import ACTIONS
+from jupyter_tpu.commands import shared
+from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, action, optional_node
+from jupyter_tpu.commands.grammar import Command, argument, duration_or_off, flag
+from jupyter_tpu.frameworks import FRAMEWORKS
+
+NOTEBOOKS = (
+    Command(
+        name="kernels",
+        help="list the kernels that run on all READY nodes, or end one",
+        arguments=(
+            action("list", "end"),
+            argument("kernel", metavar="ID", nargs="?", help="the kernel to end: its id, or the start of it"),
+            argument("--zone", help="only nodes in this zone"),
+            YES,
+            *REMOTE,
+        ),
+    ),
+    Command(
+        name="env",
+        help="list, make or remove a node's environments for frameworks",
+        arguments=(
+            argument("action", choices=("list", "make", "remove"), help="what to do"),
+            *NODE,
+            argument("framework", metavar="FRAMEWORK", nargs="?", help=", ".join(FRAMEWORKS)),
+            argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),
+            argument(
+                "--folder",
+                type=Path,
+                help="install the requirements.txt or pyproject.toml of this folder too",
+            ),
+            flag("--push", help="download the packages here and send them, for a node without internet"),
+            *REMOTE,
+        ),
+    ),
+    Command(
+        name="kernelspec",
+        help="write kernelspecs for READY nodes, remove those of others",
+        arguments=(
+            argument("node", metavar="NODE", nargs="?", help="only this node (default: all)"),
+            argument("--zone", help="its zone"),
+            flag("--remove", help="remove kernelspecs instead"),
+            *REMOTE,
+        ),
+    ),
+    Command(
+        name="ssh",
+        help="log in to a node over SSH, its host key pinned",
+        description="Log in to a node over SSH, its host key pinned. A command after -- runs instead of a shell.",
+        arguments=(
+            *NODE,
+            argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)"),
+            *CLOUD,
+        ),
+        passes_on=True,
+        needs_terminal=True,
+    ),
+    Command(
+        name="ssh-config",
+        help="print the Host entries that plain ssh and VS Code Remote-SSH need",
+        arguments=(
+            argument("node", metavar="NODE", nargs="?", help="only this node (default: all READY ones)"),
+            argument("--zone", help="its zone"),
+            flag("--write", help="write them to a file that ~/.ssh/config includes"),
+            *REMOTE,
+        ),
+    ),
+)
+
+CHIPS = (
+    replace(
+        shared.TOP,
+        arguments=(
+            *NODE,
+            flag("--once", help="show it once (default if the output is not a terminal)"),
+            *REMOTE,
+        ),
+    ),
+    replace(shared.PS, arguments=(*NODE, *REMOTE)),
+    shared.RELEASE,
+    shared.DOCTOR,
+)
+
+AUTOSTOP = (
+    replace(
+        shared.AUTOSTOP,
+        arguments=(
+            *optional_node("name of the node (default: show all)"),
+            argument(
+                "--idle",
+                type=duration_or_off("--idle"),
+                metavar="1h|off",
+                help="idle timeout: stop or delete it after this long without use",
+            ),
+            argument(
+                "--unattended",
+                type=duration_or_off("--unattended"),
+                metavar="2h|off",
+                help="treat a running cell as idle after this long with idle chips, no output and no connection "
+                "(default: 2h)",
+            ),
+            argument(
+                "--session",
+                type=duration_or_off("--session"),
+                metavar="12h|off",
+                help="maximum session length, counted from READY, even if busy",
+            ),
+            argument(
+                "--action",
+                choices=ACTIONS,
+                help="what auto-stop does: stop the node (its disk is kept) or delete it",
+            ),
+            *REMOTE,
+        ),
+    ),
+    shared.EXTEND,
+)
+
+WITHOUT_A_CLOUD = (
+    Command(
+        name="demo",
+        help="run JupyterLab on an emulated cloud: free, on this machine only",
+        description="Run JupyterLab on an emulated cloud: free, on this machine only. "
+        "Arguments after -- go to JupyterLab.",
+        arguments=(
+            argument("--dir", type=Path, help="folder of the demo's state (default: ~/.local/share/jupyter-tpu-demo)"),
+            argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next free one)"),
+            flag("--no-browser", help="do not open a browser"),
+            flag("--reset", help="delete the nodes and notebooks of earlier demos first"),
+        ),
+        passes_on=True,
+        needs_terminal=True,
+    ),
+    Command(name="emulator", help="run an emulated Cloud TPU API on this machine", needs_terminal=True),
+    Command(name="version", help="print the version", arguments=(JSON,)),
+)

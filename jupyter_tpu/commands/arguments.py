@@ -1,0 +1,36 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from jupyter_tpu.commands.grammar import TERMINAL, Argument, argument, flag
+
+ZONE = argument("--zone", place=TERMINAL, help="its zone, if nodes in several zones have this name")
+NODE = (argument("node", place=TERMINAL, metavar="NODE", help="name of the node"), ZONE)
+"""The node that a command in the terminal is about; in a notebook it is the one that the kernel runs on."""
+
+CLOUD = (
+    argument("--project", place=TERMINAL, help="project id (default: $JUPYTER_TPU_PROJECT, or the credentials')"),
+    argument(
+        "--endpoint",
+        place=TERMINAL,
+        metavar="HOST:PORT",
+        help="gRPC endpoint (default: $JUPYTER_TPU_ENDPOINT, or Google)",
+    ),
+)
+"""Which cloud is meant."""
+
+JSON = flag("--json", place=TERMINAL, help="print one JSON document and nothing else")
+REMOTE = (*CLOUD, JSON)
+"""What nearly every command has in the terminal."""
+YES = flag("--yes", "-y", help="skip the confirmation")
+
+
+def optional_node(help: str) -> tuple[Argument, Argument]:
+    """Return a node that may be left out; `help` says what that means."""
+    return (argument("node", place=TERMINAL, nargs="?", metavar="NODE", help=help), ZONE)
+
+
+def action(*names: str) -> Argument:
+    """Return the argument that says what a command does; without it the first of `names`."""
+    first, *others = names
+    return argument("action", nargs="?", default=first, choices=names, help=", ".join([f"{first} (default)", *others]))

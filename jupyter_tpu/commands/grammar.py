@@ -1,0 +1,198 @@
+"""How a command is described, and how argparse parses it for a terminal or a line of a notebook."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from jupyter_tpu.durations import parse_duration
+from jupyter_tpu.errors import BadInput, plain
+
+TERMINAL, NOTEBOOK = "terminal", "notebook"
+"""The places where a command can be written; a notebook's is a kernel on the node that the command is about."""
+
+# Characters of a message that argparse makes of what was typed.
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument or option of a command.
+
+    Attributes:
+        names: as for argparse's ``add_argument``.
+        place: the only place that has it; empty: all.
+        suggestions: values that tab completion offers.
+        settings: the keyword arguments of ``add_argument``.
+    """
+
+    names: tuple[str, ...]
+    place: str
+    suggestions: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it has a name that begins with a hyphen."""
+        return self.names[0].startswith("-")
+
+
+def argument(*names: str, place: str = "", suggestions: Sequence[str] = (), **settings: Any) -> Argument:
+    """Return an argument, see `Argument`; a text that is not given is empty unless `settings` has a default."""
+    if "default" not in settings and not settings.keys() & {"type", "action"} and settings.get("nargs", "?") == "?":
+        settings["default"] = ""
+    return Argument(names, place, (*suggestions, *(settings.get("choices") or ())), settings)
+
+
+def flag(*names: str, place: str = "", **settings: Any) -> Argument:
+    """Return an option without a value."""
+    return argument(*names, place=place, action="store_true", **settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command.
+
+    Attributes:
+        help: its line in the terminal's help; empty if it exists in notebooks only.
+        here: the same as a sentence about the node that the notebook runs on; empty if it exists in the terminal only.
+        examples: lines for a notebook, each with its meaning.
+        arguments: a tuple among them holds options that exclude each other.
+        description: what the terminal's help of this command begins with; empty: nothing.
+        passes_on: what follows ``--`` is meant for another program.
+        needs_terminal: it makes no sense below a cell.
+        aliases: other words for it in a notebook.
+    """
+
+    name: str
+    help: str = ""
+    here: str = ""
+    examples: Mapping[str, str] = field(default_factory=dict)
+    arguments: Sequence[Argument | tuple[Argument, ...]] = ()
+    description: str | None = None
+    passes_on: bool = False
+    needs_terminal: bool = False
+    aliases: tuple[str, ...] = ()
+
+    def all_arguments(self, place: str) -> Iterator[Argument]:
+        """Yield the arguments that it has in a place, without hidden ones."""
+        for each in self.arguments:
+            for one in each if isinstance(each, tuple) else (each,):
+                if one.place in ("", place) and one.settings.get("help") != argparse.SUPPRESS:
+                    yield one
+
+    def words(self, place: str) -> list[str]:
+        """Return what tab completion offers after the name: values, then long options."""
+        known = list(self.all_arguments(place))
+        values = [value for each in known if not each.is_option for value in each.suggestions]
+        return [*values, *(name for each in known for name in each.names if name.startswith("--"))]
+
+
+class UsageError(BadInput):
+    """A command line that cannot be understood.
+
+    Attributes:
+        parser: the parser of the command, for its usage line.
+    """
+
+    code = "usage"
+    parser: argparse.ArgumentParser
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that raises its errors: nothing is printed, and the process goes on."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `UsageError` instead of printing and exiting."""
+        error = UsageError(plain(message, _LONGEST), exists="Nothing was done.", hint=f"See {self.prog} --help.")
+        error.parser = self
+        raise error
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: Command, place: str) -> None:
+    """Add the arguments that a command has in a place to its parser."""
+    for each in command.arguments:
+        group = parser.add_mutually_exclusive_group() if isinstance(each, tuple) else parser
+        for one in each if isinstance(each, tuple) else (each,):
+            if one.place in ("", place):
+                group.add_argument(*one.names, **one.settings)
+
+
+def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> argparse.Namespace:
+    """Parse what follows the name of a command in a line of a notebook.
+
+    Args:
+        command: the command.
+        words: what follows its name.
+        magic: what the line begins with, for the texts of errors.
+
+    Raises:
+        BadInput: the command does not accept the words.
+    """
+    # An option is typed in full here: a guess could end a node.
+    parser = CommandParser(prog=f"{magic} {command.name}".rstrip(), add_help=False, allow_abbrev=False)
+    add_arguments(parser, command, NOTEBOOK)
+    try:
+        return parser.parse_args(words)
+    except UsageError as error:
+        hint = f"{parser.prog} --help shows what it accepts."
+        raise BadInput(_sentence(error.message), exists="Nothing was done.", hint=hint) from None
+
+
+_CLEARER: Mapping[str, str] = {
+    r"argument (\S+): expected one argument": "{} needs a value.",
+    r"unrecognized arguments: (.*)": "{} is not a valid argument here.",
+    r"the following arguments are required: (.*)": "{} is missing.",
+    r"argument (.*)": "{}.",
+}
+"""Messages of argparse, and how a notebook puts them."""
+
+
+def _sentence(message: str) -> str:
+    for pattern, text in _CLEARER.items():
+        if found := re.fullmatch(pattern, message):
+            return text.format(found[1])
+    return f"{message[:1].upper()}{message[1:]}."
+
+
+# -- types of values
+
+
+def whole_number(most: int) -> Callable[[str], int]:
+    """Return a type of argparse for whole numbers from 1 to `most`."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to {most:,}")
+        return int(text)
+
+    return parse
+
+
+def duration(option: str) -> Callable[[str], float]:
+    """Return a type of argparse for durations such as 30m, 6h or 2d, in seconds; the error names `option`."""
+
+    def parse(text: str) -> float:
+        seconds = parse_duration(text)
+        if not seconds:
+            raise BadInput(
+                f"{text[:40]!r} is not a duration.",
+                exists="Nothing was asked of the cloud.",
+                hint=f"Write {option} 30m, 6h or 2d.",
+            )
+        return seconds
+
+    return parse
+
+
+OFF = "off"
+"""What is written instead of a duration to turn a rule off."""
+
+
+def duration_or_off(option: str) -> Callable[[str], float | str]:
+    """Return a type of argparse for durations in seconds, and for ``off``, which stays as it is."""
+    parse = duration(option)
+    return lambda text: text if text == OFF else parse(text)

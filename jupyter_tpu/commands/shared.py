@@ -1,0 +1,207 @@
+"""The commands of ``%tpu`` in a kernel on a node; most exist in the terminal too, where they name the node."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+
+from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, optional_node
+from jupyter_tpu.commands.extension import DEFAULT_EXTENSION, SPELLED_OUT
+from jupyter_tpu.commands.grammar import (
+    NOTEBOOK,
+    TERMINAL,
+    Command,
+    argument,
+    duration,
+    flag,
+    whole_number,
+)
+
+# the largest pid_max that Linux allows on 64-bit machines (proc(5))
+_MOST_PID = 2**22
+LOG_LINES, MOST_LOG_LINES = 20, 1000
+FORCE_NEEDS_PID = "--force needs --pid: another user's process can only be ended by its pid."
+
+STATUS = Command(name="", here="Show this node on one screen.", examples={"%tpu": "each part with its age"})
+
+# -- chips
+
+TOP = Command(
+    name="top",
+    help="show the load of each chip of a node, every second",
+    here="Show load and memory of the chips and of the machine.",
+    examples={"%tpu top": "the newest sample"},
+)
+PS = Command(
+    name="ps",
+    help="show which processes use the chips of a node, and whose they are",
+    here="List the processes that use the chips, with their notebooks.",
+    examples={"%tpu ps": "every process that the agent can see"},
+)
+RELEASE = Command(
+    name="release",
+    help="end the processes that use a worker's chips",
+    here="End the processes that use the chips, after asking.",
+    examples={
+        "%tpu release": "all your processes",
+        "%tpu release --pid 1234": "this process; another user's needs a confirmation of its own",
+        "%tpu release --yes": "skip the confirmation for your own processes",
+    },
+    arguments=(
+        *NODE,
+        argument("--worker", place=TERMINAL, type=int, default=0, help="worker of a slice (default: 0)"),
+        argument(
+            "--pid", type=whole_number(_MOST_PID), metavar="PID", help="only this process (default: all of your own)"
+        ),
+        flag("--force", help="with --pid: even another user's, if the node allows it"),
+        YES,
+        *REMOTE,
+    ),
+)
+
+# -- when the node ends
+
+AUTOSTOP = Command(
+    name="autostop",
+    aliases=("idle",),
+    help="show or set the auto-stop rules of nodes",
+    here="Show the activity on this node and when auto-stop will end it.",
+    examples={"%tpu autostop": "running cells, chips and people, each with its age, and the auto-stop rules"},
+)
+EXTEND = Command(
+    name="extend",
+    help="keep a node running past its auto-stop",
+    here="Keep this node running past its auto-stop. A budget's deadline still applies.",
+    examples={
+        "%tpu extend": f"for {DEFAULT_EXTENSION}",
+        "%tpu extend 3h": "for a time (s, m, h or d)",
+        "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
+        "%tpu extend while-busy": "until the current cell ends",
+        "%tpu extend off": "cancel an earlier extension",
+    },
+    arguments=(
+        *NODE,
+        argument(
+            "time",
+            nargs="*",
+            metavar="TIME",
+            suggestions=SPELLED_OUT,
+            help="3h, until 18:00, while-busy or off, instead of an option",
+        ),
+        (
+            argument(
+                "--for",
+                dest="for_",
+                type=duration("--for"),
+                metavar=DEFAULT_EXTENSION,
+                help=f"for this long (default: {DEFAULT_EXTENSION})",
+            ),
+            argument("--until", metavar="HH:MM", help="until this time of day, by the clock of the machine asked"),
+            flag("--while-busy", help="until what runs now has finished"),
+            flag("--off", help="cancel an earlier extension"),
+        ),
+        *REMOTE,
+    ),
+)
+STOP = Command(
+    name="stop",
+    help="stop a node: from then on only its disk is billed",
+    here="Stop this node after a confirmation; works without your own machine.",
+    examples={
+        "%tpu stop": "its disk is kept and billed; a spot node or a slice of several VMs can only be deleted",
+        "%tpu stop --yes": "skip the confirmation",
+    },
+    arguments=(
+        *optional_node("name of the node"),
+        flag(
+            "--all",
+            place=TERMINAL,
+            help="stop all spending now: stop or delete every node, cancel what waits for capacity",
+        ),
+        # what `delete` was called in a notebook
+        flag("--delete", place=NOTEBOOK, help=argparse.SUPPRESS),
+        YES,
+        *REMOTE,
+    ),
+)
+DELETE = Command(
+    name="delete",
+    help="delete a node and its disk",
+    here="Delete this node and its disk after a confirmation; works without your own machine.",
+    examples={"%tpu delete": "everything on its disk is lost", "%tpu delete --yes": "skip the confirmation"},
+    arguments=(*NODE, YES, *REMOTE),
+)
+
+# -- money, as the user's own machine last sent it
+
+_SENT = "the newest data from your own machine"
+
+COST = Command(
+    name="cost",
+    help="show what nodes have cost at list price, and how far budgets are used",
+    here="Show the cost of this node and of the project, and the use of the budgets.",
+    examples={"%tpu cost": _SENT},
+)
+QUOTA = Command(
+    name="quota",
+    help="show quota limits, what uses them (leftovers included) and what is left",
+    here="Show the quotas that this node counts against, and what is free.",
+    examples={"%tpu quota": _SENT},
+)
+GRANT = Command(
+    name="grant",
+    help="list, add or remove TRC grants and credits, and see what is left",
+    here="Show TRC grants and credits: until when they are valid, and what is left.",
+    examples={"%tpu grant": _SENT},
+)
+
+# -- this kernel
+
+PYTHON = Command(
+    name="python",
+    here="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
+    examples={"%tpu python": "works without the agent"},
+)
+LOGS = Command(
+    name="logs",
+    here="Show the end of the agent's log on this machine.",
+    examples={"%tpu logs": f"{LOG_LINES} lines", "%tpu logs 200": f"200 lines; at most {MOST_LOG_LINES:,}"},
+    arguments=(argument("lines", nargs="?", type=whole_number(MOST_LOG_LINES), default=LOG_LINES, metavar="LINES"),),
+)
+DOCTOR = Command(
+    name="doctor",
+    help="find what keeps kernels from using their TPU, and how to fix it",
+    here="Find what could keep this kernel from using its chips, and how to fix it.",
+    examples={
+        "%tpu doctor": "check Python, versions, TPU processes, lock file, fallback, disk, clock, guard, auto-stop",
+        "%tpu doctor --json": "the findings as JSON",
+    },
+    arguments=(
+        *optional_node("also check this node's first worker"),
+        *CLOUD,
+        flag("--json", help=JSON.settings["help"]),
+    ),
+)
+
+ON_NODE: Mapping[str, Command] = {
+    each.name: each
+    for each in (
+        *(TOP, PS, RELEASE, AUTOSTOP, EXTEND, STOP, DELETE),
+        *(COST, QUOTA, GRANT, PYTHON, LOGS, DOCTOR),
+    )
+}
+"""The commands of ``%tpu`` in a kernel on a node, by name."""
+
+RENAMED: Mapping[str, tuple[str, ...]] = {
+    "brakes": ("autostop",),
+    "free": ("release",),
+    "keep": ("extend",),
+    "panic": ("stop", "--all"),
+    "sweep": ("cleanup",),
+    "who": ("ps",),
+}
+"""Old names of commands and what to write now, in the terminal and in notebooks. They work for one more minor version.
+"""
+
+RENAMED_ON_NODE: Mapping[str, str] = {"env": "python"}
+"""Likewise, for a command on a node that had the name of another one in the terminal."""

@@ -1,0 +1,62 @@
+"""The kernel that a magic runs in, and how it reaches the agent and asks the user."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agent, call_all
+
+PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
+"""The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
+
+# Bounds what the variable may ask for: a cell that waits longer looks dead.
+LONGEST_PATIENCE_S = 600
+
+Answer = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class MagicContext:
+    """The kernel that a magic runs in.
+
+    Attributes:
+        environ: the kernel's environment, which names the agent's socket.
+        now: when the magic began, in Unix seconds.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    now: float = field(default_factory=time.time)
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds to wait for answers that are only shown; a variable makes it longer on slow nodes."""
+        text = self.environ.get(PATIENCE_VARIABLE, "")
+        return (
+            float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S
+        )
+
+    def call(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
+        """Call one method of the agent, see `call_agent`; waits for the longer of `patience_s` and the usual time."""
+        return call_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
+
+    def call_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
+        """Call several methods of the agent at once, see `agent_call.call_all`."""
+        return call_all(calls, self.environ, patience_s=self.patience_s)
+
+    def confirm(self, question: str, hint: str = "Add --yes to the line.") -> bool:
+        """Ask the user a yes-or-no question, and return whether the answer is yes.
+
+        Raises:
+            BadInput: the front end cannot ask; `hint` says how to answer without it.
+        """
+        try:
+            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+        except (EOFError, OSError, RuntimeError) as error:  # IPython's own is a RuntimeError
+            raise BadInput(
+                "This front end can't ask for confirmation.", exists="Nothing was done.", hint=hint
+            ) from error
