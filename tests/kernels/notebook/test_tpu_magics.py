@@ -111,7 +111,7 @@ def test_every_word_explains_itself(notebook: Notebook, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["top", "ps", "idle", "cost", "quota", "grant", "env", "logs 5", "extend 3h", "extend off"]
+    "word", ["top", "ps", "autostop", "idle", "cost", "quota", "grant", "python", "logs 5", "extend 3h", "extend off"]
 )
 def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str) -> None:
     shown = notebook.run(f"%tpu {word}")
@@ -126,7 +126,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
         ("%tpu exten", "Did you mean %tpu extend?"),
         ("%tpu extend forever", "does not say for how long"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
-        ("%tpu top --fast", "'--fast' is not a valid argument here"),
+        ("%tpu top --fast", "--fast is not a valid argument here"),
         ("%tpu release --pid", "--pid needs a value"),
         ("%tpu release --pid -1", "is not a whole number"),
         ("%tpu " + "a" * 10_000, "%tpu has no command"),
@@ -153,7 +153,7 @@ def test_nonsense_is_answered_by_a_short_sentence(notebook: Notebook, line: str,
         ("%tpu ex", ["extend"]),
         ("%tpu co", ["cost"]),
         ("x = 1\n%tpu extend wh", ["while-busy"]),
-        ("%tpu release --", ["--pid", "--yes", "--help"]),
+        ("%tpu release --", ["--pid", "--force", "--yes", "--help"]),
         ("%tpu stop --delete --y", ["--yes"]),
         ("%tpu help lo", ["logs"]),
     ],
