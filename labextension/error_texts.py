@@ -17,7 +17,7 @@ from jupyter_tpu.errors import all_errors
 
 PACKAGE = Path(__file__).parents[1] / "jupyter_tpu"
 # These write to a terminal or a notebook of their own; the emulator speaks for Google; the last one defines `Text`.
-ELSEWHERE = ("agent", "cli", "emulator", "notebook", "wire", "errors.py")
+ELSEWHERE = ("agent", "cli", "commands", "emulator", "notebook", "wire", "errors.py")
 MODULES = sorted(
     path
     for path in PACKAGE.rglob("*.py")

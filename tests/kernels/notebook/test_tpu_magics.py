@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import KernelManager
 
+from jupyter_tpu.commands.shared import ON_NODE
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.assembly import open_fleet
 from jupyter_tpu.journal.grant_store import Grants
@@ -19,7 +20,6 @@ from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.notebook.magics.context import PATIENCE_VARIABLE
-from jupyter_tpu.commands.shared import ON_NODE
 
 PATIENCE_S = 60
 
