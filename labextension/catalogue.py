@@ -40,12 +40,12 @@ _PLACEHOLDER = re.compile(r"%\d|\{\w+\}")
 
 def main(check: bool) -> str:
     """Write or check every catalogue; return what is wrong, a line each."""
-    template, problems = _template(), list[str]()
+    texts, problems = template(), list[str]()
     for path in sorted(LOCALE.glob(f"*/LC_MESSAGES/{DOMAIN}.po")):
         language = path.parts[-3]
         catalog = read_po(io.BytesIO(path.read_bytes()), locale=language, domain=DOMAIN)
         # Babel's guesses from similar texts would pass for translations.
-        catalog.update(template, no_fuzzy_matching=True)
+        catalog.update(texts, no_fuzzy_matching=True)
         catalog.obsolete.clear()
         problems += [f"{language}: {problem}" for problem in _problems(catalog)]
         for target, content in ((path, _po(catalog)), (path.with_suffix(".json"), _json(catalog, language))):
@@ -56,7 +56,7 @@ def main(check: bool) -> str:
     return "\n".join(problems)
 
 
-def _template() -> Catalog:
+def template() -> Catalog:
     """Return all texts in the order of the files, each once, with the files where it stands."""
     catalog = Catalog(domain=DOMAIN, project="jupyter_tpu", fuzzy=False)
     for path, text, context in (*_messages(), *_settings(), *_errors()):
@@ -129,7 +129,7 @@ def _json(catalog: Catalog, language: str) -> bytes:
         "version": "0",
     }
     translated = (message for message in catalog if message.id and all(_translations(message)))
-    texts = {_key(message): _forms(message) for message in translated}
+    texts = {key_of(message): _forms(message) for message in translated}
     return (json.dumps({"": head, **texts}, ensure_ascii=False, indent=0) + "\n").encode()
 
 
@@ -139,7 +139,7 @@ def _forms(message: Message) -> list[str]:
     return [*forms, ""] if isinstance(message.id, tuple | list) and len(forms) == 1 else forms
 
 
-def _key(message: Message) -> str:
+def key_of(message: Message) -> str:
     text = message.id[0] if isinstance(message.id, tuple | list) else message.id
     return f"{message.context}\x04{text}" if message.context else text
 
