@@ -12,7 +12,9 @@ import { consoleUrl } from './console';
 import { tpuIcon } from './icons';
 import * as messages from './messages/commands';
 import { copied } from './messages/problems';
-import { chooseNode, confirmDelete, confirmStop } from './nodedialogs';
+import { chooseNode, confirmDelete, confirmStop, confirmStopMany } from './nodedialogs';
+import { addKernelCommands } from './nodes/kernelcommands';
+import { locatorIn } from './nodes/target';
 import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
@@ -33,6 +35,7 @@ export function addCommands(context: ICommandContext): void {
   addPanelCommands(context);
   addNotebookCommands(context);
   addNodeCommands(context);
+  addKernelCommands(context);
 }
 
 function addPanelCommands({ app, model, trans }: ICommandContext): void {
@@ -94,6 +97,7 @@ function addNotebookCommands(context: ICommandContext): void {
   const { app, tracker, trans } = context;
   addNodeCommand(context, CommandIDs.openNotebook, {
     label: messages.openNotebook(trans),
+    cardLabel: messages.openNotebookHere(trans),
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
     act: async node => {
@@ -103,6 +107,7 @@ function addNotebookCommands(context: ICommandContext): void {
   });
   addNodeCommand(context, CommandIDs.switchKernel, {
     label: messages.switchKernel(trans),
+    cardLabel: messages.switchKernelHere(trans),
     isEnabled: () => Boolean(tracker?.currentWidget),
     isPossible: hasKernel,
     act: async node => {
@@ -119,7 +124,8 @@ function addNodeCommands(context: ICommandContext): void {
   const isEmulated = (): boolean => model.status?.emulated ?? false;
   addNodeCommand(context, CommandIDs.stopNode, {
     label: messages.stopNode(trans),
-    isPossible: node => node.state === 'READY',
+    cardLabel: messages.stopHere(trans),
+    isPossible: isReady,
     act: async node => {
       if (await confirmStop(node, isEmulated(), trans)) {
         await Promise.all([endKernels(app, node), model.stopNode(node)]);
@@ -128,11 +134,13 @@ function addNodeCommands(context: ICommandContext): void {
   });
   addNodeCommand(context, CommandIDs.startNode, {
     label: messages.startNode(trans),
+    cardLabel: messages.startHere(trans),
     isPossible: node => node.state === 'STOPPED' && !node.spot,
     act: node => model.startNode(node)
   });
   addNodeCommand(context, CommandIDs.deleteNode, {
     label: messages.deleteNode(trans),
+    cardLabel: messages.deleteHere(trans),
     isPossible: node => node.state !== 'DELETING',
     act: async node => {
       if (await confirmDelete(node, isEmulated(), trans)) {
@@ -140,10 +148,59 @@ function addNodeCommands(context: ICommandContext): void {
       }
     }
   });
+  addNodeCommand(context, CommandIDs.changeAutostop, {
+    label: messages.changeAutostopOf(trans),
+    cardLabel: messages.changeAutostop(trans),
+    isPossible: ({ billing }) => billing,
+    act: node => {
+      app.shell.activateById(PANEL_ID);
+      model.revealAutostop(node);
+      return Promise.resolve();
+    }
+  });
+  app.commands.addCommand(CommandIDs.stopNodes, {
+    label: messages.stopNodes(trans),
+    describedBy: argsOf({ nodes: { type: 'array', items: { type: 'object' } } }),
+    execute: args => stopNodes(context, args)
+  });
+  app.commands.addCommand(CommandIDs.cancelCreation, {
+    label: messages.cancelCreation(trans),
+    describedBy: keyArgs,
+    isVisible: args => isCreating(context, args),
+    isEnabled: args => isCreating(context, args),
+    execute: async args => {
+      const key = locatorIn(app)(args);
+      if (isKey(key)) {
+        await model.deleteNode(key);
+      }
+    }
+  });
+}
+
+/** Stop several nodes after one question; those that can't be stopped any more are left out. */
+async function stopNodes({ app, model, trans }: ICommandContext, args: Args): Promise<void> {
+  const keys = Array.isArray(args.nodes) ? (args.nodes as Args[]).filter(isKey) : [];
+  const nodes = keys.flatMap(key => model.findNode(key) ?? []).filter(isReady);
+  const emulated = model.status?.emulated ?? false;
+  if (nodes.length > 0 && (await confirmStopMany(nodes, emulated, trans))) {
+    await Promise.all(nodes.flatMap(node => [endKernels(app, node), model.stopNode(node)]));
+  }
+}
+
+function isReady({ state }: INode): boolean {
+  return state === 'READY';
+}
+
+/** What is being created has nothing on it yet, so it is deleted without a question. */
+function isCreating({ app, model }: ICommandContext, args: Args): boolean {
+  const key = locatorIn(app)(args);
+  return isKey(key) && model.isCreating(key);
 }
 
 interface INodeCommand {
   label: string;
+  /** Its name in the menu of a node's card. */
+  cardLabel: string;
   isEnabled?: () => boolean;
   isPossible: (node: INode) => boolean;
   act: (node: INode) => Promise<void>;
@@ -152,12 +209,21 @@ interface INodeCommand {
 /** Add a command on one node; without a node in its arguments, the user chooses one. */
 function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
   const { app, model, trans } = context;
-  const { label, isEnabled, isPossible, act } = command;
+  const { label, cardLabel, isEnabled, isPossible, act } = command;
+  const locate = locatorIn(app);
+  const isPossibleHere = (args: Args): boolean => {
+    const key = locate(args);
+    const node = isKey(key) ? model.findNode(key) : undefined;
+    return node !== undefined && isPossible(node);
+  };
   app.commands.addCommand(id, {
-    label: args => (isKey(args) ? label : messages.withEllipsis(label, trans)),
+    label: args =>
+      args.onCard === true ? cardLabel : isKey(args) ? label : messages.withEllipsis(label, trans),
     isEnabled,
+    isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: keyArgs,
-    execute: async args => {
+    execute: async given => {
+      const args = locate(given);
       const node = isKey(args)
         ? model.findNode(args)
         : await chooseNode(model, isPossible, label, trans);
@@ -233,7 +299,8 @@ const noArgs = argsOf({});
 
 const keyArgs = argsOf({
   zone: { type: 'string', description: 'Zone of the node' },
-  node_id: { type: 'string', description: 'Name of the node' }
+  node_id: { type: 'string', description: 'Name of the node' },
+  onCard: { type: 'boolean', description: 'Whether it is the node whose context menu is open' }
 });
 
 const specArgs = argsOf({

@@ -24,6 +24,14 @@ const SHAPES: { readonly [kind in StateKind]: string } = {
     '<path fill="currentColor" d="M11 17h2.2v2.4H11zM12 4.5c-2.7 0-4.6 1.7-4.7 4.3h2.4c0-1.4.9-2.2 2.3-2.2 1.3 0 2.2.7 2.2 1.9 0 .9-.5 1.4-1.5 2.1-1.3.9-1.8 1.7-1.7 3.2v1.1h2.2v-.8c0-1 .4-1.4 1.5-2.2 1.2-.8 2-1.8 2-3.4 0-2.5-1.9-4-4.7-4z"/>'
 };
 
+/** The time until auto-stop. */
+export const clockIcon = new LabIcon({
+  name: 'jupyter-tpu:clock',
+  svgstr: svg(
+    '<path fill="currentColor" fill-rule="evenodd" d="M12 3a9 9 0 1 1 0 18 9 9 0 0 1 0-18zm0 2.2a6.8 6.8 0 1 0 0 13.6 6.8 6.8 0 0 0 0-13.6zM11 7.5h2v4l3 1.8-1 1.7-4-2.4z"/>'
+  )
+});
+
 function stateIcon(kind: StateKind): LabIcon {
   return new LabIcon({ name: `jupyter-tpu:state-${kind}`, svgstr: svg(SHAPES[kind]) });
 }

@@ -18,6 +18,8 @@ import { TpuModel } from './model';
 import { autostopWarning, money, spendStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
 import { mayRunOnNode } from './nodekernel';
+import { NodeKernels } from './nodes/kernels';
+import { cardOf, MORE } from './nodes/target';
 import { Reconnector } from './reconnect';
 import { replay } from './replay/plugin';
 import { TpuClient } from './request';
@@ -124,7 +126,13 @@ const panel: JupyterFrontEndPlugin<void> = {
     money: IMoneyModel | null,
     load: ILoadModel | null
   ): void => {
-    const widget = new TpuPanel(nodes, app.commands, translator ?? nullTranslator, money, load);
+    const kernels = new NodeKernels(app.serviceManager.sessions);
+    const texts = translator ?? nullTranslator;
+    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels);
+    // the keyboard focus returns to the card whose menu is closed
+    app.contextMenu.menu.aboutToClose.connect(() =>
+      cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
+    );
     app.shell.add(widget, 'left', { rank: 250, type: 'Cloud TPU' });
     restorer?.add(widget, PANEL_ID);
   }

@@ -14,6 +14,7 @@ import {
   INodeKey,
   INodeSpec,
   IProblem,
+  IRevealedCard,
   ITpuModel,
   Phase
 } from './tokens';
@@ -87,6 +88,14 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._formRequest;
   }
 
+  get openCards(): ReadonlySet<string> {
+    return this._openCards;
+  }
+
+  get revealedCard(): IRevealedCard | null {
+    return this._revealedCard;
+  }
+
   get isCollaborative(): boolean {
     return this._isCollaborative;
   }
@@ -147,6 +156,21 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
+  toggleCard(key: INodeKey): void {
+    const next = new Set(this._openCards);
+    if (!next.delete(keyOf(key))) {
+      next.add(keyOf(key));
+    }
+    this._openCards = next;
+    this.stateChanged.emit();
+  }
+
+  revealAutostop(key: INodeKey): void {
+    this._openCards = new Set([...this._openCards, keyOf(key)]);
+    this._revealedCard = { key: keyOf(key), turn: (this._revealedCard?.turn ?? 0) + 1 };
+    this.stateChanged.emit();
+  }
+
   openForm(request?: Omit<IFormRequest, 'turn'>): void {
     this._isFormOpen = true;
     this._formTurn += 1;
@@ -190,6 +214,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
 
   findNode(key: INodeKey): INode | undefined {
     return this._list?.nodes.find(node => keyOf(node) === keyOf(key));
+  }
+
+  isCreating(key: INodeKey): boolean {
+    return (this._list?.intents ?? []).some(
+      intent => !intent.settled && intent.verb === 'create' && keyOf(intent) === keyOf(key)
+    );
   }
 
   dispose(): void {
@@ -302,6 +332,8 @@ export class TpuModel extends VDomModel implements ITpuModel {
   private _isFormOpen = false;
   private _formRequest: IFormRequest | null = null;
   private _formTurn = 0;
+  private _openCards: ReadonlySet<string> = new Set<string>();
+  private _revealedCard: IRevealedCard | null = null;
   private _isCollaborative = false;
   private _isWatched = false;
   private _isDue = false;

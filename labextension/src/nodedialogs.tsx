@@ -5,7 +5,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { INode } from './api.generated';
 import { confirmAction } from './components/confirmaction';
-import { DeleteQuestion, StopQuestion } from './components/nodequestions';
+import { DeleteQuestion, StopManyQuestion, StopQuestion } from './nodes/nodequestions';
 import * as common from './messages/common';
 import * as messages from './messages/panel';
 import { ITpuModel } from './tokens';
@@ -34,6 +34,37 @@ export function confirmStop(
     messages.stopQuestion(node.node_id, trans),
     common.stopButton(trans),
     body,
+    trans
+  );
+}
+
+export function confirmStopMany(
+  nodes: readonly INode[],
+  emulated: boolean,
+  trans: TranslationBundle
+): Promise<boolean> {
+  return confirmAction(
+    messages.stopManyQuestion(nodes.length, trans),
+    common.stopButton(trans),
+    <StopManyQuestion nodes={nodes} emulated={emulated} trans={trans} />,
+    trans
+  );
+}
+
+export function confirmRestart(name: string, trans: TranslationBundle): Promise<boolean> {
+  return confirmAction(
+    messages.restartQuestion(name, trans),
+    messages.restartButton(trans),
+    <p>{messages.variablesLost(trans)}</p>,
+    trans
+  );
+}
+
+export function confirmShutDown(name: string, trans: TranslationBundle): Promise<boolean> {
+  return confirmAction(
+    messages.shutDownQuestion(name, trans),
+    messages.shutDownButton(trans),
+    <p>{messages.variablesLost(trans)}</p>,
     trans
   );
 }

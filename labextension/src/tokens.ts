@@ -40,6 +40,12 @@ export namespace CommandIDs {
   export const stopNode = 'tpu:stop-node';
   export const startNode = 'tpu:start-node';
   export const deleteNode = 'tpu:delete-node';
+  export const cancelCreation = 'tpu:cancel-creation';
+  export const stopNodes = 'tpu:stop-nodes';
+  export const changeAutostop = 'tpu:change-autostop';
+  export const openKernel = 'tpu:open-kernel';
+  export const restartKernel = 'tpu:restart-kernel';
+  export const shutDownKernel = 'tpu:shut-down-kernel';
   export const dismissFailure = 'tpu:dismiss-failure';
 }
 
@@ -72,6 +78,13 @@ export interface IFormRequest {
   readonly turn: number;
   readonly way: 'now' | 'search' | 'queue';
   readonly spec: Partial<INodeSpec>;
+}
+
+/** The card whose form of auto-stop rules a command has opened. */
+export interface IRevealedCard {
+  readonly key: string;
+  /** Rises with each command. */
+  readonly turn: number;
 }
 
 /** An event of {@link KERNEL_SCHEMA}: how far the start of a kernel has come. */
@@ -119,6 +132,10 @@ export interface ITpuModel extends VDomRenderer.IModel {
   readonly isFormOpen: boolean;
   /** What the open form starts with; null for the server's suggestion. */
   readonly formRequest: IFormRequest | null;
+  /** Keys of the nodes whose cards are open. */
+  readonly openCards: ReadonlySet<string>;
+  /** Null before the first. */
+  readonly revealedCard: IRevealedCard | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
   /** Emitted when a kernelspec was added or removed. */
@@ -135,6 +152,10 @@ export interface ITpuModel extends VDomRenderer.IModel {
   refreshFromCloud(): Promise<void>;
 
   /** Open the form, with a choice if one is given. */
+  toggleCard(key: INodeKey): void;
+  /** Open the card of a node with the form of its auto-stop rules. */
+  revealAutostop(key: INodeKey): void;
+
   openForm(request?: Omit<IFormRequest, 'turn'>): void;
   closeForm(): void;
   createNode(spec: INodeSpec): Promise<void>;
@@ -145,6 +166,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   dismissIntent(intentId: string): Promise<void>;
   dismissRefusal(key: INodeKey): void;
   findNode(key: INodeKey): INode | undefined;
+  /** Whether a node is being created. */
+  isCreating(key: INodeKey): boolean;
 }
 
 /** Restarts of kernels on nodes that the server refused: such a kernel keeps running. */

@@ -1,6 +1,6 @@
 /** The panel as a widget: shows the model, turns clicks into commands. */
 
-import { ITranslator } from '@jupyterlab/translation';
+import { ITranslator, TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -12,12 +12,16 @@ import { IPanelActions, IPanelState, Panel } from './components/panel';
 import { ErrorActions, ErrorActionsContext } from './erroractions';
 import { tpuIcon } from './icons';
 import { plot } from './load/plot';
-import { loadActions, LoadRenderer, loadRenderer } from './load/renderer';
+import { loadActions, loadRenderers } from './load/renderer';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
 import { createActions, moneyActions } from './money/actions';
-import { IMoneyRenderers, moneyRenderers } from './money/renderers';
+import { moneyRenderers } from './money/renderers';
 import { IMoneyModel } from './money/tokens';
+import { IKernelActions } from './nodes/kernellist';
+import { kernelRenderers } from './nodes/kernelrenderers';
+import { INodeKernels } from './nodes/kernels';
+import { INodeRenderers } from './nodes/nodecard';
 import { problemOf } from './request';
 import { SimulatorCommandIDs } from './simulator/tokens';
 import { plots } from './spend/historyplots';
@@ -29,7 +33,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     private readonly _commands: CommandRegistry,
     private readonly _translator: ITranslator,
     private readonly _money: IMoneyModel | null = null,
-    private readonly _load: ILoadModel | null = null
+    private readonly _load: ILoadModel | null = null,
+    kernels: INodeKernels | null = null
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
@@ -41,18 +46,28 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
-    if (_money) {
-      const actions = moneyActions(_money, this._commands);
-      const create = createActions(_money, this._commands);
-      this._moneyRenderers = moneyRenderers(_money, actions, create, trans, {
-        ...plots,
-        idle: activityPlot
-      });
+    this._renderers = {
+      money: this._moneyRenderers(trans),
+      load: this._loadRenderers(trans),
+      kernels: kernels ? kernelRenderers(kernels, this._kernelActions, trans) : undefined
+    };
+  }
+
+  private _moneyRenderers(trans: TranslationBundle): INodeRenderers['money'] {
+    if (!this._money) {
+      return undefined;
     }
-    if (_load) {
-      const summary = _money && chipUseSummary(_money, trans);
-      this._loadRenderer = loadRenderer(_load, loadActions(this._commands), plot, trans, summary);
+    const actions = moneyActions(this._money, this._commands);
+    const create = createActions(this._money, this._commands);
+    return moneyRenderers(this._money, actions, create, trans, { ...plots, idle: activityPlot });
+  }
+
+  private _loadRenderers(trans: TranslationBundle): INodeRenderers['load'] {
+    if (!this._load) {
+      return undefined;
     }
+    const summary = this._money && chipUseSummary(this._money, trans);
+    return loadRenderers(this._load, loadActions(this._commands), plot, trans, summary);
   }
 
   /** The model outlives the panel. */
@@ -62,15 +77,13 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   protected render(): JSX.Element {
-    const canSwitchKernel = this._commands.isEnabled(CommandIDs.switchKernel);
     const canOpenSimulator = this._commands.hasCommand(SimulatorCommandIDs.open);
     return (
       <ErrorActionsContext.Provider value={this._errorActions}>
         <Panel
-          state={{ ...snapshot(this.model), canSwitchKernel, canOpenSimulator }}
+          state={{ ...snapshot(this.model), canOpenSimulator }}
           actions={this._actions}
-          money={this._moneyRenderers}
-          load={this._loadRenderer}
+          renderers={this._renderers}
           trans={this._translator.load('jupyter_tpu')}
         />
       </ErrorActionsContext.Provider>
@@ -110,14 +123,18 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
-    if (change.id === CommandIDs.switchKernel || change.id === SimulatorCommandIDs.open) {
+    if (change.id === SimulatorCommandIDs.open) {
       this.update();
     }
   }
 
   private readonly _errorActions: ErrorActions;
-  private readonly _moneyRenderers: IMoneyRenderers | undefined;
-  private readonly _loadRenderer: LoadRenderer | undefined;
+  private readonly _renderers: INodeRenderers;
+  private readonly _kernelActions: IKernelActions = {
+    onOpen: ({ sessionId }) => this._run(CommandIDs.openKernel, { session_id: sessionId }),
+    onRestart: ({ sessionId }) => this._run(CommandIDs.restartKernel, { session_id: sessionId }),
+    onShutDown: ({ sessionId }) => this._run(CommandIDs.shutDownKernel, { session_id: sessionId })
+  };
   private readonly _actions: IPanelActions = {
     onOpenForm: () => this._run(CommandIDs.createNode),
     onCloseForm: () => this.model.closeForm(),
@@ -125,8 +142,9 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onRefresh: () => void this._refresh(),
     onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key)),
-    onSwitchKernel: key => this._run(CommandIDs.switchKernel, keyOnly(key)),
-    onStop: key => this._run(CommandIDs.stopNode, keyOnly(key)),
+    onToggle: key => this.model.toggleCard(key),
+    onCancelCreation: key => this._run(CommandIDs.cancelCreation, keyOnly(key)),
+    onCopy: text => this._run(CommandIDs.copyCommand, { command_line: text }),
     onStart: key => this._run(CommandIDs.startNode, keyOnly(key)),
     onDelete: key => this._run(CommandIDs.deleteNode, keyOnly(key)),
     onDismissFailure: intent =>
@@ -140,9 +158,11 @@ function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }
 
-function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSimulator'> {
+function snapshot(model: ITpuModel): Omit<IPanelState, 'canOpenSimulator'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
   const { isFormOpen, formRequest, isCollaborative, isRefreshing } = model;
+  const { openCards, revealedCard } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };
-  return { ...answers, refusals, busy, isFormOpen, formRequest, isCollaborative, isRefreshing };
+  const cards = { refusals, busy, openCards, revealedCard };
+  return { ...answers, ...cards, isFormOpen, formRequest, isCollaborative, isRefreshing };
 }

@@ -1,4 +1,5 @@
 import './base.css';
+import './card.css';
 import './parts.css';
 import './switchboard.css';
 import './money.css';

@@ -80,9 +80,7 @@ async function open(answer: () => Promise<IAutostopHistory>, isWatched = true): 
   );
   render(renderers.autostopRow({ ...node('my-node'), name: NODE }));
   expect(shown.asked).toBe(0);
-  const details = screen
-    .getByText('Activity and settings')
-    .closest('details') as HTMLDetailsElement;
+  const details = screen.getByText('Activity').closest('details') as HTMLDetailsElement;
   details.open = true;
   await act(() => Promise.resolve(void fireEvent(details, new Event('toggle'))));
   shown.news = () =>

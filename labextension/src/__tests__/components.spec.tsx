@@ -1,9 +1,9 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { IIntent } from '../api.generated';
-import { DeleteQuestion, StopQuestion } from '../components/nodequestions';
 import { IPanelActions, IPanelState, Panel } from '../components/panel';
 import { CreateForm } from '../create/createform';
+import { DeleteQuestion, StopQuestion } from '../nodes/nodequestions';
 import { TpuRequestError } from '../request';
 import { INodeSpec, Verb } from '../tokens';
 import { intent, list, node, OFFERS, STOCKOUT, trans } from './fixtures';
@@ -33,11 +33,12 @@ function actions(): jest.Mocked<IPanelActions> {
     onCreate: jest.fn(),
     onRefresh: jest.fn(),
     onOpenSimulator: jest.fn(),
+    onToggle: jest.fn(),
+    onCopy: jest.fn(),
     onOpenNotebook: jest.fn(),
-    onSwitchKernel: jest.fn(),
-    onStop: jest.fn(),
     onStart: jest.fn(),
     onDelete: jest.fn(),
+    onCancelCreation: jest.fn(),
     onDismissFailure: jest.fn(),
     onDismissRefusal: jest.fn()
   };
@@ -56,13 +57,14 @@ function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel
     refusals: new Map(),
     busy: new Set(),
     isFormOpen: false,
+    openCards: new Set(),
+    revealedCard: null,
     isCollaborative: false,
     isRefreshing: false,
-    canSwitchKernel: false,
     canOpenSimulator: false,
     ...state
   };
-  return { state: whole, actions: actions(), trans };
+  return { state: whole, actions: actions(), renderers: {}, trans };
 }
 
 function show(state: Partial<IPanelState>): jest.Mocked<IPanelActions> {
@@ -116,30 +118,53 @@ describe('the panel', () => {
     expect(doing.onRefresh).toHaveBeenCalled();
   });
 
-  it('shows a node with its state, type, price and acts', () => {
-    const doing = show({
-      list: list({ nodes: [node('my-node', { spot: true, managed: false })] })
-    });
-    const row = within(screen.getByRole('listitem'));
-    ['READY', 'v5litepod-8 · us-central1-a', 'spot', 'created elsewhere', '$9.60 per hour'].forEach(
-      text => row.getByText(text)
-    );
-    row.getByText('$0.50 so far');
-    fireEvent.click(row.getByRole('button', { name: 'Open notebook on my-node' }));
+  it('shows a closed node in two lines: state, name, type, zone, price, and one action', () => {
+    const doing = show({ list: list({ nodes: [node('my-node')] }) });
+    const card = within(screen.getByRole('listitem'));
+    const head = card.getByRole('button', { expanded: false });
+    expect(head.textContent).toBe('Readymy-nodev5litepod-8 · us-central1-a$9.60/h');
+    expect(head.title).toContain('$0.50 so far');
+    expect(card.getAllByRole('button').map(button => button.getAttribute('aria-label'))).toEqual([
+      null,
+      'More actions on my-node',
+      'Open notebook on my-node'
+    ]);
+    fireEvent.click(card.getByRole('button', { name: 'Open notebook on my-node' }));
     expect(doing.onOpenNotebook).toHaveBeenCalledWith(
       expect.objectContaining({ node_id: 'my-node' })
     );
-    fireEvent.click(row.getByRole('button', { name: 'Delete my-node' }));
-    expect(doing.onDelete).toHaveBeenCalled();
+    fireEvent.click(head);
+    expect(doing.onToggle).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'my-node' }));
   });
 
-  it('shows more of a node on demand', () => {
+  it('opens the menu of a card where its button is', () => {
     show({ list: list({ nodes: [node('my-node')] }) });
-    const heading = screen.getByRole('button', { name: /^my-node/ });
-    expect(heading.getAttribute('aria-expanded')).toBe('false');
-    fireEvent.click(heading);
-    expect(heading.getAttribute('aria-expanded')).toBe('true');
-    screen.getByText('v2-alpha-tpuv5-lite');
+    const asked: (string | undefined)[] = [];
+    const listen = (event: Event): void => {
+      const card = (event.target as HTMLElement).closest<HTMLElement>('.jp-tpu-Node');
+      asked.push(card?.dataset.zone, card?.dataset.nodeId);
+    };
+    document.addEventListener('contextmenu', listen);
+    fireEvent.click(screen.getByRole('button', { name: 'More actions on my-node' }));
+    document.removeEventListener('contextmenu', listen);
+    expect(asked).toEqual(['us-central1-a', 'my-node']);
+  });
+
+  it('shows the details of an open node, and copies what is needed elsewhere', () => {
+    const spot = node('my-node', { spot: true, managed: false });
+    const doing = show({
+      list: list({ nodes: [spot] }),
+      openCards: new Set(['us-central1-a/my-node'])
+    });
+    screen.getByRole('button', { expanded: true });
+    ['spot', 'created elsewhere', 'v2-alpha-tpuv5-lite'].forEach(text => screen.getByText(text));
+    fireEvent.click(screen.getByRole('button', { name: 'Copy: Name' }));
+    fireEvent.click(screen.getByRole('button', { name: 'Copy: SSH command' }));
+    expect(doing.onCopy.mock.calls).toEqual([
+      ['my-node'],
+      ['jupyter tpu ssh my-node --zone us-central1-a']
+    ]);
+    expect(document.body.textContent).not.toContain('jupyter tpu');
   });
 
   it('opens no notebook before there is a kernelspec', () => {
@@ -148,22 +173,25 @@ describe('the panel', () => {
     expect(button.disabled).toBe(true);
   });
 
-  it('starts what is stopped and only deletes what is lost', () => {
-    show({
-      list: list({ nodes: [node('a', { state: 'STOPPED' }), node('b', { state: 'PREEMPTED' })] })
-    });
-    const actions = screen.getAllByRole('group').map(group =>
-      within(group)
-        .getAllByRole('button')
-        .map(button => button.textContent)
-    );
-    expect(actions).toEqual([['Start', 'Delete'], ['Delete']]);
+  it('starts what is stopped and deletes what is lost or cannot be started', () => {
+    const nodes = [
+      node('a', { state: 'STOPPED', billing: false }),
+      node('b', { state: 'PREEMPTED', billing: false }),
+      node('c', { state: 'STOPPED', billing: false, spot: true })
+    ];
+    show({ list: list({ nodes }) });
+    const cards = screen.getAllByRole('listitem').map(card => card.lastChild?.textContent);
+    expect(cards).toEqual([
+      'Only the disk is billedStart',
+      'Counts against your quotaDelete…',
+      'Only the disk is billedDelete…'
+    ]);
   });
 
-  it('does not offer to start a spot node again', () => {
-    show({ list: list({ nodes: [node('a', { state: 'STOPPED', spot: true })] }) });
+  it('says of an open spot node that it cannot be started again', () => {
+    const stopped = node('a', { state: 'STOPPED', spot: true, billing: false });
+    show({ list: list({ nodes: [stopped] }), openCards: new Set(['us-central1-a/a']) });
     expect(screen.queryByRole('button', { name: 'Start a' })).toBeNull();
-    screen.getByRole('button', { name: 'Delete a' });
     screen.getByText(
       "A spot node can't be started again. Its disk is kept and billed until you delete the node."
     );
@@ -176,14 +204,12 @@ describe('the panel', () => {
     expect(screen.queryByRole('button', { name: 'Open notebook on a' })).toBeNull();
   });
 
-  it('shows progress and still lets a node be deleted while it is created', () => {
-    const nodes = [node('a', { state: 'CREATING', billing: false })];
-    show({ list: list({ nodes, intents: [intent('a', { message: 'Waiting for the VM' })] }) });
+  it('shows the progress of a creation, which can be cancelled', () => {
+    const nodes = [node('a', { state: 'CREATING', billing: false, kernelspec: null })];
+    const doing = show({ list: list({ nodes, intents: [intent('a')] }) });
     screen.getByRole('progressbar');
-    screen.getByText('Waiting for the VM');
-    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Delete a' }).disabled).toBe(
-      false
-    );
+    fireEvent.click(screen.getByRole('button', { name: 'Cancel creating a' }));
+    expect(doing.onCancelCreation).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'a' }));
   });
 
   it('shows a failed creation with what to do and the original words, to be dismissed', () => {
@@ -208,7 +234,7 @@ describe('the panel', () => {
     expect(rows).toEqual([
       expect.stringContaining('No create of z.'),
       expect.stringContaining('No create of x.'),
-      expect.stringMatching(/^a/),
+      expect.stringMatching(/^Readya/),
       expect.stringContaining('No stop of b.')
     ]);
   });
@@ -246,8 +272,8 @@ describe('the panel', () => {
   it('renders hostile names as text', () => {
     const nodes = [node(HOSTILE, { description: HOSTILE, health: HOSTILE, state: HOSTILE })];
     const intents = [intent(HOSTILE, { message: HOSTILE, error: { ...STOCKOUT, raw: HOSTILE } })];
-    show({ list: list({ nodes, intents, unreachable: [HOSTILE] }) });
-    fireEvent.click(screen.getAllByRole('button', { expanded: false })[0]);
+    const openCards = new Set([`us-central1-a/${HOSTILE}`]);
+    show({ list: list({ nodes, intents, unreachable: [HOSTILE] }), openCards });
     expect(screen.getAllByText(HOSTILE).length).toBeGreaterThan(2);
     expect(document.querySelector('img')).toBeNull();
   });

@@ -246,7 +246,7 @@ describe('the model of the load', () => {
 
     beforeEach(() => {
       commands = new CommandRegistry();
-      addLoadCommands({ commands, model, nodes: {} as ITpuModel, trans });
+      addLoadCommands({ commands, model, nodes: {} as ITpuModel, locate: args => args, trans });
     });
 
     function heldBy(...holders: ReturnType<typeof holder>[]): void {

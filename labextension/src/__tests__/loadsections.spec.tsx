@@ -3,7 +3,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import React from 'react';
 import { IMetrics } from '../api.generated';
 import { IHistoryView } from '../load/plot';
-import { loadRenderer } from '../load/renderer';
+import { loadRenderers } from '../load/renderer';
 import { ISeries, NO_SERIES } from '../load/series';
 import { ILoadModel, INodeLoad } from '../load/tokens';
 import { ILoadActions } from '../load/view/processes';
@@ -66,8 +66,8 @@ function show(rest: Parameters<typeof node>[1] = {}): IShown {
     dispose: () => undefined
   };
   const model = { of: () => load as unknown as INodeLoad } as unknown as ILoadModel;
-  const face = loadRenderer(model, actions, () => Promise.resolve(plot), trans);
-  render(<div>{face(node('my-node', rest))}</div>);
+  const faces = loadRenderers(model, actions, () => Promise.resolve(plot), trans);
+  render(<div>{faces.section(node('my-node', rest))}</div>);
   return { load, actions, drawn };
 }
 
@@ -100,11 +100,6 @@ describe('the load of a node', () => {
     await click('Load');
     cleanup();
     expect(load.looks).toBe(0);
-  });
-
-  it('is offered only where there is something to ask', () => {
-    show({ state: 'STOPPED' });
-    expect(screen.queryByRole('button')).toBeNull();
   });
 
   it('is summed up beside its title, and in a sentence', async () => {

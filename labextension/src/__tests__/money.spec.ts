@@ -166,7 +166,14 @@ describe('the commands of money', () => {
 
   beforeEach(() => {
     commands = new CommandRegistry();
-    addMoneyCommands({ commands, model, nodes, trans, showPanel: () => undefined });
+    addMoneyCommands({
+      commands,
+      model,
+      nodes,
+      trans,
+      showPanel: () => undefined,
+      locate: args => args
+    });
   });
 
   it('each have a label and say what arguments they take', async () => {

@@ -94,9 +94,12 @@ function show(parts: Partial<IParts>, ...open: SectionName[]): jest.Mocked<IMone
   return doing;
 }
 
-function showRow(parts: Partial<IParts>): jest.Mocked<IMoneyActions> {
+function showRow(
+  parts: Partial<IParts>,
+  what: 'autostopRow' | 'autostopBrief' | 'autostopAlerts' = 'autostopRow'
+): jest.Mocked<IMoneyActions> {
   const doing = actions();
-  render(moneyRenderers(modelOf(parts, []), doing, GETTING, trans).autostopRow(node('my-node')));
+  render(moneyRenderers(modelOf(parts, []), doing, GETTING, trans)[what](node('my-node')));
   return doing;
 }
 
@@ -285,13 +288,32 @@ describe('the time left of a node', () => {
     expect(screen.queryByRole('alert')).toBeNull();
   });
 
-  it('warns, and is kept by a click', async () => {
-    const doing = showRow({
-      autostops: answered({ as_of: null, nodes: [autostop({ is_warning: true })] })
-    });
-    screen.getByRole('alert');
+  it('warns', () => {
+    const nodes = [autostop({ is_warning: true })];
+    showRow({ autostops: answered({ as_of: null, nodes }) }, 'autostopAlerts');
+    expect(screen.getByRole('alert').textContent).toBe('my-node ends soon.');
+  });
+
+  it('is said in short on a closed card, and extended by a click', async () => {
+    const autostops = answered({ as_of: null, nodes: [autostop()] });
+    const doing = showRow({ autostops }, 'autostopBrief');
+    screen.getByText('42 min');
+    screen.getByTitle('Auto-delete in 42 min · idle');
     await click('Keep my-node running 1 h');
     expect(doing.onKeepRunning.mock.calls[0][1]).toEqual({ for_s: 3600 });
+  });
+
+  it.each([
+    [{ verdict: 'busy' }, 'In use'],
+    [{ verdict: 'unknown' }, 'Unknown'],
+    [{ idle_after_s: null, session_s: null }, 'Off'],
+    [{ is_warning: true, ends_at: 1075 }, '1:15']
+  ] as const)('is said in short with %j', (rest, text) => {
+    const nodes = [autostop({ ends_at: null, ...rest })];
+    showRow({ autostops: answered({ as_of: null, nodes }) }, 'autostopBrief');
+    screen.getByText(text);
+    const isEnding = 'ends_at' in rest;
+    expect(screen.queryByRole('button', { name: /1 h/ }) !== null).toBe(isEnding);
   });
 
   it('is kept until the running cell ends, and that is taken back', async () => {
@@ -336,9 +358,8 @@ describe('the time left of a node', () => {
       usd: null,
       text: 'my-node has been billed for 26 h. It has cost $249.60.'
     };
-    const doing = showRow({
-      autostops: answered({ as_of: null, nodes: [autostop({ reminder })] })
-    });
+    const autostops = answered({ as_of: null, nodes: [autostop({ reminder })] });
+    const doing = showRow({ autostops }, 'autostopAlerts');
     screen.getByText(reminder.text);
     await click('Keep my-node running');
     expect(doing.onKeepRunning.mock.calls[0][1]).toEqual({ for_s: 3600 });
@@ -598,7 +619,7 @@ describe('a lost connection', () => {
   const ago = (seconds: number): number => Date.now() / 1000 - seconds;
 
   function card(shown: IMoneyModel): void {
-    const row = moneyRenderers(shown, actions(), GETTING, trans).autostopRow;
+    const row = moneyRenderers(shown, actions(), GETTING, trans).autostopAlerts;
     render(row(node('my-node', { name: NODE })));
   }
 

@@ -1,5 +1,5 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 import { IAutostopRules, INodeAutostop } from '../api.generated';
 import { Button } from '../components/button';
 import { Select, TextField } from '../components/field';
@@ -21,6 +21,18 @@ interface IProps {
 /** The form of a node's auto-stop rules. */
 export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => form.current?.querySelector('input')?.focus(), []);
+  useEffect(() => {
+    const own = form.current;
+    const listen = ({ key }: KeyboardEvent): void => {
+      if (key === 'Escape') {
+        onClose();
+      }
+    };
+    own?.addEventListener('keydown', listen);
+    return () => own?.removeEventListener('keydown', listen);
+  });
   const [idle, setIdle] = useState(inUnits(autostop.idle_after_s, MINUTE_S));
   const [unattended, setUnattended] = useState(inUnits(autostop.unattended_after_s, HOUR_S));
   const [session, setSession] = useState(inUnits(autostop.session_s, HOUR_S));
@@ -35,6 +47,7 @@ export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.E
   };
   return (
     <form
+      ref={form}
       className="jp-tpu-Form jp-mod-inner"
       aria-labelledby={heading}
       noValidate

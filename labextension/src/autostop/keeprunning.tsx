@@ -21,6 +21,8 @@ interface IProps {
   now_s: number;
   trans: TranslationBundle;
   onKeepRunning: (request: IKeepRunning) => void;
+  /** Further buttons. */
+  children?: React.ReactNode;
 }
 
 /** For one hour, until a time, or until the current cell ends. */
@@ -70,6 +72,7 @@ export function KeepRunningButtons(props: IProps): JSX.Element {
             {messages.cancelKeep(trans)}
           </Button>
         )}
+        {props.children}
       </div>
       {isAsking && <UntilForm {...props} onClose={close} />}
     </>

@@ -3,16 +3,15 @@ import React, { useEffect, useRef, useState } from 'react';
 import { IOffers, IStatus } from '../api.generated';
 import { CreateForm } from '../create/createform';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
-import { LoadRenderer } from '../load/renderer';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
 import { clockTime } from '../money/moments';
-import { IMoneyRenderers } from '../money/renderers';
-import { IDatedList, IFormRequest, INodeSpec, IProblem, Phase } from '../tokens';
+import { INodeActions, INodeRenderers } from '../nodes/nodecard';
+import { NodeList } from '../nodes/nodelist';
+import { IDatedList, IFormRequest, INodeSpec, IProblem, IRevealedCard, Phase } from '../tokens';
 import { Button } from './button';
 import { Header } from './header';
-import { INodeActions, NodeRow } from './noderow';
 import { useNow } from './now';
 import { Problem } from './problem';
 
@@ -28,9 +27,11 @@ export interface IPanelState {
   busy: ReadonlySet<string>;
   isFormOpen: boolean;
   formRequest?: IFormRequest | null;
+  /** Keys of the nodes whose cards are open. */
+  openCards: ReadonlySet<string>;
+  revealedCard: IRevealedCard | null;
   isCollaborative: boolean;
   isRefreshing: boolean;
-  canSwitchKernel: boolean;
   canOpenSimulator: boolean;
 }
 
@@ -46,15 +47,13 @@ export interface IPanelActions extends INodeActions {
 interface IProps {
   state: IPanelState;
   actions: IPanelActions;
-  /** Absent where that plugin is disabled; so is `load`. */
-  money?: IMoneyRenderers;
-  load?: LoadRenderer;
+  renderers: INodeRenderers;
   trans: TranslationBundle;
 }
 
 /** The whole panel. */
 export function Panel(props: IProps): JSX.Element {
-  const { state, actions, money, trans } = props;
+  const { state, actions, renderers, trans } = props;
   if (state.phase === 'missing') {
     return <ServerExtensionMissing onRetry={actions.onRefresh} trans={trans} />;
   }
@@ -73,7 +72,7 @@ export function Panel(props: IProps): JSX.Element {
       <Problems {...props} />
       {state.isFormOpen && <Form {...props} />}
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
-      {money?.sections()}
+      {renderers.money?.sections()}
       <Announcer list={state.list} trans={trans} />
     </>
   );
@@ -146,7 +145,7 @@ function Problems({ state, actions, trans }: IProps): JSX.Element {
   );
 }
 
-function Form({ state, actions, money, trans }: IProps): JSX.Element {
+function Form({ state, actions, renderers, trans }: IProps): JSX.Element {
   if (state.offers) {
     return (
       <CreateForm
@@ -156,7 +155,7 @@ function Form({ state, actions, money, trans }: IProps): JSX.Element {
         list={state.list}
         emulated={state.status?.emulated ?? false}
         trans={trans}
-        createActions={money?.createActions}
+        createActions={renderers.money?.createActions}
         onCreate={actions.onCreate}
         onCancel={actions.onCloseForm}
       />
@@ -169,31 +168,20 @@ function Form({ state, actions, money, trans }: IProps): JSX.Element {
   );
 }
 
-function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
-  const { state, list, actions, money, load, trans } = props;
+function Nodes({
+  state,
+  list,
+  actions,
+  renderers,
+  trans
+}: IProps & { list: IDatedList }): JSX.Element | null {
   const rows = rowsOf(list);
   if (rows.length === 0) {
     return state.isFormOpen || list.age_s === null ? null : (
       <NoNodes onCreate={actions.onOpenForm} trans={trans} />
     );
   }
-  return (
-    <ul className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
-      {rows.map(row => (
-        <NodeRow
-          key={row.key}
-          row={row}
-          refusal={state.refusals.get(row.key)}
-          isBusy={state.busy.has(row.key)}
-          canSwitchKernel={state.canSwitchKernel}
-          actions={actions}
-          autostopRow={money?.autostopRow}
-          load={load}
-          trans={trans}
-        />
-      ))}
-    </ul>
-  );
+  return <NodeList {...{ rows, state, actions, renderers, trans }} />;
 }
 
 interface INoNodesProps {

@@ -1,5 +1,6 @@
 /** The commands on the chips of a node. */
 
+import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -9,6 +10,7 @@ import * as messages from '../messages/load';
 import { processName } from '../messages/load';
 import { chooseNode } from '../nodedialogs';
 import { asProblem, TpuRequestError } from '../request';
+import { Locate, reportOnCard } from '../nodes/target';
 import { INodeKey, ITpuModel } from '../tokens';
 import { confirmRelease } from './dialogs';
 import { IWorkerProcess, workerProcesses } from './processes';
@@ -18,6 +20,8 @@ interface IContext {
   readonly commands: CommandRegistry;
   readonly model: ILoadModel;
   readonly nodes: ITpuModel;
+  /** Finds the node of a command in a card's menu. */
+  readonly locate: Locate;
   readonly trans: TranslationBundle;
 }
 
@@ -29,15 +33,33 @@ interface IProcessKey {
   readonly pid: number;
 }
 
-export function addLoadCommands({ commands, model, nodes, trans }: IContext): void {
+export function addLoadCommands({ commands, model, nodes, locate, trans }: IContext): void {
+  const isPossible = ({ state }: { state: string }): boolean => state === 'READY';
+  const isPossibleHere = (args: Args): boolean => {
+    const key = locate(args);
+    return isKey(key) && nodes.findNode(key)?.state === 'READY';
+  };
   const label = commandsMessages.releaseChips(trans);
   commands.addCommand(LoadCommandIDs.release, {
-    label: args => (isKey(args) ? label : commandsMessages.withEllipsis(label, trans)),
+    label: args =>
+      args.onCard === true
+        ? commandsMessages.releaseChipsHere(trans)
+        : isKey(args)
+          ? label
+          : commandsMessages.withEllipsis(label, trans),
+    isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
-    execute: async args => {
-      const isPossible = ({ state }: { state: string }): boolean => state === 'READY';
+    execute: async given => {
+      const args = locate(given);
       const key = isKey(args) ? args : await chooseNode(nodes, isPossible, label, trans);
-      return key ? releaseChips(key, model.of(key), args, trans) : null;
+      if (!key) {
+        return null;
+      }
+      const result = await reportOnCard(args, () => releaseChips(key, model.of(key), args, trans));
+      if (result && args.onCard === true) {
+        Notification.success(result);
+      }
+      return result;
     }
   });
 }

@@ -14,6 +14,8 @@ import { ILoadModel, INodeLoad } from './tokens';
 
 /** The agents sample once a second. */
 const INTERVAL_MS = 1_000;
+/** Interval for closed cards: many of them may be in sight. */
+const GLANCE_MS = 5_000;
 /** The longest interval to which the poll backs off while nothing answers. */
 const MAX_INTERVAL_MS = 30_000;
 /** The agents keep an hour of history. */
@@ -84,6 +86,15 @@ class NodeLoad implements INodeLoad {
     });
   }
 
+  glance(): IDisposable {
+    this._glances += 1;
+    this._follow();
+    return new DisposableDelegate(() => {
+      this._glances -= 1;
+      this._follow();
+    });
+  }
+
   /** Errors are reported by `part`. */
   refresh(): Promise<void> {
     return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
@@ -107,25 +118,32 @@ class NodeLoad implements INodeLoad {
     this._changed.emit();
   }
 
-  /** Poll only while there are subscribers. The first response then includes the missed history. */
+  /** Poll only while somebody looks. The first response to a subscriber then includes the missed history. */
   private _follow(): void {
-    const isWanted = this._isWatched && this._subscribers > 0;
-    if (isWanted && !this._poll) {
-      this._isBehind = true;
-      this._poll = this._newPoll();
-      void this._poll.start();
-    } else if (!isWanted && this._poll) {
-      this._poll.dispose();
-      this._poll = null;
+    const interval = this._interval;
+    if (interval === (this._poll?.frequency.interval ?? null)) {
+      return;
     }
+    this._poll?.dispose();
+    this._poll = interval === null ? null : this._newPoll(interval);
+    this._isBehind = interval !== GLANCE_MS;
+    void this._poll?.start();
   }
 
-  private _newPoll(): Poll<void> {
+  /** Null while nobody looks. */
+  private get _interval(): number | null {
+    if (!this._isWatched) {
+      return null;
+    }
+    return this._subscribers > 0 ? INTERVAL_MS : this._glances > 0 ? GLANCE_MS : null;
+  }
+
+  private _newPoll(interval: number): Poll<void> {
     return new Poll({
       auto: false,
       name: `jupyter-tpu:load ${keyOf(this._key)}`,
       factory: () => this._fetch(),
-      frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
+      frequency: { interval, backoff: true, max: MAX_INTERVAL_MS },
       linger: 0,
       standby: () => this._standby()
     });
@@ -133,7 +151,7 @@ class NodeLoad implements INodeLoad {
 
   /** A hidden page has missed history, too. */
   private _standby(): Poll.Standby {
-    this._isBehind ||= document.hidden;
+    this._isBehind ||= document.hidden && this._subscribers > 0;
     return 'when-hidden';
   }
 
@@ -175,6 +193,7 @@ class NodeLoad implements INodeLoad {
   private _poll: Poll<void> | null = null;
   private _points = MAX_POINTS;
   private _subscribers = 0;
+  private _glances = 0;
   private _releasing = 0;
   private _isWatched = false;
   private _isBehind = true;

@@ -4,6 +4,7 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import * as common from '../messages/common';
+import { locatorIn } from '../nodes/target';
 import { TpuClient } from '../request';
 import { ITpuModel } from '../tokens';
 import { LoadClient } from './client';
@@ -19,16 +20,17 @@ export const load: JupyterFrontEndPlugin<ILoadModel> = {
   requires: [ITpuModel],
   optional: [ITranslator, ICommandPalette],
   activate: (
-    { commands, serviceManager }: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): ILoadModel => {
+    const { commands, serviceManager } = app;
     const trans = (translator ?? nullTranslator).load('jupyter_tpu');
     const model = new LoadModel(
       new LoadClient(new TpuClient(serviceManager.serverSettings, trans))
     );
-    addLoadCommands({ commands, model, nodes, trans });
+    addLoadCommands({ commands, model, nodes, locate: locatorIn(app), trans });
     palette?.addItem({ command: LoadCommandIDs.release, category: common.product(trans) });
     return model;
   }

@@ -9,9 +9,17 @@ import { IHistoryView } from './plot';
 import { ILoadModel, LoadCommandIDs } from './tokens';
 import { ILoadActions } from './view/processes';
 import { LoadSection } from './view/section';
+import { ChipRows, ChipStrip } from './view/strip';
 
-/** Renders the load of a node in its row, independently of the row. */
-export type LoadRenderer = (node: INode) => JSX.Element | null;
+/** Renders the load of a READY node in its card, independently of the card. */
+export interface ILoadRenderers {
+  /** The chips of a closed card. */
+  readonly strip: (node: INode) => JSX.Element;
+  /** The chips of an open card. */
+  readonly chips: (node: INode) => JSX.Element;
+  /** Everything else about its load, which is requested only when it is opened. */
+  readonly section: (node: INode) => JSX.Element;
+}
 
 /** The summary of a collapsed section, from data that is requested anyway. */
 export interface IClosedSummary {
@@ -19,25 +27,28 @@ export interface IClosedSummary {
   readonly of: (node: INode) => string | undefined;
 }
 
-/** Only a READY node has load. */
-export function loadRenderer(
+export function loadRenderers(
   model: ILoadModel,
   actions: ILoadActions,
   plot: Plotter<IHistoryView>,
   trans: TranslationBundle,
   summary: IClosedSummary | null = null
-): LoadRenderer {
+): ILoadRenderers {
   const shared = { actions, plot, trans };
-  return node =>
-    node.state !== 'READY' ? null : summary ? (
-      <UseSignal signal={summary.changed}>
-        {() => (
-          <LoadSection node={node} load={model.of(node)} closed={summary.of(node)} {...shared} />
-        )}
-      </UseSignal>
-    ) : (
-      <LoadSection node={node} load={model.of(node)} {...shared} />
-    );
+  return {
+    strip: node => <ChipStrip node={node} load={model.of(node)} trans={trans} />,
+    chips: node => <ChipRows node={node} load={model.of(node)} trans={trans} />,
+    section: node =>
+      summary ? (
+        <UseSignal signal={summary.changed}>
+          {() => (
+            <LoadSection node={node} load={model.of(node)} closed={summary.of(node)} {...shared} />
+          )}
+        </UseSignal>
+      ) : (
+        <LoadSection node={node} load={model.of(node)} {...shared} />
+      )
+  };
 }
 
 export function loadActions(commands: CommandRegistry): ILoadActions {

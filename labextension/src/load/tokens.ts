@@ -23,6 +23,8 @@ export interface INodeLoad {
 
   /** Request once a second until the result is disposed. */
   subscribe(workers: number): IDisposable;
+  /** Request the newest values now and then, without their history, until the result is disposed. */
+  glance(): IDisposable;
   /** Request once, now. */
   refresh(): Promise<void>;
   release(terms: IReleaseRequest): Promise<IReleaseResult>;

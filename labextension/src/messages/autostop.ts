@@ -25,8 +25,8 @@ export function needsServer(reason: string, trans: TranslationBundle): string {
   return trans.__("Auto-stop needs this Jupyter server: the node can't stop itself. %1", reason);
 }
 
-export function activityAndSettings(trans: TranslationBundle): string {
-  return trans.__('Activity and settings');
+export function activityDetails(trans: TranslationBundle): string {
+  return trans.__('Activity');
 }
 
 export function guard(trans: TranslationBundle): string {
@@ -63,6 +63,10 @@ export function keepOneHourOf(name: string, trans: TranslationBundle): string {
 
 export function keepOneHour(trans: TranslationBundle): string {
   return trans.__('Keep running 1 h');
+}
+
+export function plusOneHour(trans: TranslationBundle): string {
+  return trans.__('+1 h');
 }
 
 export function keepUntilTimeOf(name: string, trans: TranslationBundle): string {
@@ -215,6 +219,23 @@ export function autostopSummary(
     autostopIn(autostop, formatDuration(autostop.ends_at - now_s, trans), trans),
     autostopReason(autostop.ends_why, trans)
   );
+}
+
+/** The same in a word or two, next to a clock: `42 min`, `In use`, `Off`. */
+export function autostopShort(
+  autostop: INodeAutostop,
+  now_s: number,
+  trans: TranslationBundle
+): string {
+  const { ends_at, idle_after_s, session_s, verdict, is_warning } = autostop;
+  if (ends_at !== null) {
+    const left_s = ends_at - now_s;
+    return is_warning ? formatCountdown(left_s) : formatDuration(left_s, trans);
+  }
+  if (idle_after_s === null && session_s === null) {
+    return trans.__('Off');
+  }
+  return verdict === 'unknown' ? trans.__('Unknown') : trans.__('In use');
 }
 
 /** What ends a node that is in use: its rules. */

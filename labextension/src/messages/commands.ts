@@ -68,7 +68,67 @@ export function withEllipsis(label: string, trans: TranslationBundle): string {
   return trans.__('%1…', label);
 }
 
+export function stopNodes(trans: TranslationBundle): string {
+  return trans.__('Stop Several TPU Nodes…');
+}
+
+// In the menu of a node's card
+
+export function openNotebookHere(trans: TranslationBundle): string {
+  return trans.__('New Notebook on This Node');
+}
+
+export function switchKernelHere(trans: TranslationBundle): string {
+  return trans.__('Run Current Notebook Here');
+}
+
+export function keepRunningOneHour(trans: TranslationBundle): string {
+  return trans.__('Keep Running 1 Hour');
+}
+
+export function changeAutostop(trans: TranslationBundle): string {
+  return trans.__('Change Auto-Stop…');
+}
+
+export function releaseChipsHere(trans: TranslationBundle): string {
+  return trans.__('Release Chips…');
+}
+
+export function stopHere(trans: TranslationBundle): string {
+  return trans.__('Stop…');
+}
+
+export function startHere(trans: TranslationBundle): string {
+  return trans.__('Start');
+}
+
+export function deleteHere(trans: TranslationBundle): string {
+  return trans.__('Delete…');
+}
+
+export function cancelCreation(trans: TranslationBundle): string {
+  return trans.__('Cancel Creation');
+}
+
+// Kernels on a node
+
+export function openKernel(trans: TranslationBundle): string {
+  return trans.__('Open the Document of a Kernel');
+}
+
+export function restartKernel(trans: TranslationBundle): string {
+  return trans.__('Restart a Kernel on a TPU Node…');
+}
+
+export function shutDownKernel(trans: TranslationBundle): string {
+  return trans.__('Shut Down a Kernel on a TPU Node…');
+}
+
 // Auto-stop, spending and capacity
+
+export function changeAutostopOf(trans: TranslationBundle): string {
+  return trans.__('Change the Auto-Stop of a TPU Node');
+}
 
 export function keepRunning(trans: TranslationBundle): string {
   return trans.__('Keep a TPU Node Running');

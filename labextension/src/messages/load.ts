@@ -29,6 +29,14 @@ export function noWorkerAnswered(trans: TranslationBundle): string {
   return trans.__('No worker has answered yet.');
 }
 
+export function chipsOf(name: string, trans: TranslationBundle): string {
+  return trans.__('Chips of %1', name);
+}
+
+export function eachChip(values: readonly string[], trans: TranslationBundle): string {
+  return trans.__('Each chip: %1', values.join(', '));
+}
+
 export function lastUpdated(age: string, trans: TranslationBundle): string {
   return trans.__('Last updated %1 ago.', age);
 }

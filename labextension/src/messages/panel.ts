@@ -118,10 +118,133 @@ export function description(trans: TranslationBundle): string {
   return trans.__('Description');
 }
 
+/** A state in a word for the user; the API's own spelling for one that is not known here. */
+export function stateName(state: string, trans: TranslationBundle): string {
+  const names: { readonly [state: string]: string } = {
+    CREATING: trans.__('Creating'),
+    READY: trans.__('Ready'),
+    RESTARTING: trans.__('Restarting'),
+    REIMAGING: trans.__('Reimaging'),
+    DELETING: trans.__('Deleting'),
+    REPAIRING: trans.__('Repairing'),
+    STOPPED: trans.__('Stopped'),
+    STOPPING: trans.__('Stopping'),
+    STARTING: trans.__('Starting'),
+    PREEMPTED: trans.__('Pre-empted'),
+    TERMINATED: trans.__('Terminated'),
+    HIDING: trans.__('Hiding'),
+    HIDDEN: trans.__('Hidden'),
+    UNHIDING: trans.__('Unhiding')
+  };
+  return names[state] ?? state;
+}
+
+export function pricePerHour(usd: string, trans: TranslationBundle): string {
+  return trans.__('%1/h', usd);
+}
+
+export function priceUnknown(trans: TranslationBundle): string {
+  return trans.__('price unknown');
+}
+
+export function diskBilled(trans: TranslationBundle): string {
+  return trans.__('Only the disk is billed');
+}
+
+export function usesQuota(trans: TranslationBundle): string {
+  return trans.__('Counts against your quota');
+}
+
+export function details(trans: TranslationBundle): string {
+  return trans.__('Details');
+}
+
+export function copyOf(what: string, trans: TranslationBundle): string {
+  return trans.__('Copy: %1', what);
+}
+
+export function sshCommand(trans: TranslationBundle): string {
+  return trans.__('SSH command');
+}
+
+export function inTerminal(trans: TranslationBundle): string {
+  return trans.__('for a terminal');
+}
+
+// Kernels of a node
+
+export function noNotebook(trans: TranslationBundle): string {
+  return trans.__('No notebook');
+}
+
+export function andMore(count: number, trans: TranslationBundle): string {
+  return trans.__('+%1', count);
+}
+
+export function openDocument(path: string, trans: TranslationBundle): string {
+  return trans.__('Open %1', path);
+}
+
+export function noKernels(trans: TranslationBundle): string {
+  return trans.__('No notebook runs on this node.');
+}
+
+export function kernelsOn(name: string, trans: TranslationBundle): string {
+  return trans.__('Kernels on %1', name);
+}
+
+export function kernelBusy(trans: TranslationBundle): string {
+  return trans.__('busy');
+}
+
+export function kernelIdle(trans: TranslationBundle): string {
+  return trans.__('idle');
+}
+
+export function restartKernel(name: string, trans: TranslationBundle): string {
+  return trans.__('Restart the kernel of %1', name);
+}
+
+export function shutDownKernel(name: string, trans: TranslationBundle): string {
+  return trans.__('Shut down the kernel of %1', name);
+}
+
+export function restartQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Restart the kernel of %1?', name);
+}
+
+export function restartButton(trans: TranslationBundle): string {
+  return trans.__('Restart');
+}
+
+export function shutDownQuestion(name: string, trans: TranslationBundle): string {
+  return trans.__('Shut down the kernel of %1?', name);
+}
+
+export function shutDownButton(trans: TranslationBundle): string {
+  return trans.__('Shut down');
+}
+
+export function variablesLost(trans: TranslationBundle): string {
+  return trans.__('Its variables are lost. The node keeps running.');
+}
+
 // Actions of a node
 
-export function actionsOn(name: string, trans: TranslationBundle): string {
-  return trans.__('Actions on %1', name);
+export function openNotebookOn(name: string, trans: TranslationBundle): string {
+  return trans.__('Open notebook on %1', name);
+}
+
+export function openNotebookHint(trans: TranslationBundle): string {
+  return trans.__('Open a new notebook on this node');
+}
+
+export function openButton(trans: TranslationBundle): string {
+  return trans.__('Open');
+}
+
+export function kernelNotReady(trans: TranslationBundle): string {
+  return trans.__("The kernel isn't ready yet.");
 }
 
 export function startNode(name: string, trans: TranslationBundle): string {
@@ -132,28 +255,12 @@ export function startButton(trans: TranslationBundle): string {
   return trans.__('Start');
 }
 
-export function kernelNotReady(trans: TranslationBundle): string {
-  return trans.__("The kernel isn't ready yet.");
+export function cancelCreating(name: string, trans: TranslationBundle): string {
+  return trans.__('Cancel creating %1', name);
 }
 
-export function openNotebookOn(name: string, trans: TranslationBundle): string {
-  return trans.__('Open notebook on %1', name);
-}
-
-export function openNotebook(trans: TranslationBundle): string {
-  return trans.__('Open notebook');
-}
-
-export function runNotebookOn(name: string, trans: TranslationBundle): string {
-  return trans.__('Run current notebook on %1', name);
-}
-
-export function runNotebookHereHint(trans: TranslationBundle): string {
-  return trans.__('Run the current notebook on this node');
-}
-
-export function runNotebookHere(trans: TranslationBundle): string {
-  return trans.__('Run current notebook here');
+export function moreOn(name: string, trans: TranslationBundle): string {
+  return trans.__('More actions on %1', name);
 }
 
 // Questions before an action
@@ -164,6 +271,31 @@ export function deleteQuestion(name: string, trans: TranslationBundle): string {
 
 export function stopQuestion(name: string, trans: TranslationBundle): string {
   return trans.__('Stop %1?', name);
+}
+
+export function stopManyQuestion(count: number, trans: TranslationBundle): string {
+  return trans._n('Stop %1 node?', 'Stop %1 nodes?', count);
+}
+
+export function stopManyConsequences(trans: TranslationBundle): string {
+  return trans.__('Their kernels stop. Their disks are kept and billed.');
+}
+
+export function nodeToStop(
+  name: string,
+  place: string,
+  rate: string,
+  trans: TranslationBundle
+): string {
+  return trans.__('%1 (%2): %3', name, place, rate);
+}
+
+export function cannotStartAgain(trans: TranslationBundle): string {
+  return trans.__("can't be started again");
+}
+
+export function hourlyBillingStops(rate: string, trans: TranslationBundle): string {
+  return trans.__('They cost %1 now. Hourly billing stops.', rate);
 }
 
 export function noNodeFor(trans: TranslationBundle): string {
@@ -185,6 +317,12 @@ export function deleteConsequences(trans: TranslationBundle): string {
 
 export function mayBeInUse(trans: TranslationBundle): string {
   return trans.__('This node was not created by jupyter_tpu and may be in use by someone else.');
+}
+
+export function someMayBeInUse(trans: TranslationBundle): string {
+  return trans.__(
+    'Some of them were not created by jupyter_tpu and may be in use by someone else.'
+  );
 }
 
 export function kernelsStop(trans: TranslationBundle): string {

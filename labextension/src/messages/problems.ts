@@ -9,7 +9,7 @@ export function details(trans: TranslationBundle): string {
 }
 
 export function copied(trans: TranslationBundle): string {
-  return trans.__('Command copied');
+  return trans.__('Copied');
 }
 
 /** An error of the server, with its texts in the user's language where the catalogue has them. */

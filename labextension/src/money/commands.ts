@@ -7,6 +7,8 @@ import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated'
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
 import { formatRate } from '../messages/spend';
+import { canKeepRunning } from '../autostop/rules';
+import { Locate, reportOnCard } from '../nodes/target';
 import { INodeKey, ITpuModel } from '../tokens';
 import { budgetTermsOf } from './budgetterms';
 import { askForAmount, confirmCleanup, confirmRemoval, confirmStopAll } from './dialogs';
@@ -19,6 +21,8 @@ interface ICommandContext {
   readonly model: IMoneyModel;
   readonly nodes: Pick<ITpuModel, 'status' | 'refresh'>;
   readonly showPanel: () => void;
+  /** Finds the node of a command in a card's menu. */
+  readonly locate: Locate;
   readonly trans: TranslationBundle;
 }
 
@@ -32,12 +36,14 @@ export function addMoneyCommands(context: ICommandContext): void {
 }
 
 function addNodeCommands(context: ICommandContext): void {
-  const { trans, model } = context;
+  const { trans, model, locate } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.keepRunning, {
-    label: messages.keepRunning(trans),
-    args: { ...key, for_s: number, until: number, while_busy: flag },
-    act: args => client.keepRunning(keyOf(args), restOf(args))
+    label: ({ onCard }) =>
+      onCard === true ? messages.keepRunningOneHour(trans) : messages.keepRunning(trans),
+    args: { ...key, for_s: number, until: number, while_busy: flag, onCard: flag },
+    isVisible: args => args.onCard !== true || isEnding(model, locate(args)),
+    act: args => client.keepRunning(keyOf(locate(args)), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setAutostop, {
     label: messages.setAutostop(trans),
@@ -55,6 +61,14 @@ function addNodeCommands(context: ICommandContext): void {
     args: { ...key, is_on: flag },
     act: args => client.setRecovery(keyOf(args), { is_on: args.is_on === true })
   });
+}
+
+/** Whether auto-stop ends the node at a time that can be postponed. */
+function isEnding({ parts }: IMoneyModel, { zone, node_id }: Args): boolean {
+  const autostop = parts.autostops.dated?.data.nodes.find(
+    one => one.zone === zone && one.node_id === node_id
+  );
+  return autostop !== undefined && autostop.ends_at !== null && canKeepRunning(autostop);
 }
 
 function addBudgetCommands(context: ICommandContext): void {
@@ -189,19 +203,22 @@ function addCleanupCommands(context: ICommandContext): void {
 }
 
 interface ICommand {
-  label: string;
+  label: string | ((args: Args) => string);
+  isVisible?: (args: Args) => boolean;
   args: JSONObject;
   act: (args: Args) => Promise<unknown>;
 }
 
 /** Add a command after which all parts are requested again. */
-function addCommand(context: ICommandContext, id: string, { label, args, act }: ICommand): void {
+function addCommand(context: ICommandContext, id: string, command: ICommand): void {
+  const { label, isVisible, args, act } = command;
   const { commands, model, nodes } = context;
   commands.addCommand(id, {
     label,
+    isVisible,
     describedBy: { args: { type: 'object', properties: args } },
     execute: async given => {
-      const answer = await act(given);
+      const answer = await reportOnCard(given, () => act(given));
       await Promise.allSettled([model.refresh(), nodes.refresh()]);
       return answer;
     }
@@ -214,11 +231,10 @@ function keyOf({ zone, node_id }: Args): INodeKey {
 
 /** The arguments of a command on a node, without the node's key. */
 function restOf(args: Args): Args {
-  return Object.fromEntries(
-    Object.entries(args).filter(([name]) => name !== 'zone' && name !== 'node_id')
-  );
+  return Object.fromEntries(Object.entries(args).filter(([name]) => !KEY_ARGS.has(name)));
 }
 
+const KEY_ARGS = new Set(['zone', 'node_id', 'onCard']);
 const text = { type: 'string' };
 const number = { type: 'number' };
 const flag = { type: 'boolean' };

@@ -7,6 +7,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { AutostopWarning } from '../autostop/warning';
 import * as common from '../messages/common';
+import { locatorIn } from '../nodes/target';
 import { TpuClient } from '../request';
 import { SpendStatus } from '../spend/statusitem';
 import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
@@ -26,16 +27,17 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
   requires: [ITpuModel],
   optional: [ITranslator, ICommandPalette],
   activate: (
-    { commands, serviceManager, shell, started }: JupyterFrontEnd,
+    app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null
   ): IMoneyModel => {
+    const { commands, serviceManager, shell, started } = app;
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings, trans));
     const model = new MoneyModel(client, serviceManager.events.stream);
     const showPanel = (): void => shell.activateById(PANEL_ID);
-    addMoneyCommands({ commands, model, nodes, trans, showPanel });
+    addMoneyCommands({ commands, model, nodes, showPanel, locate: locatorIn(app), trans });
     palette?.addItem({ command: MoneyCommandIDs.stopAll, category: common.product(trans) });
     void started.then(() => model.start());
     return model;

@@ -3,7 +3,8 @@ import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INode, ISpend } from '../api.generated';
 import { IActivityHistory } from '../autostop/activity';
-import { AutostopRow, LostConnection } from '../autostop/autostoprow';
+import { AutostopAlerts, AutostopBrief } from '../autostop/autostopbrief';
+import { AutostopRow } from '../autostop/autostoprow';
 import { CapacitySection } from '../capacity/capacitysection';
 import { CleanupSection } from '../cleanup/cleanupsection';
 import { ICreateActions } from '../create/draft';
@@ -19,7 +20,12 @@ import { IMoneyModel } from './tokens';
 /** What the panel shows of money: below its list, in the row of each node, and in the form. */
 export interface IMoneyRenderers {
   readonly sections: () => JSX.Element;
-  readonly autostopRow: (node: INode) => JSX.Element;
+  /** When the node stops, in the second line of its card. */
+  readonly autostopBrief: (node: INode) => JSX.Element;
+  /** What its closed card must show. */
+  readonly autostopAlerts: (node: INode) => JSX.Element;
+  /** Its auto-stop in an open card; the form of the rules opens when `changeTurn` rises. */
+  readonly autostopRow: (node: INode, changeTurn?: number) => JSX.Element;
   readonly createActions: ICreateActions;
 }
 
@@ -63,24 +69,34 @@ export function moneyRenderers(
         )}
       </UseSignal>
     ),
-    autostopRow: node => (
+    autostopBrief: node => (
       <UseSignal signal={model.stateChanged}>
         {() => (
-          <>
-            <LostConnection
-              node={node}
-              cuts={model.cuts}
-              autostops={model.parts.autostops}
-              trans={trans}
-            />
-            <AutostopRow
-              node={node}
-              parts={model.parts}
-              actions={actions}
-              history={lastHour}
-              trans={trans}
-            />
-          </>
+          <AutostopBrief node={node} autostops={model.parts.autostops} {...{ actions, trans }} />
+        )}
+      </UseSignal>
+    ),
+    autostopAlerts: node => (
+      <UseSignal signal={model.stateChanged}>
+        {() => (
+          <AutostopAlerts
+            node={node}
+            autostops={model.parts.autostops}
+            cuts={model.cuts}
+            {...{ actions, trans }}
+          />
+        )}
+      </UseSignal>
+    ),
+    autostopRow: (node, changeTurn) => (
+      <UseSignal signal={model.stateChanged}>
+        {() => (
+          <AutostopRow
+            node={node}
+            parts={model.parts}
+            history={lastHour}
+            {...{ actions, changeTurn, trans }}
+          />
         )}
       </UseSignal>
     )

@@ -47,6 +47,8 @@ const NEAR = 90;
 interface ISparkProps {
   percents: readonly (number | null)[];
   kind: 'duty' | 'hbm';
+  /** The most pixels that it may take; more chips make narrower bars. */
+  room?: number;
 }
 
 /** A small bar and the gap after it, in pixels. */
@@ -59,14 +61,17 @@ const HEIGHT = 16;
  *
  * One drawing instead of one element each: a slice may have hundreds. Unknown values have no background.
  */
-export function Spark({ percents, kind }: ISparkProps): JSX.Element {
+export function Spark({ percents, kind, room = Infinity }: ISparkProps): JSX.Element {
+  const width = PITCH * percents.length;
   const ground = percents.map((percent, index) => (percent === null ? '' : barAt(index, 1)));
   const bars = percents.map((percent, index) => barAt(index, scaleOf(percent ?? 0)));
   return (
     <svg
       className={`jp-tpu-Spark jp-mod-${kind}`}
-      width={PITCH * percents.length}
+      width={Math.min(room, width)}
       height={HEIGHT}
+      viewBox={`0 0 ${width} ${HEIGHT}`}
+      preserveAspectRatio="none"
       aria-hidden="true"
     >
       <path className="jp-tpu-Spark-ground" d={ground.join('')} />

@@ -1,10 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { INode } from '../api.generated';
+import { formatUsd } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { currentCost, noStartText } from '../messages/panel';
-import { formatPriceSource } from '../messages/units';
+import * as units from '../messages/units';
+import { formatPrice, formatPriceSource } from '../messages/units';
 
 interface IProps {
   node: INode;
@@ -45,6 +47,46 @@ export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
         <p>{messages.stopConsequences(trans)}</p>
       )}
       <SavedCost node={node} emulated={emulated} trans={trans} />
+    </>
+  );
+}
+
+interface IManyProps extends Omit<IProps, 'node'> {
+  nodes: readonly INode[];
+}
+
+/** What stopping several nodes ends and keeps, node by node. */
+export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.Element {
+  const usd = nodes.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0);
+  const isPartial = nodes.some(({ price }) => price === null);
+  const rate = isPartial
+    ? units.atLeastPerHour(formatUsd(usd), trans)
+    : units.perHour(formatUsd(usd), trans);
+  return (
+    <>
+      <ul className="jp-tpu-Question-list">
+        {nodes.map(node => (
+          <li key={node.name}>
+            {messages.nodeToStop(
+              node.node_id,
+              `${node.accelerator_type} · ${node.zone}`,
+              formatPrice(node.price, trans),
+              trans
+            )}
+            {node.spot && ` · ${messages.cannotStartAgain(trans)}`}
+          </li>
+        ))}
+      </ul>
+      <p>{messages.stopManyConsequences(trans)}</p>
+      <p>
+        <strong>{messages.hourlyBillingStops(rate, trans)}</strong>
+        {emulated && ` ${common.emulatedCloudSentence(trans)}`}
+      </p>
+      {nodes.some(({ managed }) => !managed) && (
+        <p>
+          <strong>{messages.someMayBeInUse(trans)}</strong>
+        </p>
+      )}
     </>
   );
 }

@@ -1,0 +1,132 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useRef } from 'react';
+import { INode, ISample } from '../../api.generated';
+import { useIsVisible } from '../../components/visibility';
+import * as common from '../../messages/common';
+import * as messages from '../../messages/load';
+import { formatTotals } from '../../messages/load';
+import { INodeLoad } from '../tokens';
+import { known, percentOf, samplesOf, totalsOf } from '../totals';
+import { formatPercent } from '../values';
+import { Spark } from './bar';
+
+/** Width of the strip of a closed card, in pixels: eight chips in full. */
+const ROOM = 40;
+/** Chips are drawn up to here, unknown, while nothing was measured. */
+const MOST_UNKNOWN = 8;
+
+interface IProps {
+  node: INode;
+  load: INodeLoad;
+  trans: TranslationBundle;
+}
+
+/** A bar for the duty of each chip, in a closed card. It is requested now and then, only while in sight. */
+export function ChipStrip({ node, load, trans }: IProps): JSX.Element {
+  const element = useRef<HTMLSpanElement>(null);
+  const isVisible = useIsVisible(element, false);
+  useEffect(() => {
+    const glance = isVisible ? load.glance() : null;
+    return () => glance?.dispose();
+  }, [load, isVisible]);
+  return (
+    <span ref={element} className="jp-tpu-Strip">
+      <UseSignal signal={load.changed}>{() => <Strip {...{ node, load, trans }} />}</UseSignal>
+    </span>
+  );
+}
+
+function Strip({ node, load, trans }: IProps): JSX.Element {
+  const samples = freshSamples(load);
+  const duties = samples.flatMap(dutiesOf);
+  const chips = node.accelerator?.chips ?? 1;
+  const percents =
+    duties.length > 0 ? duties : Array<null>(Math.min(MOST_UNKNOWN, chips)).fill(null);
+  const text = samples.length > 0 ? formatTotals(totalsOf(samples), trans) : common.unknown(trans);
+  const label = common.labelled(messages.loadOf(node.node_id, trans), text, trans);
+  return (
+    <span role="img" aria-label={label} title={label}>
+      <Spark kind="duty" percents={percents} room={ROOM} />
+    </span>
+  );
+}
+
+/** The duty and the memory of each chip, in an open card, as often as the agents measure. */
+export function ChipRows({ node, load, trans }: IProps): JSX.Element {
+  const workers = node.workers.length;
+  useEffect(() => {
+    const subscription = load.subscribe(workers);
+    return () => subscription.dispose();
+  }, [load, workers]);
+  return <UseSignal signal={load.changed}>{() => <Rows {...{ node, load, trans }} />}</UseSignal>;
+}
+
+function Rows({ node, load, trans }: IProps): JSX.Element | null {
+  const samples = freshSamples(load);
+  const totals = totalsOf(samples);
+  if (samples.length === 0 || (totals.isIdle && totals.duty_percent === null)) {
+    return null; // the section of the load says why
+  }
+  const hbm = percentOf(totals.hbm_used_bytes, totals.hbm_total_bytes);
+  const rows = [
+    {
+      kind: 'duty',
+      name: messages.duty(trans),
+      percents: samples.flatMap(dutiesOf),
+      total: totals.duty_percent
+    },
+    {
+      kind: 'hbm',
+      name: messages.fieldName('hbm_used_bytes', trans),
+      percents: samples.flatMap(hbmOf),
+      total: hbm
+    }
+  ] as const;
+  return (
+    <dl className="jp-tpu-ChipRows" aria-label={messages.chipsOf(node.node_id, trans)}>
+      {rows.map(({ kind, name, percents, total }) => (
+        <React.Fragment key={kind}>
+          <dt>{name}</dt>
+          <dd
+            title={messages.eachChip(
+              percents.map(percent => formatKnown(percent, trans)),
+              trans
+            )}
+          >
+            <Spark kind={kind} percents={percents} />
+            <span className="jp-tpu-Load-text">{formatKnown(total, trans)}</span>
+          </dd>
+        </React.Fragment>
+      ))}
+    </dl>
+  );
+}
+
+function formatKnown(percent: number | null, trans: TranslationBundle): string {
+  return percent === null ? common.unknown(trans) : formatPercent(percent);
+}
+
+/** Values that are out of date are not drawn: the strip shows no age. */
+function freshSamples({ part }: INodeLoad): readonly ISample[] {
+  return part.dated && !part.problem ? samplesOf(part.dated.data) : [];
+}
+
+function dutiesOf({ chips, state }: ISample): (number | null)[] {
+  // no process uses the chips, so nothing was measured: they do nothing
+  return chips.map(({ duty_percent }) => (state === 'idle' ? 0 : duty_percent));
+}
+
+/** Of each chip; its cores share its memory. */
+function hbmOf({ cores }: ISample): (number | null)[] {
+  const chips = [...new Set(cores.map(({ chip }) => chip))];
+  return chips.map(chip => {
+    const own = cores.filter(core => core.chip === chip);
+    const sum = (values: (number | null)[]): number | null =>
+      known(values).length > 0 ? known(values).reduce((left, right) => left + right, 0) : null;
+    return percentOf(
+      sum(own.map(core => core.hbm_used_bytes)),
+      sum(own.map(core => core.hbm_total_bytes))
+    );
+  });
+}

@@ -1,0 +1,123 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ellipsesIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+import { Button } from '../components/button';
+import { IRow } from '../fleet';
+import { stateKind } from '../format';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import { INodeKey } from '../tokens';
+import { MORE, openCardMenu } from './target';
+
+/** Callbacks of the buttons on a card; each runs a command. */
+export interface ICardActions {
+  onOpenNotebook: (key: INodeKey) => void;
+  onStart: (key: INodeKey) => void;
+  onDelete: (key: INodeKey) => void;
+  onCancelCreation: (key: INodeKey) => void;
+}
+
+interface IProps {
+  row: IRow;
+  /** A request about the node is under way. */
+  isBusy: boolean;
+  actions: ICardActions;
+  trans: TranslationBundle;
+}
+
+/** What the primary button of a card does. */
+type Primary = 'open' | 'cancel' | 'start' | 'delete' | null;
+
+/** The one action that a user most probably wants now; all others are in the menu. */
+function primaryOf({ node, intent }: IRow): Primary {
+  if (intent?.verb === 'create' && !(node?.state === 'READY' && node.kernelspec)) {
+    return 'cancel';
+  }
+  if (!node || (intent && intent.verb !== 'create')) {
+    return null;
+  }
+  if (node.state === 'READY') {
+    return 'open';
+  }
+  const isStopped = node.state === 'STOPPED';
+  if (isStopped && !node.spot) {
+    return 'start';
+  }
+  return isStopped || stateKind(node.state) === 'lost' ? 'delete' : null;
+}
+
+export function PrimaryAction({ row, isBusy, actions, trans }: IProps): JSX.Element | null {
+  const name = row.node_id;
+  switch (primaryOf(row)) {
+    case 'open': {
+      const isPrepared = Boolean(row.node?.kernelspec);
+      return (
+        <Button
+          kind="accept"
+          aria-label={messages.openNotebookOn(name, trans)}
+          disabled={!isPrepared}
+          title={isPrepared ? messages.openNotebookHint(trans) : messages.kernelNotReady(trans)}
+          onClick={() => actions.onOpenNotebook(row)}
+        >
+          {messages.openButton(trans)}
+        </Button>
+      );
+    }
+    case 'cancel':
+      return (
+        <Button
+          aria-label={messages.cancelCreating(name, trans)}
+          disabled={isBusy}
+          onClick={() => actions.onCancelCreation(row)}
+        >
+          {common.cancel(trans)}
+        </Button>
+      );
+    case 'start':
+      return (
+        <Button
+          kind="accept"
+          aria-label={messages.startNode(name, trans)}
+          disabled={isBusy}
+          onClick={() => actions.onStart(row)}
+        >
+          {messages.startButton(trans)}
+        </Button>
+      );
+    case 'delete':
+      return (
+        <Button
+          aria-label={common.deleteNode(name, trans)}
+          disabled={isBusy}
+          onClick={() => actions.onDelete(row)}
+        >
+          {common.deleteEllipsis(trans)}
+        </Button>
+      );
+    default:
+      return null;
+  }
+}
+
+interface IMoreProps {
+  name: string;
+  trans: TranslationBundle;
+}
+
+/** The button that opens the card's menu. */
+export function MoreButton({ name, trans }: IMoreProps): JSX.Element {
+  const Icon = ellipsesIcon.react;
+  const label = messages.moreOn(name, trans);
+  return (
+    <button
+      type="button"
+      className={`jp-tpu-IconButton ${MORE}`}
+      aria-haspopup="menu"
+      aria-label={label}
+      title={label}
+      onClick={event => openCardMenu(event.currentTarget)}
+    >
+      <Icon tag="span" className="jp-tpu-Icon" />
+    </button>
+  );
+}

@@ -1,0 +1,110 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { closeIcon, refreshIcon } from '@jupyterlab/ui-components';
+import React from 'react';
+import * as messages from '../messages/panel';
+import { INodeKernel } from './kernels';
+
+/** Callbacks of the buttons on kernels; each runs a command. */
+export interface IKernelActions {
+  onOpen: (kernel: INodeKernel) => void;
+  onRestart: (kernel: INodeKernel) => void;
+  onShutDown: (kernel: INodeKernel) => void;
+}
+
+interface IProps {
+  kernels: readonly INodeKernel[];
+  actions: IKernelActions;
+  trans: TranslationBundle;
+}
+
+/** The first notebook on a node, and how many more there are. */
+export function KernelNames({ kernels, actions, trans }: IProps): JSX.Element {
+  const [first, ...others] = kernels;
+  if (!first) {
+    return <span className="jp-tpu-Muted">{messages.noNotebook(trans)}</span>;
+  }
+  return (
+    <>
+      <KernelLink kernel={first} actions={actions} trans={trans} />
+      {others.length > 0 && (
+        <span title={others.map(({ name }) => name).join('\n')}>
+          {messages.andMore(others.length, trans)}
+        </span>
+      )}
+    </>
+  );
+}
+
+interface IKernelProps {
+  kernel: INodeKernel;
+  actions: IKernelActions;
+  trans: TranslationBundle;
+}
+
+function KernelLink({ kernel, actions, trans }: IKernelProps): JSX.Element {
+  return (
+    <button
+      type="button"
+      className="jp-tpu-Link"
+      title={messages.openDocument(kernel.path, trans)}
+      onClick={() => actions.onOpen(kernel)}
+    >
+      <bdi>{kernel.name}</bdi>
+    </button>
+  );
+}
+
+/** The kernels of a node with their documents: to open, restart and shut down. */
+export function KernelList({
+  name,
+  kernels,
+  actions,
+  trans
+}: IProps & { name: string }): JSX.Element {
+  if (kernels.length === 0) {
+    return <div className="jp-tpu-Muted">{messages.noKernels(trans)}</div>;
+  }
+  return (
+    <ul className="jp-tpu-Kernels" aria-label={messages.kernelsOn(name, trans)}>
+      {kernels.map(kernel => (
+        <li key={kernel.sessionId}>
+          <KernelLink {...{ kernel, actions, trans }} />
+          <span className="jp-tpu-Muted">
+            {kernel.isBusy ? messages.kernelBusy(trans) : messages.kernelIdle(trans)}
+          </span>
+          <KernelButton
+            label={messages.restartKernel(kernel.name, trans)}
+            icon={refreshIcon}
+            onClick={() => actions.onRestart(kernel)}
+          />
+          <KernelButton
+            label={messages.shutDownKernel(kernel.name, trans)}
+            icon={closeIcon}
+            onClick={() => actions.onShutDown(kernel)}
+          />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface IButtonProps {
+  label: string;
+  icon: typeof refreshIcon;
+  onClick: () => void;
+}
+
+function KernelButton({ label, icon, onClick }: IButtonProps): JSX.Element {
+  const Icon = icon.react;
+  return (
+    <button
+      type="button"
+      className="jp-tpu-IconButton"
+      aria-label={label}
+      title={label}
+      onClick={onClick}
+    >
+      <Icon tag="span" className="jp-tpu-Icon" />
+    </button>
+  );
+}

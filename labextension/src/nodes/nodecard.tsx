@@ -1,0 +1,238 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import React, { useEffect, useId, useRef } from 'react';
+import { IIntent, INode } from '../api.generated';
+import { Problem } from '../components/problem';
+import { scrollToCenter } from '../components/scroll';
+import { failedCreation, IRow } from '../fleet';
+import { formatUsd, stateKind } from '../format';
+import { ILoadRenderers } from '../load/renderer';
+import * as common from '../messages/common';
+import * as messages from '../messages/panel';
+import { noStartText } from '../messages/panel';
+import { formatPriceSource, provisioningName } from '../messages/units';
+import { IMoneyRenderers } from '../money/renderers';
+import { INodeKey, IProblem } from '../tokens';
+import { ICardActions, MoreButton, PrimaryAction } from './cardactions';
+import { IKernelRenderers } from './kernelrenderers';
+import { NodeDetails } from './nodedetails';
+import { NodeState } from './nodestate';
+import { Progress } from './progress';
+import { CARD, cardAttributes } from './target';
+
+/** Callbacks of a node's card; each runs a command. */
+export interface INodeActions extends ICardActions {
+  onToggle: (key: INodeKey) => void;
+  onCopy: (text: string) => void;
+  onDismissFailure: (intent: IIntent) => void;
+  onDismissRefusal: (key: INodeKey) => void;
+}
+
+/** Renderers of what other plugins know of a node; absent where a plugin is disabled. */
+export interface INodeRenderers {
+  readonly money?: IMoneyRenderers;
+  readonly load?: ILoadRenderers;
+  readonly kernels?: IKernelRenderers;
+}
+
+interface IProps {
+  row: IRow;
+  refusal: IProblem | undefined;
+  /** A request about the node is under way. */
+  isBusy: boolean;
+  isOpen: boolean;
+  /** Opens the form of the auto-stop rules when it rises. */
+  changeTurn: number;
+  actions: INodeActions;
+  renderers: INodeRenderers;
+  /** What is left of the card. */
+  children?: React.ReactNode;
+  trans: TranslationBundle;
+}
+
+/** One node: two lines when closed; its kernels, chips, auto-stop and details when open. */
+export const NodeCard = React.memo(Card, isSame);
+
+/** Every response makes new records; only cards whose content changed are rendered again. */
+function isSame(before: IProps, after: IProps): boolean {
+  const { row: oldRow, ...oldRest } = before;
+  const { row: newRow, ...newRest } = after;
+  return shallowEqual(oldRest, newRest) && JSON.stringify(oldRow) === JSON.stringify(newRow);
+}
+
+function shallowEqual<T extends object>(left: T, right: T): boolean {
+  return (Object.keys(left) as (keyof T)[]).every(key => Object.is(left[key], right[key]));
+}
+
+function Card(props: IProps): JSX.Element {
+  const { row, refusal, isOpen, actions, renderers, trans } = props;
+  const { node, intent } = row;
+  const item = useRef<HTMLLIElement>(null);
+  const body = useId();
+  const failed = failedCreation(row)?.intent_id;
+  useEffect(() => {
+    if (failed) {
+      scrollToCenter(item.current);
+    }
+  }, [failed]);
+  const exists = node !== null || intent !== null;
+  return (
+    <li
+      ref={item}
+      className={`${CARD}${isOpen ? ' jp-mod-open' : ''}`}
+      {...(exists ? cardAttributes(row) : {})}
+    >
+      {exists && (
+        <>
+          <div className="jp-tpu-Node-line">
+            {props.children}
+            <Heading {...props} bodyId={body} />
+            <MoreButton name={row.node_id} trans={trans} />
+          </div>
+          <SecondLine {...props} />
+        </>
+      )}
+      {node && <Health node={node} />}
+      {node && renderers.money?.autostopAlerts(node)}
+      {row.failures.map(each => (
+        <Failure key={each.intent_id} intent={each} actions={actions} trans={trans} />
+      ))}
+      {refusal && (
+        <Problem problem={refusal} trans={trans} onDismiss={() => actions.onDismissRefusal(row)} />
+      )}
+      {isOpen && node && <Body {...props} id={body} node={node} />}
+    </li>
+  );
+}
+
+/** The first line: it opens and closes the card. */
+function Heading(props: IProps & { bodyId: string }): JSX.Element {
+  const { row, isOpen, actions, trans } = props;
+  const { node, intent } = row;
+  const where = [node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
+  const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
+  return (
+    <button
+      type="button"
+      className="jp-tpu-Node-heading"
+      aria-expanded={node ? isOpen : undefined}
+      aria-controls={isOpen ? props.bodyId : undefined}
+      disabled={!node}
+      title={[row.node_id, where, node && priceTitle(node, trans)].filter(Boolean).join('\n')}
+      onClick={() => actions.onToggle(row)}
+    >
+      <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
+      <NodeState state={node?.state ?? stateOf(intent)} trans={trans} />
+      <bdi className="jp-tpu-Node-name">{row.node_id}</bdi>
+      <span className="jp-tpu-Node-where">{where}</span>
+      {node?.billing && <span className="jp-tpu-Node-price">{priceText(node, trans)}</span>}
+    </button>
+  );
+}
+
+/** What the API calls a node that an intent is about to create. */
+function stateOf(intent: IIntent | null): string {
+  return intent?.verb === 'delete' ? 'DELETING' : 'CREATING';
+}
+
+function priceText({ price }: INode, trans: TranslationBundle): string {
+  return price
+    ? messages.pricePerHour(formatUsd(price.usd_per_hour), trans)
+    : messages.priceUnknown(trans);
+}
+
+function priceTitle({ price, cost_usd }: INode, trans: TranslationBundle): string {
+  const soFar = cost_usd === null ? '' : messages.costSoFar(formatUsd(cost_usd), trans);
+  return [soFar, formatPriceSource(price, trans)].filter(Boolean).join('\n');
+}
+
+/** The second line: chips, notebooks and auto-stop, or what is in progress, and the primary action. */
+function SecondLine(props: IProps): JSX.Element {
+  const { row, isBusy, actions, renderers, trans } = props;
+  const { node, intent } = row;
+  return (
+    <div className="jp-tpu-Node-second">
+      {intent ? (
+        <Progress intent={intent} trans={trans} />
+      ) : node?.state === 'READY' ? (
+        <>
+          {renderers.load?.strip(node)}
+          <span className="jp-tpu-Node-use">{renderers.kernels?.names(node)}</span>
+          {renderers.money?.autostopBrief(node)}
+        </>
+      ) : (
+        <span className="jp-tpu-Node-use jp-tpu-Muted">{node && restText(node, trans)}</span>
+      )}
+      <PrimaryAction {...{ row, isBusy, actions, trans }} />
+    </div>
+  );
+}
+
+/** What a node that does not run costs. */
+function restText({ state }: INode, trans: TranslationBundle): string {
+  if (state === 'STOPPED') {
+    return messages.diskBilled(trans);
+  }
+  return stateKind(state) === 'lost' ? messages.usesQuota(trans) : '';
+}
+
+/** What the cloud says of a node that is not healthy. */
+function Health({ node }: { node: INode }): JSX.Element | null {
+  return node.health && node.health !== 'HEALTHY' ? (
+    <div className="jp-tpu-Health">
+      {[node.health, node.health_description].filter(Boolean).join(': ')}
+    </div>
+  ) : null;
+}
+
+interface IFailureProps {
+  intent: IIntent;
+  actions: INodeActions;
+  trans: TranslationBundle;
+}
+
+function Failure({ intent, actions, trans }: IFailureProps): JSX.Element | null {
+  return intent.error ? (
+    <Problem
+      problem={intent.error}
+      trans={trans}
+      onDismiss={() => actions.onDismissFailure(intent)}
+    />
+  ) : null;
+}
+
+interface IBodyProps extends IProps {
+  id: string;
+  node: INode;
+}
+
+function Body({ id, node, changeTurn, actions, renderers, trans }: IBodyProps): JSX.Element {
+  const isReady = node.state === 'READY';
+  const terms = provisioningName(node, trans);
+  const note =
+    stateKind(node.state) === 'lost'
+      ? messages.reclaimed(trans)
+      : node.state === 'STOPPED'
+        ? noStartText(node, trans)
+        : '';
+  return (
+    <div id={id} className="jp-tpu-Node-body">
+      {(terms || !node.managed) && (
+        <div className="jp-tpu-Node-badges">
+          {terms && <span className="jp-tpu-Badge">{terms}</span>}
+          {!node.managed && (
+            <span className="jp-tpu-Badge" title={messages.notCreatedByUs(trans)}>
+              {common.createdElsewhere(trans)}
+            </span>
+          )}
+        </div>
+      )}
+      {note && <div className="jp-tpu-Muted">{note}</div>}
+      {isReady && renderers.kernels?.list(node)}
+      {renderers.money?.autostopRow(node, changeTurn)}
+      {isReady && renderers.load?.chips(node)}
+      {isReady && renderers.load?.section(node)}
+      <NodeDetails node={node} onCopy={actions.onCopy} trans={trans} />
+    </div>
+  );
+}

@@ -1,0 +1,25 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { stateKind } from '../format';
+import { stateIcons } from '../icons';
+import { stateName } from '../messages/panel';
+
+interface IProps {
+  /** As the API spells it. */
+  state: string;
+  trans: TranslationBundle;
+}
+
+/** A node's state in a word, with an icon in the colour of its meaning. */
+export function NodeState({ state, trans }: IProps): JSX.Element {
+  const kind = stateKind(state);
+  const Icon = stateIcons[kind].react;
+  return (
+    <span className={`jp-tpu-State jp-mod-${kind}`} title={state}>
+      <span className="jp-tpu-State-icon" aria-hidden="true">
+        <Icon tag={null} />
+      </span>
+      {stateName(state, trans)}
+    </span>
+  );
+}
