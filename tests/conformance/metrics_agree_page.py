@@ -83,6 +83,7 @@ class Lab:
 
     async def watch_panel(self, node_id: str) -> Watched:
         """The load of a node in the panel; the window is so high that all its workers are in sight."""
+        await self._page.locator(f'.jp-tpu-Node[data-node-id="{node_id}"] .jp-tpu-Node-heading').click()
         section = self._section(node_id)
         await section.get_by_role("button").first.click()
         await section.evaluate("section => section.scrollIntoView({block: 'start'})")
@@ -90,6 +91,7 @@ class Lab:
 
     async def close_panel(self, node_id: str) -> None:
         await self._section(node_id).get_by_role("button").first.click()
+        await self._page.locator(f'.jp-tpu-Node[data-node-id="{node_id}"] .jp-tpu-Node-heading').click()
 
     async def watch_widget(self, node_id: str, kernel_name: str) -> Watched:
         """A `TpuMonitor` in a new notebook whose kernel is on the node."""

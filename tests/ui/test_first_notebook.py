@@ -8,6 +8,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cards import choose
 from playwright.sync_api import Locator, Page, expect
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def create_node(panel: Locator, name: str, picture: Picture) -> Locator:
     picture(panel.page, "create-form")
     form.get_by_role("button", name="Create", exact=True).click()
     node = panel.get_by_role("listitem").filter(has_text=name)
-    expect(node).to_contain_text("READY", timeout=READY_WITHIN_MS)
+    expect(node).to_contain_text("Ready", timeout=READY_WITHIN_MS)
     expect(panel.page.locator(".jp-LauncherCard").filter(has_text=name).first).to_be_visible()
     return node
 
@@ -74,7 +75,7 @@ def run_all(page: Page) -> None:
 
 
 def delete_node(panel: Locator, node_id: str, picture: Picture) -> None:
-    panel.get_by_role("button", name=f"Delete {node_id}").click()
+    choose(panel, node_id, "Delete…")
     dialog = panel.page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("$9.60 per hour")
     picture(panel.page, "delete-question")
@@ -103,11 +104,11 @@ def open_notebook_on(panel: Locator, node_id: str, file: str) -> None:
 
 def stop_and_start(panel: Locator, node_id: str) -> None:
     node = panel.get_by_role("listitem").filter(has_text=node_id)
-    node.get_by_role("button", name=f"Stop {node_id}").click()
+    choose(panel, node_id, "Stop…")
     panel.page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
-    expect(node).to_contain_text("STOPPED", timeout=READY_WITHIN_MS)
+    expect(node).to_contain_text("Stopped", timeout=READY_WITHIN_MS)
     node.get_by_role("button", name=f"Start {node_id}").click()
-    expect(node).to_contain_text("READY", timeout=READY_WITHIN_MS)
+    expect(node).to_contain_text("Ready", timeout=READY_WITHIN_MS)
     expect(node.get_by_role("button", name=f"Open notebook on {node_id}")).to_be_enabled(timeout=READY_WITHIN_MS)
 
 

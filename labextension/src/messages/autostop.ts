@@ -9,7 +9,7 @@ import {
 } from '../api.generated';
 import { HOUR_S } from '../autostop/activitydata';
 import { formatCountdown, formatMoment } from '../money/moments';
-import { formatDuration } from './units';
+import { formatAge, formatDuration } from './units';
 
 // In the row of a node
 
@@ -230,7 +230,7 @@ export function autostopShort(
   const { ends_at, idle_after_s, session_s, verdict, is_warning } = autostop;
   if (ends_at !== null) {
     const left_s = ends_at - now_s;
-    return is_warning ? formatCountdown(left_s) : formatDuration(left_s, trans);
+    return is_warning ? formatCountdown(left_s) : formatAge(left_s, trans);
   }
   if (idle_after_s === null && session_s === null) {
     return trans.__('Off');

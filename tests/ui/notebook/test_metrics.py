@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cards import open_card
 from open_notebooks import Notebook, run_all
 from playwright.sync_api import Locator, Page, expect
 
@@ -59,7 +60,7 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
     run_all(page)
     notebook.has_reached("a")
 
-    load = section(panel, "Load of my-node")
+    load = section(open_card(panel, "my-node"), "Load of my-node")
 
     holders = load.get_by_role("list", name="TPU processes")
     expect(holders).to_contain_text("train.ipynb")
@@ -90,7 +91,7 @@ def test_the_panel_with_all_its_sections_is_for_everybody_in_both_themes(
     notebook.open_in(page)
     run_all(page)
     notebook.has_reached("a")
-    load = section(panel, "Load of my-node")
+    load = section(open_card(panel, "my-node"), "Load of my-node")
     expect(load.get_by_role("meter", name="HBM of chip")).to_have_count(8)
     for name in SECTIONS:
         section(panel, name)
@@ -108,6 +109,6 @@ def test_the_panel_with_all_its_sections_is_for_everybody_in_both_themes(
 def test_the_panel_works_where_the_load_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
     page.route("**/my-node/metrics*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
-    expect(section(panel, "Load of my-node")).to_contain_text("Couldn't load")
+    expect(section(open_card(panel, "my-node"), "Load of my-node")).to_contain_text("Couldn't load")
     expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
     picture(page, "load-unanswered")

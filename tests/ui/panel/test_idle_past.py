@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cards import open_card
 from open_notebooks import Notebook, run_all
 from playwright.sync_api import Locator, Page, expect
 
@@ -43,7 +44,7 @@ def test_the_last_hour_tells_which_notebook_kept_a_node_in_use(
     notebook.open_in(page)
     run_all(page)
     notebook.has_reached("a")
-    panel.get_by_text("Activity and settings").click()
+    open_card(panel, "my-node").get_by_text("Activity", exact=True).click()
 
     hour = panel.get_by_role("figure", name=HOUR)
     hour.get_by_text("Show as table").click()
@@ -58,7 +59,8 @@ def test_the_last_hour_tells_which_notebook_kept_a_node_in_use(
 
 
 def test_the_closed_load_says_whether_the_chips_are_in_use(panel: Locator, kernel_name: str) -> None:
-    expect(panel.get_by_role("region", name="Load of my-node").get_by_role("button")).to_have_text("Loadidle")
+    load = open_card(panel, "my-node").get_by_role("region", name="Load of my-node")
+    expect(load.get_by_role("button")).to_have_text("Loadidle")
 
 
 def test_the_last_hour_is_for_everybody_in_both_themes_and_narrow(
@@ -66,7 +68,7 @@ def test_the_last_hour_is_for_everybody_in_both_themes_and_narrow(
 ) -> None:
     page = panel.page
     page.set_viewport_size({"width": 700, "height": 1400})
-    panel.get_by_text("Activity and settings").click()
+    open_card(panel, "my-node").get_by_text("Activity", exact=True).click()
     hour = panel.get_by_role("figure", name=HOUR)
     expect(hour.locator("canvas")).to_be_visible()
     hour.get_by_text("Show as table").click()

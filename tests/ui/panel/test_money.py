@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cards import open_card
 from open_notebooks import Notebook, until
 from playwright.sync_api import Locator, Page, expect
 
@@ -86,10 +87,10 @@ def set_budget(spend: Locator) -> None:
 
 
 def keep(panel: Locator) -> None:
-    left = panel.get_by_role("group", name="Auto-stop for my-node")
+    left = open_card(panel, "my-node").get_by_role("group", name="Auto-stop for my-node")
     left.get_by_role("button", name="Keep my-node running 1 h").click()
     expect(left).to_contain_text("Kept running until")
-    left.get_by_text("Activity and settings").click()
+    left.get_by_text("Activity", exact=True).click()
     expect(left).to_contain_text("Running cells")
 
 

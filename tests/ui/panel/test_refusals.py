@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from cards import choose
 from playwright.sync_api import Locator, Page, expect
 from tiers import mostly_nightly
 
@@ -175,7 +176,7 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
     page = panel.page
     execute(page, "tpu:create-node", SPEC)
     node = panel.get_by_role("listitem").filter(has_text="my-node")
-    expect(node.get_by_role("button", name="Stop my-node")).to_be_enabled(timeout=90_000)
+    expect(node.get_by_role("button", name="Open notebook on my-node")).to_be_enabled(timeout=90_000)
     for sabotage, words in (
         (dying_kernels, "died while starting"),
         (closed_door, "does not answer over SSH"),
@@ -198,6 +199,6 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
 
 
 def delete_node(panel: Locator) -> None:
-    panel.get_by_role("button", name="Delete my-node").click()
+    choose(panel, "my-node", "Delete…")
     panel.page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
     expect(panel.get_by_role("listitem").filter(has_text="my-node")).to_have_count(0, timeout=60_000)

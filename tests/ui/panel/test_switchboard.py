@@ -75,7 +75,7 @@ def test_a_node_that_is_taken_back_is_seen_in_the_panel(
 
     nodes.get_by_role("button", name="Pre-empt my-node").click()
 
-    expect(row(panel)).to_contain_text("PREEMPTED")
+    expect(row(panel)).to_contain_text("Pre-empted")
     expect(row(nodes)).to_contain_text("PREEMPTED")
     assert control.billing() == []
     picture(board.page, "switchboard-preempted")

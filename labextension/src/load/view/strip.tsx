@@ -13,8 +13,8 @@ import { Spark } from './bar';
 
 /** Width of the strip of a closed card, in pixels: eight chips in full. */
 const ROOM = 40;
-/** Chips are drawn up to here, unknown, while nothing was measured. */
-const MOST_UNKNOWN = 8;
+/** Chips are drawn up to here while nothing was measured. */
+const MOST_UNKNOWN = 4;
 
 interface IProps {
   node: INode;
@@ -40,14 +40,18 @@ export function ChipStrip({ node, load, trans }: IProps): JSX.Element {
 function Strip({ node, load, trans }: IProps): JSX.Element {
   const samples = freshSamples(load);
   const duties = samples.flatMap(dutiesOf);
-  const chips = node.accelerator?.chips ?? 1;
-  const percents =
-    duties.length > 0 ? duties : Array<null>(Math.min(MOST_UNKNOWN, chips)).fill(null);
+  const isKnown = duties.length > 0;
+  const chips = Math.min(MOST_UNKNOWN, node.accelerator?.chips ?? 1);
   const text = samples.length > 0 ? formatTotals(totalsOf(samples), trans) : common.unknown(trans);
   const label = common.labelled(messages.loadOf(node.node_id, trans), text, trans);
   return (
-    <span role="img" aria-label={label} title={label}>
-      <Spark kind="duty" percents={percents} room={ROOM} />
+    <span
+      className={isKnown ? undefined : 'jp-mod-unknown'}
+      role="img"
+      aria-label={label}
+      title={label}
+    >
+      <Spark kind="duty" percents={isKnown ? duties : Array<null>(chips).fill(null)} room={ROOM} />
     </span>
   );
 }
