@@ -18,7 +18,7 @@ import pytest
 from tiers import mostly_nightly
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 HERE = ("--zone", ZONE)

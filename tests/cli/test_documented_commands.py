@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from documented_commands import PAGES, ROOT, commands_of
+from emulator import Emulator, EmulatorPool
 from warm_python import run_warm
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,9 +19,10 @@ WITH_COMMANDS = [page for page in PAGES if any(commands_of(page.read_text(encodi
 
 
 @pytest.fixture(scope="module")
-def terminal(run_terminal: Callable[..., Iterator[Any]]) -> Iterator[Any]:
+def shared_emulator(emulator_pool: EmulatorPool) -> Iterator[Emulator]:
     """With a fault proxy before each worker, as the page on the emulator says."""
-    yield from run_terminal("--link-faults")
+    with emulator_pool.lent("--link-faults") as emulator:
+        yield emulator
 
 
 @pytest.fixture

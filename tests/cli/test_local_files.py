@@ -11,7 +11,7 @@ import pytest
 from tiers import mostly_nightly
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 HERE = ("--zone", "us-central1-a")
 V5E = ("--type", "v5litepod-8", *HERE)

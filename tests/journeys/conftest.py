@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 import socket
 import subprocess
@@ -12,94 +11,33 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator import ZONE, EmulatorPool
+from terminal import Terminal
 from tiers import SSHD_KINDS
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
-from warm_python import WarmPopen, run_warm
-
-from jupyter_tpu.emulator.control.client import EmulatorControl
-
-ZONE = "us-central1-a"
-
-
-@dataclass
-class Terminal:
-    """Runs commands as the user would, in an environment of its own."""
-
-    home: Path
-    environment: dict[str, str]
-    background: list[subprocess.Popen[str]] = field(default_factory=list)
-
-    @property
-    def cloud(self) -> EmulatorControl:
-        return EmulatorControl(self.environment["EMULATOR_REST"])
-
-    def run(
-        self, *argv: str, check: bool = True, stdin: str = "", **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        environment = {**self.environment, **variables}
-        options: dict[str, Any] = {"input": stdin, "env": environment, "cwd": self.home, "timeout": 110}
-        if argv[:2] == (sys.executable, "-m"):
-            done = run_warm([*argv], **options)
-        else:
-            done = subprocess.run(argv, capture_output=True, text=True, check=False, **options)
-        if check and done.returncode:
-            raise AssertionError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return done
-
-    def tpu(self, *argv: str, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "jupyter_tpu.cli", *argv, check=check, **variables)
-
-    def tpu_json(self, *argv: str) -> Any:
-        return json.loads(self.tpu(*argv, "--json").stdout)
-
-    def start(self, *argv: str) -> subprocess.Popen[str]:
-        process = WarmPopen(argv, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=self.home)
-        self.background.append(process)
-        return process
-
-    def close(self) -> None:
-        for process in self.background:
-            process.terminate()
-            process.wait(timeout=30)
-            if process.stdout is not None:
-                process.stdout.close()
+from warm_python import WarmPopen
 
 
 @pytest.fixture(scope="module", params=SSHD_KINDS)
-def terminal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+def terminal(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, emulator_pool: EmulatorPool
+) -> Iterator[Terminal]:
     """A terminal whose cloud is an emulator with the given kind of SSH server."""
-    home = tmp_path_factory.mktemp("home")
-    environment = {
-        **os.environ,
-        "JUPYTER_DATA_DIR": str(home / "jupyter"),
-        "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
-        "JUPYTER_TPU_DATA_DIR": str(home / "tpu"),
-        "IPYTHONDIR": str(home / "ipython"),
-    }
-    at = Terminal(home=home, environment=environment)
-    emulator = at.start(
-        *[sys.executable, "-m", "jupyter_tpu.cli", "emulator", "--json", "--time-scale", "200"],
-        *["--state-dir", str(home / "cloud"), "--sshd", request.param],
-    )
-    assert emulator.stdout is not None
-    ready = json.loads(emulator.stdout.readline())
-    environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])
-    environment["EMULATOR_REST"] = ready["rest"]
-    yield at
-    at.close()
+    with emulator_pool.lent("--sshd", request.param) as emulator:
+        yield Terminal.at(tmp_path_factory.mktemp("home"), emulator)
 
 
 @pytest.fixture(scope="module")
 def kernel_name(terminal: Terminal) -> str:
     """The kernelspec of a READY v5litepod-8, made by `jupyter tpu create`."""
-    terminal.tpu("create", "my-node", "--type", "v5litepod-8", "--zone", ZONE)
+    created = terminal.tpu("create", "my-node", "--type", "v5litepod-8", "--zone", ZONE)
+    assert created.returncode == 0, created.stderr
     return str(terminal.tpu_json("describe", "my-node", "--zone", ZONE)["kernelspec"])
 
 

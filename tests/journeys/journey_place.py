@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from emulator import ZONE, start_emulator
 from warm_python import WarmPopen, run_warm
 
-from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
-ZONE = "us-central1-a"
 NODE = "my-node"
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _LOOK_EVERY_S = 0.05
@@ -63,18 +62,10 @@ class Place:
         }
         self.notebooks = folder / "notebooks"
         self.notebooks.mkdir()
-        self._start_cloud(emulator_options)
-
-    def _start_cloud(self, options: tuple[str, ...]) -> None:
-        command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--link-faults"]
-        command += ["--state-dir", str(self.folder / "cloud"), *options]
-        with self.log_file("emulator").open("ab") as log:
-            self.emulator = WarmPopen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
-        assert self.emulator.stdout is not None
-        ready = json.loads(self.emulator.stdout.readline())
-        self.environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])
-        self.cloud = EmulatorControl(ready["rest"])
-        self.node = f"projects/{ready['project']}/locations/{ZONE}/nodes/{NODE}"
+        self.emulator = start_emulator(folder / "cloud", "--link-faults", *emulator_options)
+        self.environment.update(self.emulator.variables)
+        self.cloud = self.emulator.control
+        self.node = self.emulator.node_name(NODE)
 
     def create_node(self) -> None:
         """By the command line, as a user would."""
@@ -199,10 +190,7 @@ class Place:
         if self.server is not None and self.server.poll() is None:
             self.server.kill()
             self.server.wait(timeout=30)
-        self.emulator.terminate()
-        self.emulator.wait(timeout=60)
-        if self.emulator.stdout is not None:
-            self.emulator.stdout.close()
+        self.emulator.stop()
 
 
 GATES = """

@@ -19,7 +19,9 @@ import pytest
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
-    from conftest import Server, Terminal
+    from terminal import Terminal
+
+    from conftest import Server
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("terminal", ["embedded"], indirect=True)]
 
@@ -93,7 +95,7 @@ def test_the_command_line_says_why_a_node_cannot_be(terminal: Terminal, creation
     spec = SPEC | creation.spec
     options = ["--type", spec["accelerator_type"], "--zone", spec["zone"], "--runtime-version", spec["runtime_version"]]
 
-    done = terminal.tpu("create", spec["node_id"], *options, "--yes", check=False, **creation.environment)
+    done = terminal.tpu("create", spec["node_id"], *options, "--yes", **creation.environment)
 
     assert done.returncode == 1
     failed, exists, hint = done.stderr.splitlines()[-3:]

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import select
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from warm_python import WarmPopen
+from emulator import ZONE, Emulator, EmulatorPool
 
 from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.emulator.control.client import EmulatorControl
@@ -27,7 +23,6 @@ from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation
 from jupyter_tpu.ssh import UserKey, login_name
 
-ZONE = "us-central1-a"
 PROJECT = "demo-project"
 
 
@@ -37,6 +32,10 @@ class Cloud:
 
     settings: CloudSettings
     control: EmulatorControl
+
+    @classmethod
+    def of(cls, emulator: Emulator) -> Cloud:
+        return cls(settings=emulator.settings, control=emulator.control)
 
     def create_node(self, node_id: str, *, with_our_key: bool = True) -> Node:
         """A READY v5litepod-8 that has published its host keys."""
@@ -109,50 +108,31 @@ def folders() -> Iterator[Path]:
         yield Path(root)
 
 
-def run_cloud(folders: Path, *options: str) -> Iterator[Cloud]:
-    state = Path(tempfile.mkdtemp(dir=folders))
-    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(state)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with (folders / "emulator.log").open("a+") as log:
-        process = WarmPopen(
-            [*command, "--time-scale", "200", *options], stdout=subprocess.PIPE, stderr=log, env=environment
-        )
-    assert process.stdout is not None
-    try:
-        readable, _, _ = select.select([process.stdout], [], [], 60)
-        line = process.stdout.readline() if readable else b""
-        assert line, (folders / "emulator.log").read_text()
-        ready = json.loads(line)
-        settings = CloudSettings(project=PROJECT, endpoint=ready["grpc"])
-        yield Cloud(settings=settings, control=EmulatorControl(ready["rest"]))
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
-
-
-@pytest.fixture(scope="module", name="run_cloud")
-def run_cloud_of_ones_own() -> Callable[..., Iterator[Cloud]]:
-    """For modules that run a cloud with settings of their own."""
-    return run_cloud
+@pytest.fixture(scope="module")
+def shared_emulator(emulator_pool: EmulatorPool) -> Iterator[Emulator]:
+    """What `cloud` is in; modules that want another kind replace it."""
+    with emulator_pool.lent() as emulator:
+        yield emulator
 
 
 @pytest.fixture(scope="module")
-def cloud(folders: Path) -> Iterator[Cloud]:
+def cloud(shared_emulator: Emulator) -> Cloud:
     """A cloud whose workers have the embedded SSH server."""
-    yield from run_cloud(folders)
+    return Cloud.of(shared_emulator)
 
 
 @pytest.fixture(scope="module")
-def openssh_cloud(folders: Path) -> Iterator[Cloud]:
+def openssh_cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
     """A cloud whose workers have the machine's own SSH server."""
-    yield from run_cloud(folders, "--sshd", "system")
+    with emulator_pool.lent("--sshd", "system") as emulator:
+        yield Cloud.of(emulator)
 
 
 @pytest.fixture(scope="module")
-def bare_cloud(folders: Path) -> Iterator[Cloud]:
+def bare_cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
     """A cloud whose workers have a python3 without ipykernel, and no uv."""
-    yield from run_cloud(folders, "--worker-image", "bare")
+    with emulator_pool.lent("--worker-image", "bare") as emulator:
+        yield Cloud.of(emulator)
 
 
 @pytest.fixture(scope="module", autouse=True)

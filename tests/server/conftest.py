@@ -9,7 +9,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -20,13 +19,12 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from emulator import Emulator, EmulatorPool
 from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1, serialize_msg_to_ws_v1
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from warm_python import WarmPopen
-
-from jupyter_tpu.emulator.control.client import EmulatorControl
 
 CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_browser": False, "allow_root": True}}
 START_TIMEOUT_S = 60
@@ -167,44 +165,21 @@ def start_lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield start
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """An emulated cloud in a process of its own."""
-
-    grpc: str
-    rest: str
-    project: str
-
-    @property
-    def control(self) -> EmulatorControl:
-        return EmulatorControl(self.rest)
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"JUPYTER_TPU_ENDPOINT": self.grpc, "JUPYTER_TPU_PROJECT": self.project}
+Cloud = Emulator
 
 
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
+def cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
     """One cloud for all tests of a module; each test leaves it as it was."""
-    yield from run_cloud()
+    with emulator_pool.lent() as emulator:
+        yield emulator
 
 
 @pytest.fixture(scope="module")
-def faulty_cloud() -> Iterator[Cloud]:
+def faulty_cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
     """A cloud whose links can be cut."""
-    yield from run_cloud("--link-faults")
-
-
-def run_cloud(*options: str) -> Iterator[Cloud]:
-    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", *options, "--state-dir"]
-    with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
-        process = WarmPopen([*command, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        with process:
-            assert process.stdout is not None
-            ready = json.loads(process.stdout.readline())
-            yield Cloud(grpc=ready["grpc"], rest=ready["rest"], project=ready["project"])
-            process.terminate()
+    with emulator_pool.lent("--link-faults") as emulator:
+        yield emulator
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tornado.websocket import websocket_connect
 from jupyter_tpu.cli.demo import children
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 
 @dataclass

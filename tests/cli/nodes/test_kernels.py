@@ -11,7 +11,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 KERNEL_NAME = f"tpu-my-node-{ZONE}"

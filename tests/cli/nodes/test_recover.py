@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 

@@ -13,7 +13,7 @@ import pytest
 from jupyter_tpu.cli.command_line import run
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE, ELSEWHERE = "us-central1-a", "us-west4-a"
 HERE = ("--type", "v5litepod-8", "--zone", ZONE)

@@ -14,7 +14,7 @@ from jupyter_tpu.cli.command_line import run
 from jupyter_tpu.durations import parse_time_of_day
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from emulator import Emulator, own_emulator
 from tiny_wheels import write_index
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -19,11 +21,17 @@ ZONE = "us-central1-a"
 
 @pytest.fixture(scope="module", autouse=True)
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The emulator hands its variables for uv on to its workers."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in write_index(tmp_path_factory.mktemp("index") / "wheels").items():
             patch.setenv(name, value)
         yield
+
+
+@pytest.fixture(scope="module")
+def shared_emulator(index: None) -> Iterator[Emulator]:
+    """It hands its variables for uv on to its workers."""
+    with own_emulator(environment=os.environ) as emulator:
+        yield emulator
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,7 +13,7 @@ from tiny_wheels import write_index
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 

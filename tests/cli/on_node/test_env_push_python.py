@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from emulator import Emulator, own_emulator
 from tiny_python import KEY, unpack_old_python, write_list, write_python
 from tiny_wheels import write_index
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
@@ -30,22 +32,22 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def terminal(
-    tmp_path_factory: pytest.TempPathFactory,
-    archive: Path,
-    index: dict[str, str],
-    run_terminal: Callable[..., Iterator[Terminal]],
-) -> Iterator[Terminal]:
+def shared_emulator(
+    tmp_path_factory: pytest.TempPathFactory, archive: Path, index: dict[str, str]
+) -> Iterator[Emulator]:
     """Its workers find nothing, and their python3 says that it is 3.10."""
     old = unpack_old_python(tmp_path_factory.mktemp("old"), archive)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JUPYTER_TPU_WORKER_LOCK", index["JUPYTER_TPU_WORKER_LOCK"])
-        patch.setenv("UV_OFFLINE", "1")
-        patch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        patch.setenv("UV_PYTHON_PREFERENCE", "only-managed")
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.delenv("PIP_FIND_LINKS", raising=False)
-        yield from run_terminal("--worker-image", "bare", "--worker-python", str(old))
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "PIP_FIND_LINKS"},
+        "JUPYTER_TPU_WORKER_LOCK": index["JUPYTER_TPU_WORKER_LOCK"],
+        "UV_OFFLINE": "1",
+        "UV_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
+        "UV_PYTHON_PREFERENCE": "only-managed",
+        "PIP_NO_INDEX": "1",
+    }
+    options = ("--worker-image", "bare", "--worker-python", str(old))
+    with own_emulator(*options, environment=environment) as emulator:
+        yield emulator
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 GIB = 2**30

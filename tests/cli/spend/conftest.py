@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from emulator import Elsewhere
 
 
 @pytest.fixture
-def elsewhere(terminal: Any, elsewhere_in: Callable[[str, str], Any]) -> Any:
+def elsewhere(terminal: Any) -> Elsewhere:
     """Somebody else at work in the terminal's project."""
-    return elsewhere_in(terminal.rest, terminal.environment["JUPYTER_TPU_PROJECT"])
+    return Elsewhere(terminal.rest, terminal.environment["JUPYTER_TPU_PROJECT"])

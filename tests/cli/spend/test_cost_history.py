@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from terminal import Terminal
 
 HERE = ("--zone", "us-central1-a")
 

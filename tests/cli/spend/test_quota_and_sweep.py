@@ -14,7 +14,8 @@ import pytest
 from tiers import NIGHTLY
 
 if TYPE_CHECKING:
-    from conftest import Elsewhere, Terminal
+    from emulator import Elsewhere
+    from terminal import Terminal
 
 ZONE = "us-central1-a"
 SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"

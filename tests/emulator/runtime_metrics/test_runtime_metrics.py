@@ -237,7 +237,8 @@ async def test_memory_and_duty_follow_what_the_holder_does(make_worker: Any) -> 
             await asyncio.sleep(0.2)
     holder.stdin.write("work\n")
     async with asyncio.timeout(30):
-        while max(await worker.gauges(DUTY, "as_double")) < 30:  # noqa: ASYNC110 - it is measured when one asks
+        # it is the holder's share of the processor, of which a loaded machine has little left
+        while max(await worker.gauges(DUTY, "as_double")) <= max(idle) + 1:  # noqa: ASYNC110 - measured when one asks
             await asyncio.sleep(0.2)
 
     assert after - before == pytest.approx(400_000_000, rel=0.1)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from emulator import Emulator, EmulatorPool
 
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.link import Link
@@ -14,9 +14,10 @@ from jupyter_tpu.models import Node
 
 
 @pytest.fixture(scope="module")
-def cloud(folders: Path, run_cloud: Callable[..., Iterator[Any]]) -> Iterator[Any]:
-    """A cloud with a network that can be made slow."""
-    yield from run_cloud(folders, "--link-faults")
+def shared_emulator(emulator_pool: EmulatorPool) -> Iterator[Emulator]:
+    """One whose network can be slowed down."""
+    with emulator_pool.lent("--link-faults") as emulator:
+        yield emulator
 
 
 async def test_a_known_worker_far_away_is_reached_in_the_round_trips_of_one_handshake(cloud: Any, node: Node) -> None:

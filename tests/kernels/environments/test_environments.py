@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from emulator import Emulator, own_emulator
 from jupyter_client.manager import AsyncKernelManager
 from tiny_wheels import JAX, write_index
 
@@ -32,12 +34,10 @@ def index(folders: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cloud(folders: Path, index: dict[str, str], run_cloud: Callable[..., Iterator[Cloud]]) -> Iterator[Cloud]:
-    """A cloud whose workers know this index alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in index.items():
-            patch.setenv(name, value)
-        yield from run_cloud(folders)
+def shared_emulator(index: dict[str, str]) -> Iterator[Emulator]:
+    """One whose workers know this index alone."""
+    with own_emulator(environment={**os.environ, **index}) as emulator:
+        yield emulator
 
 
 def key_of(cloud: Cloud, node: Node) -> WorkerKey:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from emulator import Elsewhere
 
 
 @pytest.fixture
-def elsewhere(cloud: Any, elsewhere_in: Callable[[str, str], Any]) -> Any:
+def elsewhere(cloud: Any) -> Elsewhere:
     """Somebody else at work in the project."""
-    return elsewhere_in(cloud.rest, cloud.project)
+    return Elsewhere(cloud.rest, cloud.project)
