@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs site environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs site screenshots environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
@@ -38,6 +38,7 @@ help:
 	@echo "make format        put all sources into the project's format"
 	@echo "make docs          write the pages that follow from the code"
 	@echo "make site          the documentation as a site, in .make/site/html"
+	@echo "make screenshots   the pictures of the documentation, from the demo in a browser (PICTURES=)"
 	@echo "make constraints   pin the newest versions of all dependencies in constraints.txt"
 	@echo "make worker-lock   pin the newest versions of what is installed on workers in jupyter_tpu/agent/lock.txt"
 	@echo "make clean         remove what these commands made, but not the notebooks of the demo (.demo)"
@@ -126,6 +127,9 @@ docs: environment
 # Only pages that changed are made again.
 site: environment
 	python -m sphinx --quiet --fail-on-warning --keep-going -d .make/site/doctrees docs .make/site/html
+
+screenshots: environment system-tools
+	PYTHONPATH=tests/ui:tests/support python docs/screenshots.py $(PICTURES)
 
 system-tools: environment $(VSCODE_MODULES)
 	@.ci/system-tools

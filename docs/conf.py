@@ -22,6 +22,7 @@ ROOT = DOCS.parent
 project = "jupyter_tpu"
 version = release = json.loads((ROOT / "labextension/package.json").read_text(encoding="utf-8"))["version"]
 extensions = ["myst_parser"]
+myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 highlight_language = "text"
 exclude_patterns = ["pages", "how-to/recipes"]
@@ -40,13 +41,19 @@ html_theme_options = {
     "show_version_warning_banner": False,
 }
 
+PICTURE = re.compile(r"!\[([^\]]+)\]\(([^)\s]+)-light\.png\)")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
 
 def complete(_app: Sphinx, docname: str, content: list[str]) -> None:
     """Add to a page what only the site needs; called by Sphinx for each page that it reads."""
     text = changelog() if docname == "changelog" else content[0]
-    content[0] = inside(docname, text) + table_of_contents(docname, text)
+    content[0] = in_both_themes(inside(docname, text)) + table_of_contents(docname, text)
+
+
+def in_both_themes(text: str) -> str:
+    """Show the picture of the theme that the site has, where the page names the light one."""
+    return PICTURE.sub(r"![\1](\2-light.png){.only-light}\n![\1](\2-dark.png){.only-dark}", text)
 
 
 def inside(docname: str, text: str) -> str:

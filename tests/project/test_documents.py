@@ -94,7 +94,7 @@ def test_generated_pages_follow_the_code(tmp_path):
 
 @pytest.mark.parametrize("name", ["commands", "events", "magics", "rest-api", "settings"])
 def test_the_reference_explains_every_option_magic_route_event_and_setting(name):
-    reference = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
+    reference, _, _ = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8").partition("\n## Records\n")
     assert re.findall(r"^\| (.+?) \|\s*\|$", reference, re.MULTILINE) == []
 
 

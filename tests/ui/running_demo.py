@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,13 +60,13 @@ class Demo:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read() or "null")
 
-    def create_node(self) -> str:
+    def create_node(self, spec: Mapping[str, Any] = SPEC) -> str:
         """Create a node; returns its kernelspec when it is READY."""
-        self.ask("jupyter-tpu/v1/nodes", "POST", SPEC)
+        self.ask("jupyter-tpu/v1/nodes", "POST", spec)
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             for node in self.ask("jupyter-tpu/v1/nodes")["nodes"]:
-                if node["state"] == "READY" and node["kernelspec"]:
+                if node["node_id"] == spec["node_id"] and node["state"] == "READY" and node["kernelspec"]:
                     return str(node["kernelspec"])
             time.sleep(0.1)
         raise AssertionError("The node did not become READY.")

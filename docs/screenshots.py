@@ -1,0 +1,143 @@
+"""Take the pictures of the documentation from the running demo, in the light and the dark theme.
+
+Run by ``make screenshots``, which needs Chromium; look at docs/images/ afterwards. The scenes are the same each time,
+and so is the load of the chips; two runs differ in clock times and costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from open_notebooks import IS_OPEN
+from playwright.sync_api import Page, expect, sync_playwright
+from running_demo import SPEC, Demo, start_demo, stop_demo
+
+from jupyter_tpu.emulator.control.client import EmulatorControl
+
+IMAGES = Path(__file__).parent / "images"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb"]
+SIZE = {"width": 1280, "height": 800}
+WAIT_MS = 60_000
+THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
+EXECUTE = "([id, args]) => window.jupyterapp.commands.execute(id, args).then(() => null)"
+IS_IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+LOAD = {
+    "duty_percent": [83, 91, 88, 79, 85, 90, 81, 87],
+    "memory_percent": [41, 43, 42, 42, 41, 44, 43, 42],
+}
+SPOT = {**SPEC, "node_id": "spot-node", "spot": True}
+TRAINING = ["%tpu_init", "for epoch in range(3):\n    print('epoch', epoch)", "import time\ntime.sleep(3600)"]
+
+
+@dataclass
+class Scene:
+    """JupyterLab in a browser, and the cloud behind it."""
+
+    page: Page
+    demo: Demo
+    cloud: EmulatorControl
+
+    def start(self) -> None:
+        """Open JupyterLab as on a first visit."""
+        self.page.goto(f"{self.demo.url}&reset")
+        self.page.wait_for_function(IS_OPEN)
+        self.page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+    def execute(self, command: str, **args: object) -> None:
+        """Run a command of JupyterLab: buttons move, commands stay."""
+        self.page.evaluate(EXECUTE, [command, args])
+
+    def panel(self) -> None:
+        self.execute("tpu:open-panel")
+        expect(self.page.locator("#jupyter-tpu-panel")).to_be_visible()
+
+    def open_notebook(self, path: str, kernel: str) -> None:
+        self.execute("docmanager:open", path=path, factory="Notebook", kernel={"name": kernel})
+        self.page.wait_for_function(IS_IDLE)
+
+    def take(self, name: str) -> None:
+        """Keep the page as it is, in each theme."""
+        for theme, title in THEMES.items():
+            self.execute("apputils:change-theme", theme=title)
+            expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", str(theme == "light").lower())
+            self.page.mouse.move(640, 1)
+            self.page.wait_for_timeout(500)  # plots are drawn again
+            self.page.screenshot(path=IMAGES / f"{name}-{theme}.png", animations="disabled", caret="hide")
+        self.execute("apputils:change-theme", theme=THEMES["light"])
+
+
+def create(scene: Scene) -> None:
+    """The form for a new node."""
+    scene.panel()
+    scene.execute("tpu:open-form")
+    expect(scene.page.locator("#jupyter-tpu-panel")).to_contain_text("$9.60")
+    scene.take("create")
+
+
+def panel(scene: Scene) -> None:
+    """A trained notebook beside its node."""
+    scene.open_notebook("digits.ipynb", scene.demo.create_node())
+    scene.execute("notebook:run-all-cells")
+    trained = scene.page.get_by_text(re.compile(r"test accuracy.*9\d\.\d", re.I)).last
+    expect(trained).to_be_visible(timeout=WAIT_MS)
+    scene.cloud.set_metrics(str(SPEC["node_id"]), **LOAD)
+    scene.panel()
+    scene.page.wait_for_timeout(12_000)  # the next samples of the chips
+    scene.page.locator(".jp-NotebookPanel .jp-OutputArea img").last.scroll_into_view_if_needed()
+    scene.execute("docmanager:save")
+    scene.take("panel")
+
+
+def pre_empted(scene: Scene) -> None:
+    """What a notebook says after its spot node was taken away."""
+    kernel = scene.demo.create_node(SPOT)
+    cells = [nbformat.v4.new_code_cell(source) for source in TRAINING]
+    metadata = {"kernelspec": {"name": kernel, "display_name": kernel}}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.write(notebook, scene.demo.notebooks / "train.ipynb")
+    scene.start()  # with the new kernel in its list
+    scene.open_notebook("train.ipynb", kernel)
+    scene.execute("notebook:run-all-cells")
+    expect(scene.page.get_by_text("epoch 2").first).to_be_visible()
+    scene.page.wait_for_timeout(5_000)  # the last cell runs
+    scene.cloud.preempt(str(SPOT["node_id"]))
+    notice = scene.page.get_by_text(re.compile("pre-empted", re.I)).first
+    expect(notice).to_be_visible(timeout=WAIT_MS)
+    scene.page.wait_for_timeout(5_000)  # all that the end changes has changed
+    scene.take("pre-empted")
+
+
+SCENES: tuple[Callable[[Scene], None], ...] = (create, panel, pre_empted)
+
+
+def take_all(chromium: str, names: list[str]) -> None:
+    """Start the demo and a browser, and take the named pictures in turn, or all."""
+    with tempfile.TemporaryDirectory(prefix="shots-") as folder, sync_playwright() as playwright:
+        demo = start_demo(Path(folder))
+        try:
+            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            page = browser.new_page(viewport=SIZE, reduced_motion="reduce")
+            page.set_default_timeout(WAIT_MS)
+            expect.set_options(timeout=WAIT_MS)
+            scene = Scene(page, demo, EmulatorControl(demo.ledger_url.partition("/emulator/")[0]))
+            for take in [each for each in SCENES if not names or each.__name__ in names]:
+                scene.start()
+                take(scene)
+            browser.close()
+        finally:
+            stop_demo(demo)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chromium", default=shutil.which("chromium"), help="the browser")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(each.__name__ for each in SCENES)} (default: all)")
+    options = parser.parse_args()
+    take_all(options.chromium, options.names)
