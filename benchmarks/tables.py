@@ -66,7 +66,7 @@ def _table(
         + [_shown(_median(results, transport, rtt, number), scale, digits) for number, rtt in columns]
         for transport in transports
     ]
-    return f"## {title}\n\n{_markdown(['', *heads], rows)}\n"
+    return f"## {title}\n\n{_markdown(['way', *heads], rows)}\n"
 
 
 def _cpu(results: Results, transports: Sequence[str], names: dict[str, str], what: str, of: str) -> str:
@@ -75,13 +75,13 @@ def _cpu(results: Results, transports: Sequence[str], names: dict[str, str], wha
         [names.get(transport, transport), *(_shown(_median(results, transport, 0, part), 1, 2) for part in parts)]
         for transport in transports
     ]
-    return f"## CPU in ms for one {of}, RTT 0\n\n{_markdown(['', *PARTS, 'sum'], rows)}\n"
+    return f"## CPU in ms for one {of}, RTT 0\n\n{_markdown(['way', *PARTS, 'sum'], rows)}\n"
 
 
 def _ratios(results: Results, ours: str, local: str, rtts: Sequence[int]) -> str:
     """Ours against a local kernel."""
     rows = [[_plain(number), *_ratios_of(results, ours, local, number, rtts)] for number in (*_SECONDS, *_THROUGHPUT)]
-    heads = ["", *(f"RTT {rtt}" for rtt in rtts)]
+    heads = ["difference", *(f"RTT {rtt}" for rtt in rtts)]
     return f"## jupyter_tpu against a local ipykernel\n\n{_markdown(heads, rows)}\n"
 
 

@@ -37,6 +37,7 @@ html_theme_options = {
     "logo": {"text": "jupyter_tpu"},
     "footer_start": [],
     "footer_end": [],
+    "navbar_persistent": ["search-button"],  # the other form has a label that differs from its text
     "show_toc_level": 2,
     "show_version_warning_banner": False,
 }

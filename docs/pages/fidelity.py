@@ -121,7 +121,7 @@ def shown_by(function: ast.stmt) -> Iterator[str]:
 
 def summary(shown: Shown) -> str:
     rows = [summary_row(standing, shown) for standing in reversed(ORDER)]
-    header = ("", "behaviours", "of these with cases or marked tests", "golden cases")
+    header = ("how it is known", "behaviours", "of these with cases or marked tests", "golden cases")
     return table_of(header, rows) + (
         "\n\nA golden case is a request with the answer that is expected, word for word but for named placeholders "
         "([tests/emulator/golden](../../tests/emulator/golden)); each plays over REST, and where it can over gRPC. A "
