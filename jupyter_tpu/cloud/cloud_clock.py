@@ -2,12 +2,18 @@
 
 A clock that was set back would hide spending until it has caught up; one that was set ahead would charge for time that
 has not passed. After the first answer, time is counted by this computer's monotonic clock, which cannot be set.
+
+The cloud of the demo lives in virtual time, which may run faster, stand still and jump, and bills by it. Its answers
+tell it, and this clock follows: costs, budgets and grants count virtual time. Auto-stop counts the real time in which
+people and chips are idle.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from jupyter_tpu.autostop import Moment
@@ -28,6 +34,24 @@ def _this_computer() -> tuple[float, float]:
     return time.time(), time.clock_gettime(_STEADY) if _STEADY >= 0 else time.monotonic()
 
 
+@dataclass(frozen=True, slots=True)
+class _VirtualTime:
+    """Virtual Unix seconds at one reading of the monotonic clock, and how many of them pass in a real second."""
+
+    steady: float
+    now: float
+    rate: float
+
+    @property
+    def usual_rate(self) -> float:
+        """The rate at which past events are dated; while time stands still, as if it ran like real time."""
+        return self.rate or 1.0
+
+    def at(self, steady: float) -> float:
+        """Return the virtual time at another reading."""
+        return self.now + (steady - self.steady) * self.rate
+
+
 class CloudClock:
     """The clock of one cloud; until its first answer, this computer's.
 
@@ -39,6 +63,23 @@ class CloudClock:
         self._read = read
         self._least_and_most: _Bounds | None = None
         self._doubted: _Bounds | None = None
+        self._virtual: _VirtualTime | None = None
+
+    def follow(self, text: str, *, asked: float, answered: float) -> bool:
+        """Follow the virtual time of an emulated cloud from an answer on; return whether the text can be read.
+
+        Args:
+            text: virtual Unix seconds, and how many of them pass in a real second.
+            asked, answered: the readings of `steady` between which it was written.
+        """
+        try:
+            now, rate = map(float, text.split())
+        except ValueError:
+            return False
+        if not (math.isfinite(now) and math.isfinite(rate) and rate >= 0):
+            return False
+        self._virtual = _VirtualTime((asked + answered) / 2, now, rate)
+        return True
 
     def learn(self, date: str, *, asked: float, answered: float) -> bool:
         """Learn from the HTTP date of an answer, and return whether the date is believed.
@@ -78,6 +119,8 @@ class CloudClock:
 
     def moment(self, steady: float) -> Moment:
         """Return the moment of a reading of `steady`; call it after an answer, which may be the first one."""
+        if self._virtual is not None:
+            return Moment(wall=self._virtual.at(steady), steady=steady)
         wall, now = self._read()
         return Moment(wall=wall - self._ahead_s(wall, now) - (now - steady), steady=steady)
 
@@ -87,6 +130,8 @@ class CloudClock:
         return self._ahead_s(*self._read())
 
     def _ahead_s(self, wall: float, steady: float) -> float:
+        if self._virtual is not None:
+            return wall - self._virtual.at(steady)
         if self._least_and_most is None:
             return 0.0
         least, most = (wall - steady - bound for bound in reversed(self._least_and_most))
@@ -95,16 +140,30 @@ class CloudClock:
 
     def to_cloud(self, at: float) -> float:
         """Convert Unix seconds of this computer's clock to the cloud's."""
-        return at - self.ahead_s
+        if self._virtual is None:
+            return at - self.ahead_s
+        wall, steady = self._read()
+        return self._virtual.at(steady) + (at - wall) * self._virtual.usual_rate
 
     def to_local(self, at: float) -> float:
-        """Convert Unix seconds of the cloud's clock to this computer's."""
-        return at + self.ahead_s
+        """Convert Unix seconds of the cloud's clock to this computer's; where virtual time jumped, as if it had not."""
+        return at + self.ahead_at(at)
+
+    def to_real(self, at: float) -> float:
+        """Convert the cloud's time to real time, which differs from it in an emulated cloud only."""
+        return at if self._virtual is None else self.to_local(at)
+
+    def ahead_at(self, at: float) -> float:
+        """Return the seconds that this computer's clock was ahead when the cloud's showed `at`."""
+        if self._virtual is None:
+            return self.ahead_s
+        wall, steady = self._read()
+        return wall + (at - self._virtual.at(steady)) / self._virtual.usual_rate - at
 
     @property
     def notice(self) -> str:
         """A warning for the user that this computer's clock is wrong; empty if it is right."""
-        return wrong_clock_text(self.ahead_s)
+        return "" if self._virtual is not None else wrong_clock_text(self.ahead_s)
 
 
 def _gap_s(one: _Bounds, other: _Bounds) -> float:

@@ -67,7 +67,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
     """Connect to the cloud, see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
     # The dates come last, so that the clock times the bare call.
-    interceptors: list[Any] = [UnreadableAnswerInterceptor(), ClockInterceptor(clock)]
+    interceptors: list[Any] = [UnreadableAnswerInterceptor(), ClockInterceptor(clock, is_emulated=settings.is_emulated)]
     if settings.is_emulated:
         headers = emulator_authorization(os.environ)
         interceptors = [*([HeaderInterceptor(headers)] if headers else []), *interceptors]

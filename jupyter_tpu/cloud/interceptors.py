@@ -11,6 +11,9 @@ import grpc.aio
 
 from jupyter_tpu.cloud.cloud_clock import CloudClock
 
+TIME_HEADER = "emulator-time"
+"""Header with which an emulated cloud sends its virtual time: Unix seconds, and how many pass in a real second."""
+
 
 class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
     """Adds `headers` to every call of a channel without TLS, for which gRPC allows no call credentials.
@@ -35,8 +38,9 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
     a second time: the next answer confirms the date, or shows that it was wrong, before costs are counted by it.
     """
 
-    def __init__(self, clock: CloudClock) -> None:
+    def __init__(self, clock: CloudClock, *, is_emulated: bool = False) -> None:
         self._clock = clock
+        self._is_emulated = is_emulated
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         """Let the clock learn from the answer; gRPC calls it for each call."""
@@ -53,6 +57,9 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
         answered = self._clock.steady()
         # A refusal without an answer has trailers only. Only the first date counts: one answer must not confirm itself.
         metadata = [*(await call.initial_metadata() or ()), *(await call.trailing_metadata() or ())]
+        times = [str(value) for name, value in metadata if name == TIME_HEADER] if self._is_emulated else []
+        if times and self._clock.follow(times[0], asked=asked, answered=answered):
+            return call, True
         dates = [str(value) for name, value in metadata if name == "date"]
         is_believed = not dates or self._clock.learn(dates[0], asked=asked, answered=answered)
         return call, is_believed

@@ -55,7 +55,7 @@ Handler = Callable[[ApiRequest], Message]
 class Cloud:
     """The emulated cloud of one project. `start` restores what the state folder holds.
 
-    `real_time` gives the seconds that virtual time follows.
+    `real_time` gives the seconds that virtual time follows; with `shows_time` each answer says what time it is there.
     """
 
     def __init__(
@@ -66,8 +66,10 @@ class Cloud:
         time_scale: float | None,
         workers: Workers,
         real_time: RealTime = time.monotonic,
+        shows_time: bool = False,
     ) -> None:
         self.project = project
+        self.shows_time = shows_time
         self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
         # virtual time must not go back before what clients saw before a restart

@@ -84,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
         help="virtual seconds per real second (default: as in the last run on --state-dir, or 10)",
     )
     options.add_argument(
+        "--show-time",
+        action="store_true",
+        help="send virtual time with each answer, so that jupyter_tpu counts costs as the emulator's ledger does",
+    )
+    options.add_argument(
         "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers have on their PATH"
     )
     options.add_argument(
@@ -154,7 +159,13 @@ async def _serve(options: argparse.Namespace) -> None:
             _door(options),
             metrics_port=options.runtime_metrics_port,
         )
-        cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
+        cloud = Cloud(
+            project=options.project,
+            state_dir=state_dir,
+            time_scale=options.time_scale,
+            workers=workers,
+            shows_time=options.show_time,
+        )
         requested = Ports(grpc=options.port, rest=options.rest_port)
         known = callers(options.access, state_dir)
         async with serving(cloud, requested, known, require_auth=options.require_auth) as ports:

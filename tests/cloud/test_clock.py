@@ -131,3 +131,28 @@ def test_the_notice_says_how_wrong_and_which_way(ahead_s: float, words: str) -> 
     computer.answer()
     computer.answer()
     assert words in computer.clock.notice
+
+
+def test_the_virtual_time_of_an_emulated_cloud_is_followed_at_its_rate_and_over_jumps() -> None:
+    computer = Computer(ahead_s=5 * HOUR_S)
+    seen_at = computer.clock.steady()
+    assert computer.clock.follow(f"{NOON} 10", asked=0.0, answered=0.0)
+    computer.passed_s += 60
+    clock, wall = computer.clock, computer.cloud_now + computer.ahead_s
+    assert clock.now() == NOON + 600
+    assert clock.moment(seen_at).wall == NOON
+    assert (clock.to_local(NOON), clock.to_real(NOON), clock.to_cloud(wall - 60)) == (wall - 60, wall - 60, NOON)
+    assert NOON + clock.ahead_at(NOON) == wall - 60
+    assert clock.notice == ""
+    # a jump, and time stands still
+    assert clock.follow(f"{NOON + 5000} 0", asked=computer.passed_s, answered=computer.passed_s)
+    computer.passed_s += 60
+    assert clock.now() == NOON + 5000
+    assert clock.to_real(clock.now()) == computer.cloud_now + computer.ahead_s
+
+
+@pytest.mark.parametrize("text", ["", "1", "now 1", "nan 1", "1 inf", "1 -1", "1 2 3"])
+def test_a_virtual_time_that_cannot_be_read_changes_nothing(text: str) -> None:
+    computer = Computer()
+    assert not computer.clock.follow(text, asked=0.0, answered=0.0)
+    assert computer.clock.now() == computer.cloud_now

@@ -116,7 +116,8 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
 
 
 def _emulator_argv(folder: DemoFolder) -> list[str]:
-    return [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--link-faults", "--state-dir", str(folder.cloud)]
+    options = ["--json", "--link-faults", "--show-time", "--state-dir", str(folder.cloud)]
+    return [sys.executable, "-m", "jupyter_tpu.emulator", *options]
 
 
 def _variables(cloud: dict[str, Any]) -> dict[str, str]:

@@ -39,16 +39,21 @@ class VirtualClock:
         """Whether it stands still until `resume`."""
         return self._is_paused
 
+    @property
+    def rate(self) -> float:
+        """Virtual seconds per real second now; 0 while it stands still."""
+        return 0.0 if self._is_paused or self._is_held else self._scale
+
     def now(self) -> float:
         """Return the virtual time."""
-        return self._start + (self._real_time() - self._real_start) * self._rate
+        return self._start + (self._real_time() - self._real_start) * self.rate
 
     def real_seconds_until(self, moment: float) -> float:
         """Return the real seconds until a virtual moment; 0 if it has passed, infinity while paused."""
         missing = moment - self.now()
         if missing <= 0:
             return 0.0
-        return missing / self._rate if self._rate else math.inf
+        return missing / self.rate if self.rate else math.inf
 
     def move_to(self, moment: float) -> None:
         """Jump ahead to a virtual moment; one that has passed changes nothing."""
@@ -79,10 +84,6 @@ class VirtualClock:
         finally:
             self._restart_at(self.now())
             self._is_held = False
-
-    @property
-    def _rate(self) -> float:
-        return 0.0 if self._is_paused or self._is_held else self._scale
 
     def _restart_at(self, moment: float) -> None:
         # each change starts a new straight line, so that no virtual time is lost or gained

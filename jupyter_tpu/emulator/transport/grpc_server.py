@@ -37,6 +37,10 @@ _OPTIONS = (("grpc.so_reuseport", 0),)
 Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
 
 
+TIME_HEADER = "emulator-time"
+"""Header of an answer: virtual Unix seconds, and how many of them pass in a real second. Google sends none."""
+
+
 def services() -> dict[str, tuple[str, list[str]]]:
     """Return the API version and the methods of each service; the mixins have no version of their own."""
     return {
@@ -104,7 +108,10 @@ class GrpcServer:
         return answer
 
     async def _send_date(self, context: Any) -> None:
-        await context.send_initial_metadata((("date", self._cloud.scripted.date()),))
+        metadata = [("date", self._cloud.scripted.date())]
+        if self._cloud.shows_time:
+            metadata.append((TIME_HEADER, f"{self._cloud.clock.now():.6f} {self._cloud.clock.rate:g}"))
+        await context.send_initial_metadata(metadata)
 
     def _check_caller(self, context: Any, method: str) -> None:
         """Raise for a call by another user, or with a bad token; `method` is its full name."""

@@ -108,7 +108,7 @@ class SnapshotPublisher:
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Begin to send what is due, unless the last round is still running."""
         # the clock of the data, not of the loop: times are sent as the cloud's
-        now = self._clock()
+        now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._check_at:
             return
@@ -138,20 +138,24 @@ class SnapshotPublisher:
         except Exception:
             log.exception("Costs and quota could not be sent to the nodes")
 
+    def _real_now(self) -> float:
+        return self._cloud.clock.to_real(self._clock())
+
     async def _has_answer(self, agents: Agents, node: Node, method: str, params: Mapping[str, Any]) -> bool:
         """Whether the agent answers; one that refuses or does not is left alone for a while."""
-        if self._clock() < self._rest_until.get(_key(node), 0.0):
+        if self._real_now() < self._rest_until.get(_key(node), 0.0):
             return False
         try:
             async with asyncio.timeout(_ANSWER_S):
                 return await agents.call(node.name, method, params) is not None
         except (TpuError, TimeoutError) as error:
-            self._rest_until[_key(node)] = self._clock() + _REST_S
+            self._rest_until[_key(node)] = self._real_now() + _REST_S
             log.info("Costs and quota could not be sent to %s: %s", node.name, str(error) or "no answer in time")
             return False
 
     async def _send_one(self, agents: Agents, node: Node, known: LocalState) -> None:
-        views = await asyncio.to_thread(_views, known, node)  # a ledger may be long
+        quota_at = self._cloud.clock.to_cloud(known.quota.as_of)  # dated by this computer's clock, unlike the others
+        views = await asyncio.to_thread(_views, known, node, quota_at)  # a ledger may be long
         for kind, view in views.items():
             await self._send(agents, node, kind, view)
 
@@ -160,7 +164,9 @@ class SnapshotPublisher:
         before, sent_at = self._sent.get(key, ("", 0.0))
         if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
-        params = {"kind": kind, "as_of": view.as_of, "age_s": max(0.0, now - view.as_of), "data": view.data}
+        # the worker lives in real time, also where the cloud does not
+        as_of = self._cloud.clock.to_real(view.as_of)
+        params = {"kind": kind, "as_of": as_of, "age_s": max(0.0, self._real_now() - as_of), "data": view.data}
         if await self._has_answer(agents, node, "tell", params):
             # only what the agent accepted counts as sent
             self._sent[key] = (stable, now)
@@ -173,9 +179,8 @@ class SnapshotPublisher:
         return LocalState(snapshot=snapshot, account=account, grants=grants, quota=quota)
 
 
-def _views(known: LocalState, node: Node) -> Mapping[str, DatedView]:
+def _views(known: LocalState, node: Node, quota_at: float) -> Mapping[str, DatedView]:
     account, snapshot = known.account, known.snapshot
-    quota_at = known.quota.as_of - snapshot.clock_ahead_s  # dated by this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.cloud.cloud_clock import wrong_clock_text
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.fleet.reconciler.admission_check import AdmissionCheck
@@ -137,9 +136,8 @@ class Fleet:
     def snapshot(self) -> FleetSnapshot:
         """Return the fleet as last seen; never waits."""
         from_guards = (notice for guard in self._guards for notice in guard.notices)
-        clock_ahead_s = self._cloud.clock.ahead_s
-        wrong_clock = filter(None, [wrong_clock_text(clock_ahead_s)])
-        return self._state.snapshot((*self._journal.notices, *wrong_clock, *from_guards), clock_ahead_s)
+        wrong_clock = filter(None, [self._cloud.clock.notice])
+        return self._state.snapshot((*self._journal.notices, *wrong_clock, *from_guards), self._cloud.clock.ahead_at)
 
     async def refresh(self) -> FleetSnapshot:
         """Poll now. A failure is in `FleetSnapshot.error`, not raised."""

@@ -34,8 +34,8 @@ class FleetState:
         self.due = asyncio.Event()
         self.intent_moved = asyncio.Event()
 
-    def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
-        """Return the state for front ends, with the given notices."""
+    def snapshot(self, notices: tuple[str, ...], ahead_at: Callable[[float], float] = lambda _: 0.0) -> FleetSnapshot:
+        """Return the state for front ends, with the given notices; `ahead_at` as in `CloudClock`."""
         shown = filter(self._is_shown, self.intents.values())
         return FleetSnapshot(
             nodes=self.node_cache.nodes,
@@ -45,7 +45,7 @@ class FleetState:
             intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
             notices=notices,
             looked_at=self.node_cache.read_at,
-            clock_ahead_s=clock_ahead_s,
+            clock_ahead_s=ahead_at(self.node_cache.as_of),
         )
 
     def _is_shown(self, intent: Intent) -> bool:

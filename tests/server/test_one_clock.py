@@ -1,0 +1,106 @@
+"""On the demo's cloud, whose time runs faster and jumps, a node has cost the same wherever it is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from warm_python import run_warm
+
+if TYPE_CHECKING:
+    from conftest import Cloud, OpenPages, Page, Server
+
+ZONE = "us-central1-a"
+NEW_NODE = {
+    "node_id": "my-node",
+    "zone": ZONE,
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+}
+HOUR_S = 3600.0
+USD_PER_HOUR = 9.6
+# as text, which a page of a test collects
+TPU_COST = """from jupyter_tpu.notebook.magics.context import MagicContext
+from jupyter_tpu.notebook.magics.subcommands import run_line
+print(run_line("cost", MagicContext()))"""
+
+
+@pytest.fixture(scope="module")
+def cloud(run_cloud: Callable[..., Iterator[Cloud]]) -> Iterator[Cloud]:
+    """A cloud as the demo's."""
+    yield from run_cloud("--show-time")
+
+
+def environment_of(server: Server, cloud: Cloud) -> dict[str, str]:
+    return {
+        **os.environ,
+        "HOME": str(server.folder),
+        "JUPYTER_TPU_DATA_DIR": str(server.folder / "tpu"),
+        **cloud.variables,
+    }
+
+
+def cost_in_terminal(server: Server, cloud: Cloud) -> float:
+    command = [sys.executable, "-m", "jupyter_tpu.cli", "cost", "--json"]
+    done = run_warm(command, env=environment_of(server, cloud), cwd=server.folder, timeout=100)
+    return float(json.loads(done.stdout)["nodes"][-1]["usd"])
+
+
+def cost_in_panel(server: Server) -> list[float]:
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    return [node["cost_usd"], server.tpu("GET", "spend").json["nodes"][-1]["usd"]]
+
+
+async def cost_in_notebook(page: Page) -> tuple[float, float]:
+    """Dollars so far, and how many seconds old the number is."""
+    msg_id = page.execute(TPU_COST)
+    await page.until_idle(msg_id)
+    shown = page.text(msg_id)
+    found = re.search(r"as of (\d+) s ago.*?\$([0-9.]+) so far", shown, re.DOTALL)
+    # at first the node has received no data
+    return (float(found[2]), float(found[1])) if found else (0.0, 0.0)
+
+
+async def test_cost_so_far_is_one_number_on_every_surface(server: Server, cloud: Cloud, open_page: OpenPages) -> None:
+    asked = server.tpu("POST", "nodes", NEW_NODE)
+    assert asked.status == 202, asked.text
+    async with server.events() as events:
+        # with its kernelspec, which a READY node has once its workers can be reached
+        await events.until_true(lambda: is_usable(server))
+        kernel = server.request("POST", "api/kernels", {"name": f"tpu-my-node-{ZONE}"}).json
+        page = await open_page(server, kernel["id"])
+        billed = 0.0
+        for scale in (1.0, 10.0):
+            cloud.control.set_time_scale(scale)
+            cloud.control.advance(2 * HOUR_S)
+            server.tpu("POST", "refresh")
+            before = cloud.control.ledger()["nodes"][-1]["usd"]
+            assert before > billed + 1.9 * USD_PER_HOUR
+            shown = [*cost_in_panel(server), cost_in_terminal(server, cloud)]
+            billed = cloud.control.ledger()["nodes"][-1]["usd"]
+            # a node is seen READY a moment after it is billed; 200 virtual seconds pass in a second of its creation
+            slack = USD_PER_HOUR * 600 / HOUR_S
+            for usd in shown:
+                assert before - slack <= usd <= billed + slack
+            usd, age_s = await until_sent(page, before - slack)
+            assert usd + USD_PER_HOUR * age_s * scale / HOUR_S <= cloud.control.ledger()["nodes"][-1]["usd"] + slack
+
+
+async def until_sent(page: Page, at_least: float) -> tuple[float, float]:
+    usd, age_s = await cost_in_notebook(page)
+    while usd < at_least:
+        usd, age_s = await cost_in_notebook(page)
+    return usd, age_s
+
+
+def is_usable(server: Server) -> bool:
+    return any(each["state"] == "READY" and each["kernelspec"] for each in server.tpu("GET", "nodes").json["nodes"])
+
+
+def test_the_clock_of_the_demo_is_no_wrong_clock(server: Server) -> None:
+    assert not [notice for notice in server.tpu("GET", "nodes").json["notices"] if "clock" in notice]
