@@ -179,8 +179,8 @@ def address_quota(case: Case) -> TpuError:
     """Return the error for a region without free external IP addresses."""
     return AddressQuotaExceeded(
         _text(case, "Could not {request}: the project's limit of external IP addresses in the region is used up."),
-        hint="Delete VMs or nodes that use one, choose another region, request more quota "
-        "(IN_USE_ADDRESSES), or, if this machine is in the node's network, create it with --internal-ips.",
+        hint="Delete VMs or nodes that use one, choose another region, request more quota (IN_USE_ADDRESSES), or, if "
+        "this machine is in the node's network, create the node with internal addresses only.",
         actions=_search(case),
     )
 

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from jupyter_tpu.error_actions import copy_command
 from jupyter_tpu.errors import JournalUnwritable, Text
 from jupyter_tpu.journal import repair, schema
 
@@ -185,4 +186,5 @@ def _newer(path: Path, found: int) -> JournalUnwritable:
         ),
         exists="No request was sent to the cloud.",
         hint="Upgrade with: pip install --upgrade jupyter-tpu",
+        actions=(copy_command("pip install --upgrade jupyter-tpu"),),
     )

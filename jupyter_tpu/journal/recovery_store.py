@@ -154,6 +154,6 @@ def _read(name: str, body: object) -> Recovery:
     raise JournalUnwritable(
         Text("The auto-recovery setting of {node} in the journal is damaged.", node=repr(name[:100])),
         exists="The node is unchanged.",
-        hint="Set it again with `jupyter tpu recover`.",
+        hint="Turn auto-recovery of this node on or off again.",
         raw=str(body)[:500],
     )

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import JournalUnwritable, Text
+from jupyter_tpu.error_actions import show_budgets, show_grants
+from jupyter_tpu.errors import Action, JournalUnwritable, Text
 from jupyter_tpu.journal.journal import Journal
 
 
@@ -87,6 +88,10 @@ class Documents:
             return removed.rowcount > 0
 
 
+_ACTIONS: Mapping[str, tuple[Action, ...]] = {"budget": (show_budgets(),), "grant": (show_grants(),)}
+"""What a front end can show for a damaged document, by its kind; other kinds have errors of their own."""
+
+
 def _read(kind: str, row: tuple[str, str, float]) -> Document:
     name, text, updated_at = row
     try:
@@ -100,6 +105,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
             exists="No request was sent to the cloud.",
             hint=Text("Set it again, or remove it, with `jupyter tpu {kind}`.", kind=kind),
             raw=text[:500],
+            actions=_ACTIONS.get(kind, ()),
         )
     return Document(name=name, body=body, updated_at=updated_at)
 

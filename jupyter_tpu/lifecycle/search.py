@@ -46,7 +46,7 @@ _OUTCOME_TEXTS = {
     "quota": "the quota is used up",
     "stockout": "no free machines",
     "not_allowed": "not available to this project",
-    "address": "no external IP address is left: --internal-ips needs none",
+    "address": "no external IP address is left; a node with internal addresses only needs none",
     "other": "failed",
 }
 

@@ -53,7 +53,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (
         gx.ResourceExhausted("You have reached IN_USE_ADDRESSES limit." + EID),
         "address_quota_exceeded",
-        "--internal-ips",
+        "internal addresses",
     ),
     (
         gx.ResourceExhausted('There is no more capacity in the zone "us-central1-b"; you can try in another' + EID),

@@ -67,6 +67,18 @@ def test_a_damaged_document_is_an_error_and_never_left_out(journal: Journal, tmp
     assert documents(journal).get("budget", "weekly") is not None
 
 
+@pytest.mark.parametrize(("kind", "section"), [("budget", "spend"), ("grant", "grants")])
+def test_a_damaged_document_leads_to_its_place_in_the_panel(
+    journal: Journal, tmp_path: Path, kind: str, section: str
+) -> None:
+    documents(journal).put(kind, "weekly", {}, now=1.0)
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        database.execute("UPDATE documents SET body = '[1'")
+    with pytest.raises(JournalUnwritable) as refused:
+        documents(journal).all(kind)
+    assert [each.args["section"] for each in refused.value.actions] == [section]
+
+
 def test_a_damaged_document_hides_no_other_of_its_kind(journal: Journal, tmp_path: Path) -> None:
     documents(journal).put("recovery", "another", {}, now=1.0)
     with sqlite3.connect(tmp_path / "journal.db") as database:

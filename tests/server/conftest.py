@@ -182,12 +182,6 @@ def faulty_cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
         yield emulator
 
 
-@pytest.fixture(scope="module", name="run_cloud")
-def run_cloud_of_ones_own() -> Callable[..., Iterator[Cloud]]:
-    """For modules whose cloud has options of its own."""
-    return run_cloud
-
-
 @pytest.fixture(scope="module")
 def server(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server for all tests of a module."""

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from warm_python import run_warm
 
 if TYPE_CHECKING:
+    from emulator import EmulatorPool
+
     from conftest import Cloud, OpenPages, Page, Server
 
 ZONE = "us-central1-a"
@@ -31,9 +33,10 @@ print(run_line("cost", MagicContext()))"""
 
 
 @pytest.fixture(scope="module")
-def cloud(run_cloud: Callable[..., Iterator[Cloud]]) -> Iterator[Cloud]:
+def cloud(emulator_pool: EmulatorPool) -> Iterator[Cloud]:
     """A cloud as the demo's."""
-    yield from run_cloud("--show-time")
+    with emulator_pool.lent("--show-time") as emulator:
+        yield emulator
 
 
 def environment_of(server: Server, cloud: Cloud) -> dict[str, str]:

@@ -321,7 +321,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
                 terms=terms(spec),
             ),
             exists="Auto-recovery is unchanged.",
-            hint="Leave out the cap (--max-usd); --attempts limits how many times the node is recreated.",
+            hint="Leave out the cap in dollars; the number of attempts limits how often the node is recreated.",
         )
 
 

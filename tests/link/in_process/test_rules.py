@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
 import tracemalloc
 from typing import Any
@@ -138,16 +139,17 @@ async def test_a_client_that_is_not_heard_any_more_is_left_though_it_still_hears
 
 
 class FarAgent:
-    """Answers each ping after a tenth of a second."""
+    """Answers pings after varying times: an answer that takes longer than the one before comes after its deadline."""
 
     def __init__(self) -> None:
         self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._delays_s = itertools.cycle((0.1, 0.3))
 
     async def read(self, n: int) -> bytes:
         return await self._answers.get()
 
     def write(self, data: bytes) -> None:
-        asyncio.get_running_loop().call_later(0.1, self._answers.put_nowait, encode_frame(Kind.PONG))
+        asyncio.get_running_loop().call_later(next(self._delays_s), self._answers.put_nowait, encode_frame(Kind.PONG))
 
     def close(self) -> None: ...
 
