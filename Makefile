@@ -124,8 +124,9 @@ format: environment
 docs: environment
 	python docs/generate.py
 
-# Only pages that changed are made again.
+# Made afresh: of a page that has not changed, Sphinx would not repeat its warnings.
 site: environment
+	@rm -rf .make/site
 	python -m sphinx --quiet --fail-on-warning --keep-going -d .make/site/doctrees docs .make/site/html
 
 screenshots: environment system-tools

@@ -34,6 +34,7 @@ html_show_copyright = False
 html_show_sourcelink = False
 html_sidebars = {"changelog": [], "index": [], "trc": []}
 html_theme_options = {
+    "header_links_before_dropdown": 6,
     "logo": {"text": "jupyter_tpu"},
     "footer_start": [],
     "footer_end": [],
@@ -70,10 +71,11 @@ def inside(docname: str, text: str) -> str:
 
 
 def table_of_contents(docname: str, text: str) -> str:
-    """A hidden table of contents for an index: the pages that it links to, in this order."""
+    """A hidden table of contents for an index: the pages beside it and the sections below, as it links to them."""
     if posixpath.basename(docname) != "index":
         return ""
-    pages = dict.fromkeys(target for target in linked_pages(text) if docname == "index" or "/" not in target)
+    sections = (target for target in linked_pages(text) if "/" not in target.removesuffix("/index.md"))
+    pages = dict.fromkeys(sections)
     return "\n\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 

@@ -26,7 +26,8 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-pr
 SIZE = {"width": 1280, "height": 800}
 WAIT_MS = 60_000
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
-EXECUTE = "([id, args]) => window.jupyterapp.commands.execute(id, args).then(() => null)"
+EXECUTE = "([id, args]) => void window.jupyterapp.commands.execute(id, args)"  # that of a cell ends with the cell
+HAS_PICTURES = "() => [...document.images].every(image => image.complete)"
 IS_IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 LOAD = {
     "duty_percent": [83, 91, 88, 79, 85, 90, 81, 87],
@@ -68,6 +69,7 @@ class Scene:
             self.execute("apputils:change-theme", theme=title)
             expect(self.page.locator("body")).to_have_attribute("data-jp-theme-light", str(theme == "light").lower())
             self.page.mouse.move(640, 1)
+            self.page.wait_for_function(HAS_PICTURES)
             self.page.wait_for_timeout(500)  # plots are drawn again
             self.page.screenshot(path=IMAGES / f"{name}-{theme}.png", animations="disabled", caret="hide")
         self.execute("apputils:change-theme", theme=THEMES["light"])
@@ -108,7 +110,7 @@ def pre_empted(scene: Scene) -> None:
     expect(scene.page.get_by_text("epoch 2").first).to_be_visible()
     scene.page.wait_for_timeout(5_000)  # the last cell runs
     scene.cloud.preempt(str(SPOT["node_id"]))
-    notice = scene.page.get_by_text(re.compile("pre-empted", re.I)).first
+    notice = scene.page.get_by_text(re.compile("pre-empted|reclaimed", re.I)).filter(visible=True).first
     expect(notice).to_be_visible(timeout=WAIT_MS)
     scene.page.wait_for_timeout(5_000)  # all that the end changes has changed
     scene.take("pre-empted")
