@@ -72,6 +72,12 @@ def test_no_page_has_an_accessibility_problem(site: Path, address: str, page: Pa
     assert problems == {}
 
 
+def test_the_changelog_has_every_sentence_of_changes(site: Path) -> None:
+    sentences = [path for path in (ROOT / "changes").glob("*.md") if path.name != "README.md"]
+    _, _, unreleased = (site / "changelog.html").read_text(encoding="utf-8").partition("Not released yet")
+    assert unreleased.count("<li><p>") >= len(sentences)
+
+
 def test_a_page_requests_nothing_from_elsewhere(address: str, page: Page) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
