@@ -29,7 +29,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
         return run_emulator(arguments[1:])
     arguments = _renamed(arguments)
-    parser = Overview()
+    parser = Overview(*arguments[:1])
     if not arguments:
         # help that was not asked for is an error, so not on standard output
         parser.print_help(sys.stderr)

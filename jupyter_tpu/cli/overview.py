@@ -24,20 +24,25 @@ _TYPO_SIMILARITY = 0.75
 
 
 class Overview(CommandParser):
-    """The parser of all commands."""
+    """The parser of all commands.
 
-    def __init__(self) -> None:
+    Args:
+        command: the one that will be parsed, so that only its arguments are added; another or none: those of all.
+    """
+
+    def __init__(self, command: str = "") -> None:
         super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
         self.commands: Commands = self.add_subparsers(
             prog="jupyter tpu", metavar="COMMAND", required=True, parser_class=CommandParser
         )
-        for command in COMMANDS.values():
+        for each in COMMANDS.values():
             # the emulator's own parser answers --help
             parser = self.commands.add_parser(
-                command.name, help=command.help, description=command.description, add_help=command.name != "emulator"
+                each.name, help=each.help, description=each.description, add_help=each.name != "emulator"
             )
-            parser.set_defaults(command=command, parser=parser)
-            add_arguments(parser, command, TERMINAL)
+            parser.set_defaults(command=each, parser=parser)
+            if command not in COMMANDS or command == each.name:
+                add_arguments(parser, each, TERMINAL)
 
     def format_help(self) -> str:
         """Return the help, grouped by purpose, with names and summaries in two columns at any terminal width."""

@@ -12,8 +12,6 @@ from jupyter_tpu.errors import BadInput, Text
 
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
-EXPORT_VARIABLE = "JUPYTER_TPU_BILLING_EXPORT"
-"""The variable with the table of the billing export to BigQuery."""
 TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
 """The variable with the one host outside Google's domains that may get the user's credentials."""
 

@@ -7,15 +7,7 @@ from collections.abc import Mapping
 
 from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, optional_node
 from jupyter_tpu.commands.extension import DEFAULT_EXTENSION, SPELLED_OUT
-from jupyter_tpu.commands.grammar import (
-    NOTEBOOK,
-    TERMINAL,
-    Command,
-    argument,
-    duration,
-    flag,
-    whole_number,
-)
+from jupyter_tpu.commands.grammar import NOTEBOOK, TERMINAL, Command, argument, duration, flag, whole_number
 
 # the largest pid_max that Linux allows on 64-bit machines (proc(5))
 _MOST_PID = 2**22
@@ -185,10 +177,7 @@ DOCTOR = Command(
 
 ON_NODE: Mapping[str, Command] = {
     each.name: each
-    for each in (
-        *(TOP, PS, RELEASE, AUTOSTOP, EXTEND, STOP, DELETE),
-        *(COST, QUOTA, GRANT, PYTHON, LOGS, DOCTOR),
-    )
+    for each in (*(TOP, PS, RELEASE, AUTOSTOP, EXTEND, STOP, DELETE), *(COST, QUOTA, GRANT, PYTHON, LOGS, DOCTOR))
 }
 """The commands of ``%tpu`` in a kernel on a node, by name."""
 

@@ -14,6 +14,9 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, Text
 
+EXPORT_VARIABLE = "JUPYTER_TPU_BILLING_EXPORT"
+"""The variable with the table of the billing export to BigQuery."""
+
 JSON = dict[str, Any]
 Rows = Sequence[Mapping[str, str | None]]
 """Rows of a BigQuery result: each value as text, by the name of its column."""

@@ -11,8 +11,7 @@ from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cloud.services.billing_export import read_billed
-from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
-from jupyter_tpu.money.billed import ExportTable
+from jupyter_tpu.money.billed import EXPORT_VARIABLE, ExportTable
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings

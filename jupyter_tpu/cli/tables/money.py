@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
 from jupyter_tpu.commands import shared
 from jupyter_tpu.commands.arguments import REMOTE, YES, action
 from jupyter_tpu.commands.grammar import Command, argument, flag
+from jupyter_tpu.money.billed import EXPORT_VARIABLE
 from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS
 from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, MAX_SLOTS
 
@@ -19,9 +19,7 @@ COMMANDS = (
             *REMOTE,
             flag("--refresh-prices", help="read today's prices from the Billing Catalog first"),
             argument(
-                "--by",
-                choices=tuple(DEFAULT_SLOTS),
-                help="show what was spent in each hour or day of the recent past",
+                "--by", choices=tuple(DEFAULT_SLOTS), help="show what was spent in each hour or day of the recent past"
             ),
             argument(
                 "--last",
@@ -51,12 +49,7 @@ COMMANDS = (
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
             (
                 argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),
-                argument(
-                    "--hours",
-                    type=float,
-                    metavar="N",
-                    help="limit in hours of READY nodes, all nodes together",
-                ),
+                argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together"),
             ),
             argument("--per", choices=PERIODS, help="period of the limit"),
             argument("--resets-on", choices=WEEKDAYS, help="weekday on which the weekly budget resets"),
@@ -93,11 +86,7 @@ COMMANDS = (
                 ),
                 argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips"),
             ),
-            argument(
-                "--starts-on",
-                metavar="DATE",
-                help="first day, such as 2026-11-01 (default: the email's date)",
-            ),
+            argument("--starts-on", metavar="DATE", help="first day, such as 2026-11-01 (default: the email's date)"),
             argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the email)"),
             argument("--ends-on", metavar="DATE", help="last day, instead of --days"),
             flag("--skip-unread", help="save the grant even if some lines of the email cannot be read"),
@@ -119,11 +108,7 @@ COMMANDS = (
         arguments=(
             (
                 argument(
-                    "--delete",
-                    nargs="+",
-                    default=[],
-                    metavar="NAME",
-                    help="delete these nodes and queued resources",
+                    "--delete", nargs="+", default=[], metavar="NAME", help="delete these nodes and queued resources"
                 ),
                 flag(
                     "--delete-leftovers",

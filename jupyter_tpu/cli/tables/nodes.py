@@ -117,10 +117,7 @@ COMMANDS = (
             ),
             argument("--attempts", type=int, metavar="N", help="maximum number of attempts (default: 3)"),
             argument(
-                "--max-usd",
-                type=float,
-                metavar="USD",
-                help="stop recreating it once it has cost this much from now on",
+                "--max-usd", type=float, metavar="USD", help="stop recreating it once it has cost this much from now on"
             ),
             *REMOTE,
         ),

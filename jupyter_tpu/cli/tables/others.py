@@ -31,11 +31,7 @@ NOTEBOOKS = (
             *NODE,
             argument("framework", metavar="FRAMEWORK", nargs="?", help=", ".join(FRAMEWORKS)),
             argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),
-            argument(
-                "--folder",
-                type=Path,
-                help="install the requirements.txt or pyproject.toml of this folder too",
-            ),
+            argument("--folder", type=Path, help="install the requirements.txt or pyproject.toml of this folder too"),
             flag("--push", help="download the packages here and send them, for a node without internet"),
             *REMOTE,
         ),
@@ -77,11 +73,7 @@ NOTEBOOKS = (
 CHIPS = (
     replace(
         shared.TOP,
-        arguments=(
-            *NODE,
-            flag("--once", help="show it once (default if the output is not a terminal)"),
-            *REMOTE,
-        ),
+        arguments=(*NODE, flag("--once", help="show it once (default if the output is not a terminal)"), *REMOTE),
     ),
     replace(shared.PS, arguments=(*NODE, *REMOTE)),
     shared.RELEASE,
@@ -113,9 +105,7 @@ AUTOSTOP = (
                 help="maximum session length, counted from READY, even if busy",
             ),
             argument(
-                "--action",
-                choices=ACTIONS,
-                help="what auto-stop does: stop the node (its disk is kept) or delete it",
+                "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
             ),
             *REMOTE,
         ),

@@ -9,11 +9,10 @@ from typing import cast, get_args
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.cloud.settings import EXPORT_VARIABLE
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.bill_cache import BillCache
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
-from jupyter_tpu.money.billed import ExportTable
+from jupyter_tpu.money.billed import EXPORT_VARIABLE, ExportTable
 from jupyter_tpu.money.budgets import FIELDS
 from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, By
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
