@@ -46,8 +46,9 @@ help:
 demo: .make/project
 	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
 
-# Tests wait for processes about half of the time, so more workers than cores keep the cores busy.
-WORKERS := $(shell expr $$(nproc) + 2)
+# A test with a process, a node or a browser waits for it most of the time (on two cores, two workers use less than one),
+# so several workers per core keep the cores busy.
+WORKERS := $(shell expr $$(nproc) \* 3)
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loadscope-reorder
 
 # Tests of functions of values: no process, server or node.

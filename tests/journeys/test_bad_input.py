@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -201,7 +202,7 @@ nbclient.NotebookClient(notebook, kernel_name=sys.argv[1], timeout=60).execute()
 """
 
 
-@pytest.fixture(params=KERNELS.values(), ids=KERNELS)
+@pytest.fixture(params=mostly_nightly(KERNELS.values(), count=2), ids=KERNELS)
 def kernel(request: pytest.FixtureRequest, terminal: Terminal, kernel_name: str) -> Iterator[Kernel]:
     with request.param.sabotage(terminal.cloud):
         yield request.param

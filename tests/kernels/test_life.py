@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from jupyter_client.asynchronous import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
+from tiers import mostly_nightly
 
 Client = AsyncKernelClient
 
 
-@pytest.fixture(params=["kernel_name", "argv_kernel_name"])
+@pytest.fixture(params=mostly_nightly(["kernel_name", "argv_kernel_name"], count=1))
 def name(request: pytest.FixtureRequest) -> str:
     found: str = request.getfixturevalue(request.param)
     return found

@@ -133,6 +133,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
     assert ended(family)
 
 
+@pytest.mark.nightly
 def test_a_port_that_another_program_takes_at_the_last_moment_is_given_up(terminal: Terminal, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -262,6 +262,7 @@ def test_a_running_cell_may_be_moved_deleted_cut_and_edited(
     assert page.evaluate(f"() => {CURRENT}.content.widgets[2].model.isDirty")
 
 
+@pytest.mark.nightly
 def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:

@@ -71,6 +71,7 @@ def test_kernels_of_nodes_are_offered_and_what_tpu_says_can_be_read(
     expect(window.run("%tpu_init jax").locator("strong").first).to_have_text("JAX is ready on 8 devices of v5litepod-8")
 
 
+@pytest.mark.nightly
 def test_numbers_are_live_while_a_cell_runs(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str, picture: Picture
 ) -> None:
