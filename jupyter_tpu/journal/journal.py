@@ -168,6 +168,16 @@ class Journal:
             ).fetchall()
         return tuple(intents_of(rows))
 
+    def creations(self, since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
+        """Return a project's settled creations that were updated since then (Unix seconds), however they ended."""
+        with self.reading() as database:
+            rows = database.execute(
+                "SELECT body, owner FROM intents"
+                " WHERE endpoint = ? AND verb = 'create' AND settled = 1 AND updated_at >= ?",
+                (endpoint, since),
+            ).fetchall()
+        return tuple(each for each in intents_of(rows) if each.node_name.project == project)
+
     def history(self, intent_id: str) -> tuple[dict[str, Any], ...]:
         """Return the events of an intent, oldest first."""
         with self.reading() as database:

@@ -156,6 +156,8 @@ export interface IOffer {
   readonly chips: number;
   readonly workers: number;
   readonly topology: string;
+  /** Memory of all chips */
+  readonly hbm_gib: number;
   readonly description: string;
   readonly usd_per_hour: number | null;
   readonly usd_per_hour_spot: number | null;
@@ -164,6 +166,14 @@ export interface IOffer {
   readonly price_source: string | null;
   /** The first is the default */
   readonly runtime_versions: readonly string[];
+  /** The provisioning models that a TRC grant covers now */
+  readonly covered: readonly Provisioning[];
+  /** Nodes that were created in the last 30 days */
+  readonly created: number;
+  /** Creations that failed for lack of capacity in the last 30 days */
+  readonly out_of_capacity: number;
+  /** Unix seconds; null if there was none in the last 30 days */
+  readonly last_created_at: number | null;
 }
 
 export interface IKernelOutputs {
@@ -331,6 +341,20 @@ export interface ICoverage {
   readonly text: string;
   /** What no grant covers */
   readonly not_covered: readonly string[];
+  /** How such a node stops by itself unless it gets other rules */
+  readonly autostop: ICoverageAutostop;
+}
+
+/** How such a node stops by itself unless it gets other rules */
+export interface ICoverageAutostop {
+  readonly action: 'stop' | 'delete';
+  /** Idle timeout; null: off */
+  readonly idle_after_s: number | null;
+  /**
+   * After this long without chip use, output and people it ends, even if a cell runs; null: no
+   * limit
+   */
+  readonly idle_at_most_s: number | null;
 }
 
 export interface IEgress {

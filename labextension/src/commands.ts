@@ -12,6 +12,8 @@ import { consoleUrl } from './console';
 import { tpuIcon } from './icons';
 import * as messages from './messages/commands';
 import { copied } from './messages/problems';
+import { isOpen } from './create/memory';
+import { ensureKernelspec } from './create/notebookopener';
 import { chooseNode, confirmDelete, confirmStop, confirmStopMany } from './nodedialogs';
 import { addKernelCommands } from './nodes/kernelcommands';
 import { locatorIn } from './nodes/target';
@@ -53,7 +55,8 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     execute: () => model.refreshFromCloud()
   });
   commands.addCommand(CommandIDs.createNode, {
-    label: messages.createNode(trans),
+    label: args => (args.isLauncher ? messages.launchNode(trans) : messages.createNode(trans)),
+    caption: messages.createCaption(trans),
     icon: tpuIcon,
     describedBy: specArgs,
     execute: async args => {
@@ -69,7 +72,8 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     describedBy: suggestionArgs,
     execute: args => {
       app.shell.activateById(PANEL_ID);
-      model.openForm({ way: wayOf(args), spec: suggestionOf(args) });
+      const open = isOpen(args.open) ? args.open : undefined;
+      model.openForm({ way: wayOf(args), spec: suggestionOf(args), open });
     }
   });
   commands.addCommand(CommandIDs.openConsole, {
@@ -100,9 +104,10 @@ function addNotebookCommands(context: ICommandContext): void {
     cardLabel: messages.openNotebookHere(trans),
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
-    act: async node => {
+    act: async (node, { cwd }) => {
       await ensureKernelspec(app, node);
-      await app.commands.execute(NEW_NOTEBOOK, { kernelName: node.kernelspec });
+      const args = { kernelName: node.kernelspec, cwd };
+      return app.commands.execute(NEW_NOTEBOOK, args) as Promise<unknown>;
     }
   });
   addNodeCommand(context, CommandIDs.switchKernel, {
@@ -203,7 +208,8 @@ interface INodeCommand {
   cardLabel: string;
   isEnabled?: () => boolean;
   isPossible: (node: INode) => boolean;
-  act: (node: INode) => Promise<void>;
+  /** What it resolves to replaces the launcher that ran the command, if it is a widget. */
+  act: (node: INode, args: Args) => Promise<unknown>;
 }
 
 /** Add a command on one node; without a node in its arguments, the user chooses one. */
@@ -217,8 +223,19 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
     return node !== undefined && isPossible(node);
   };
   app.commands.addCommand(id, {
-    label: args =>
-      args.onCard === true ? cardLabel : isKey(args) ? label : messages.withEllipsis(label, trans),
+    label: args => {
+      // a card of the launcher has the node's name
+      if (isKey(args) && args.isLauncher === true) {
+        return args.node_id;
+      }
+      return args.onCard === true
+        ? cardLabel
+        : isKey(args)
+          ? label
+          : messages.withEllipsis(label, trans);
+    },
+    caption: args => (isKey(args) ? messages.onNode(label, args.node_id, args.zone, trans) : label),
+    icon: args => (args.isLauncher === true ? tpuIcon : undefined),
     isEnabled,
     isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: keyArgs,
@@ -227,21 +244,13 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
       const node = isKey(args)
         ? model.findNode(args)
         : await chooseNode(model, isPossible, label, trans);
-      return node && act(node);
+      return node && act(node, args);
     }
   });
 }
 
 function hasKernel(node: INode): boolean {
   return node.state === 'READY' && node.kernelspec !== null;
-}
-
-/** A new kernelspec may not have reached the browser yet. */
-async function ensureKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
-  const manager = app.serviceManager.kernelspecs;
-  if (!manager.specs?.kernelspecs[node.kernelspec ?? '']) {
-    await manager.refreshSpecs();
-  }
 }
 
 /**
@@ -263,7 +272,8 @@ function isSpec(args: Args): args is Args & INodeSpec {
   return isKey(args) && typeof args.accelerator_type === 'string';
 }
 
-function argsOf(properties: JSONObject): Partial<CommandRegistry.Description> {
+/** The arguments of a command, for its users. */
+export function argsOf(properties: JSONObject): Partial<CommandRegistry.Description> {
   return { args: { type: 'object', properties } };
 }
 
@@ -293,7 +303,7 @@ const MODELS: readonly Provisioning[] = [
   'flex-start'
 ];
 
-const text = { type: 'string' };
+export const text = { type: 'string' };
 
 const noArgs = argsOf({});
 
@@ -319,5 +329,6 @@ const suggestionArgs = argsOf({
   accelerator_type: { ...text, description: 'Accelerator type, such as v5litepod-8' },
   runtime_version: { ...text, description: 'Runtime version of the TPU VMs' },
   provisioning: { ...text, description: 'Provisioning model, such as spot' },
-  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' }
+  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' },
+  open: { type: 'object', description: 'What to open on the node when it is READY' }
 });

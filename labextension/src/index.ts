@@ -7,6 +7,8 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { ILink } from './api.generated';
 import { addCommands } from './commands';
+import { createMemory, launcher } from './create/plugin';
+import { ICreateMemory } from './create/tokens';
 import { CreationNotices } from './creationnotices';
 import { ErrorActions } from './erroractions';
 import { FailureNotices } from './failures';
@@ -117,18 +119,19 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The TPU panel in the left sidebar.',
   autoStart: true,
   requires: [ITpuModel],
-  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel],
+  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel, ICreateMemory],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
     money: IMoneyModel | null,
-    load: ILoadModel | null
+    load: ILoadModel | null,
+    memory: ICreateMemory | null
   ): void => {
     const kernels = new NodeKernels(app.serviceManager.sessions);
     const texts = translator ?? nullTranslator;
-    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels);
+    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels, memory);
     // the keyboard focus returns to the card whose menu is closed
     app.contextMenu.menu.aboutToClose.connect(() =>
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
@@ -284,6 +287,8 @@ export default [
   model,
   commands,
   creationNotices,
+  createMemory,
+  launcher,
   money,
   spendStatus,
   autostopWarning,

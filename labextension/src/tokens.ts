@@ -49,6 +49,15 @@ export namespace CommandIDs {
   export const dismissFailure = 'tpu:dismiss-failure';
 }
 
+/** Ids of the commands around the form for a new node. */
+export namespace CreateCommandIDs {
+  export const recreateNode = 'tpu:recreate-node';
+  export const openExample = 'tpu:open-example';
+  export const openWhenReady = 'tpu:open-when-ready';
+  export const saveProfile = 'tpu:save-profile';
+  export const deleteProfile = 'tpu:delete-profile';
+}
+
 /** Ids of the commands on recorded outputs. */
 export namespace RestoreCommandIDs {
   export const restoreOutputs = 'tpu:restore-outputs';
@@ -72,12 +81,23 @@ export interface INodeSpec extends INewNode {
   readonly spot: boolean;
 }
 
+/** What opens on a new node as soon as it is READY. */
+export interface IOpenChoice {
+  readonly kind: 'none' | 'new' | 'example' | 'notebook';
+  /** The file, of an example or a notebook. */
+  readonly path?: string;
+  /** Whether all its cells run at once. */
+  readonly runsAll: boolean;
+}
+
 /** What the form for a new node starts with. */
 export interface IFormRequest {
   /** Rises with each request. */
   readonly turn: number;
   readonly way: 'now' | 'search' | 'queue';
   readonly spec: Partial<INodeSpec>;
+  /** What to open on the node; the form's own suggestion if absent. */
+  readonly open?: IOpenChoice;
 }
 
 /** The card whose form of auto-stop rules a command has opened. */

@@ -15,6 +15,8 @@ import { plot } from './load/plot';
 import { loadActions, loadRenderers } from './load/renderer';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
+import { ICreateExtras } from './create/createform';
+import { ICreateMemory } from './create/tokens';
 import { createActions, moneyActions } from './money/actions';
 import { moneyRenderers } from './money/renderers';
 import { IMoneyModel } from './money/tokens';
@@ -25,7 +27,7 @@ import { INodeRenderers } from './nodes/nodecard';
 import { problemOf } from './request';
 import { SimulatorCommandIDs } from './simulator/tokens';
 import { plots } from './spend/historyplots';
-import { CommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
+import { CommandIDs, CreateCommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
 
 export class TpuPanel extends VDomRenderer<ITpuModel> {
   constructor(
@@ -34,7 +36,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     private readonly _translator: ITranslator,
     private readonly _money: IMoneyModel | null = null,
     private readonly _load: ILoadModel | null = null,
-    kernels: INodeKernels | null = null
+    kernels: INodeKernels | null = null,
+    private readonly _memory: ICreateMemory | null = null
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
@@ -46,6 +49,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
+    this._memory?.changed.connect(this._onMemory, this);
     this._renderers = {
       money: this._moneyRenderers(trans),
       load: this._loadRenderers(trans),
@@ -73,6 +77,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   /** The model outlives the panel. */
   dispose(): void {
     this._commands.commandChanged.disconnect(this._onCommandChanged, this);
+    this._memory?.changed.disconnect(this._onMemory, this);
     super.dispose();
   }
 
@@ -84,6 +89,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
           state={{ ...snapshot(this.model), canOpenSimulator }}
           actions={this._actions}
           renderers={this._renderers}
+          extras={this._memory ? this._extras(this._memory) : undefined}
           trans={this._translator.load('jupyter_tpu')}
         />
       </ErrorActionsContext.Provider>
@@ -114,6 +120,22 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this._commands
       .execute(command, args)
       .catch(error => this._errorActions.notify(problemOf(error)));
+  }
+
+  private _onMemory(): void {
+    this.update();
+  }
+
+  private _extras(memory: ICreateMemory): ICreateExtras {
+    return {
+      memory,
+      onRemember: (node_id, choice, open) => memory.remember(node_id, choice, open),
+      onOpenWhenReady: (node_id, zone, open) =>
+        this._run(CreateCommandIDs.openWhenReady, { node_id, zone, open: { ...open } }),
+      onSaveProfile: ({ name, choice }) =>
+        this._run(CreateCommandIDs.saveProfile, { name, choice: { ...choice } }),
+      onDeleteProfile: name => this._run(CreateCommandIDs.deleteProfile, { name })
+    };
   }
 
   /** Costs and auto-stop follow from the nodes, so they are requested after them. */

@@ -2,6 +2,7 @@ import './base.css';
 import './card.css';
 import './parts.css';
 import './switchboard.css';
+import './create.css';
 import './money.css';
 import './replay.css';
 import 'uplot/dist/uPlot.min.css';

@@ -101,7 +101,7 @@ class AutostopSettings:
         own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
         kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
         # damaged rules are replaced with the default even for other people's nodes: the user had set some
-        default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
+        default = default_rules(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
             rules=_with_label(own or default, node),
             revision=revision,
@@ -160,7 +160,8 @@ def rules_text(rules: Rules) -> str:
     return f"Auto-stop: {', '.join(parts)}; action: {rules.action}."
 
 
-def _by_default(node: Node) -> Rules:
+def default_rules(node: Node) -> Rules:
+    """Return the rules of a node that jupyter_tpu created, until the user sets others."""
     return DEFAULT_RULES if can_stop(node) else DEFAULT_DELETE_RULES
 
 

@@ -119,7 +119,10 @@ def no_nodes_view(error: TpuError) -> JSON:
 
 
 def offers_view(zones: Iterable[str] | None = None) -> JSON:
-    """Return the types that each zone offers, with list prices; says nothing about quota or free capacity."""
+    """Return the types that each zone offers, with list prices; says nothing about quota or free capacity.
+
+    Grants and past creations are unknown here: see `capacity.offers.annotated_offers`.
+    """
     names = accelerators.zones() if zones is None else zones
     return {"zones": {zone: _zone_offers(zone) for zone in names}, "default": _default_offer()}
 
@@ -139,6 +142,7 @@ def _offer(kind: Accelerator, zone: str) -> JSON:
         "chips": kind.chips,
         "workers": kind.workers,
         "topology": kind.topology,
+        "hbm_gib": kind.hbm_gib_total,
         "description": accelerators.describe(kind.type),
         "usd_per_hour": price.usd_per_hour if price else None,
         "usd_per_hour_spot": spot_price.usd_per_hour if spot_price else None,
@@ -146,6 +150,10 @@ def _offer(kind: Accelerator, zone: str) -> JSON:
         "price_as_of": dated.as_of if dated else None,
         "price_source": dated.source if dated else None,
         "runtime_versions": list(accelerators.runtime_versions(kind.generation)),
+        "covered": [],
+        "created": 0,
+        "out_of_capacity": 0,
+        "last_created_at": None,
     }
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.fleet.capacity.offers import annotated_offers
 from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
 from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
+from jupyter_tpu.fleet.reconciler.views import offers_view
 from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
 from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import QueuedName
@@ -76,6 +79,22 @@ def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
     if provisioning == "flex-start" and run_for_s is None:
         raise BadInput("A flex-start node needs a run time.", hint="Send 'run_for_s', its run time in seconds.")
     return provisioning
+
+
+class OffersHandler(TpuHandler):
+    """``offers``: what each zone offers, with list prices, what grants cover, and how past creations went."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Return the offers of all zones."""
+        offers = offers_view()
+        try:
+            opened = await self.app.fleet.get()
+            offers = await annotated_offers(offers, opened.fleet, opened.journal, opened.settings, now=time.time())
+        except TpuError as error:  # the form can do without: the creation itself will say what is wrong
+            self.log.info("The offers are listed without grants and past creations: %s", error)
+        self.write_json(offers)
 
 
 class SearchesHandler(TpuHandler):
@@ -156,6 +175,7 @@ class QueuedHandler(TpuHandler):
 
 
 CAPACITY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/offers", OffersHandler),
     (r"/jupyter-tpu/v1/searches", SearchesHandler),
     (r"/jupyter-tpu/v1/searches/(?P<search_id>[^/]+)", SearchHandler),
     (r"/jupyter-tpu/v1/queue", QueueHandler),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -10,11 +11,14 @@ from tornado import web
 from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.fleet.autostop.autostop_settings import default_rules
 from jupyter_tpu.fleet.spend.grant_usage import GrantUsage, read_grant_usage
 from jupyter_tpu.journal.grant_store import Grants
+from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.money.trc_mail import read_trc_mail
+from jupyter_tpu.provisioning import flags_of
 from jupyter_tpu.server.routes.bodies import json_object, provisioning_parameters
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -97,7 +101,8 @@ class CoverageHandler(GrantRoute):
             zone=self._text("zone"),
             provisioning=provisioning,
         )
-        self.write_json((await self.grant_usage()).coverage(request).to_json())
+        covered = (await self.grant_usage()).coverage(request).to_json()
+        self.write_json({**covered, "autostop": _autostop_of(request)})
 
     def _text(self, name: str) -> str:
         value = self.get_query_argument(name, "")
@@ -107,6 +112,20 @@ class CoverageHandler(GrantRoute):
                 hint="Send a name.",
             )
         return value
+
+
+def _autostop_of(request: NodeRequest) -> dict[str, Any]:
+    """Return how a new node stops by itself, and after how many idle seconds at the latest."""
+    node = Node(
+        name=NodeName(project="any-project", zone=request.zone, node_id="new"),
+        state="CREATING",
+        accelerator_type=request.accelerator_type,
+        **flags_of(request.provisioning),
+    )
+    rules = default_rules(node)
+    idle_s = rules.idle_after_s
+    longest = None if idle_s is None or rules.unattended_after_s is None else max(idle_s, rules.unattended_after_s)
+    return {"action": rules.action, "idle_after_s": idle_s, "idle_at_most_s": longest}
 
 
 GRANT_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (

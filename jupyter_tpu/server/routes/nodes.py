@@ -18,7 +18,7 @@ from tornado import web
 
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view, offers_view
+from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spending import NodeCosts, node_cost
@@ -264,16 +264,6 @@ class IntentHandler(TpuHandler):
         self.finish()
 
 
-class OffersHandler(TpuHandler):
-    """``offers``: accelerator types and runtime versions of each zone, with list prices."""
-
-    @web.authenticated
-    @authorized
-    async def get(self) -> None:
-        """Return the offers of all zones."""
-        self.write_json(offers_view())
-
-
 _NODE = r"/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)"
 
 NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
@@ -284,6 +274,5 @@ NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1" + _NODE + "/stop", StopHandler),
     (r"/jupyter-tpu/v1" + _NODE + "/start", StartHandler),
     (r"/jupyter-tpu/v1/intents/(?P<intent_id>[^/]+)", IntentHandler),
-    (r"/jupyter-tpu/v1/offers", OffersHandler),
 )
 """Path pattern (under the server's base URL) and handler; the API's version is part of the path."""

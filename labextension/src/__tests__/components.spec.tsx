@@ -285,7 +285,6 @@ describe('the form', () => {
       <CreateForm
         offers={OFFERS}
         list={list({ nodes: [node('taken')] })}
-        emulated={true}
         trans={trans}
         onCreate={onCreate}
         onCancel={() => undefined}
@@ -311,7 +310,6 @@ describe('the form', () => {
     open(create);
     screen.getByText('$9.60 per hour');
     screen.getByText(/List price as of 2025-06-01/);
-    screen.getByText('Emulated cloud: costs are simulated.');
     expect(create).not.toHaveBeenCalled();
   });
 
@@ -321,7 +319,6 @@ describe('the form', () => {
       <CreateForm
         offers={OFFERS}
         list={list()}
-        emulated={true}
         request={{ turn: 1, way: 'now', spec }}
         trans={trans}
         onCreate={jest.fn()}
@@ -329,15 +326,16 @@ describe('the form', () => {
       />
     );
     expect(screen.getByLabelText<HTMLInputElement>('Name').value).toBe('again');
-    expect(screen.getByLabelText<HTMLSelectElement>('Zone').value).toBe('us-east1-d');
-    expect(document.activeElement).toBe(screen.getByLabelText('Name'));
+    expect(screen.getByLabelText<HTMLSelectElement>('Where').value).toBe('us-east1-d');
+    expect(screen.getByRole<HTMLInputElement>('radio', { name: /v6e-8/ }).checked).toBe(true);
+    expect(document.activeElement).toBe(screen.getByRole('searchbox', { name: 'Chips' }));
   });
 
   it('shows the price of what is chosen, and that it is unknown where it is', () => {
     open(jest.fn());
-    fill('Accelerator type', 'v5litepod-1');
+    fireEvent.click(screen.getByRole('radio', { name: /v5litepod-1 / }));
     screen.getByText('$1.20 per hour');
-    fill('Zone', 'us-east1-d');
+    fireEvent.click(screen.getByRole('radio', { name: /v6e-8/ }));
     screen.getByText('Price per hour unknown');
   });
 
@@ -359,15 +357,16 @@ describe('the form', () => {
     expect(screen.getByLabelText('Name').getAttribute('aria-invalid')).toBe('true');
   });
 
-  it('goes to the first field that is wrong', () => {
+  it('goes to the first field that is wrong', async () => {
     const seen: (string | null | undefined)[] = [];
     Element.prototype.scrollIntoView = function (this: Element) {
       seen.push(this.querySelector('label')?.textContent);
     };
     open(jest.fn());
     fill('Name', 'Bad Name');
-    screen.getByLabelText('Zone').focus();
+    screen.getByLabelText('Where').focus();
     submit();
+    await act(() => new Promise<void>(done => window.requestAnimationFrame(() => done())));
     expect(document.activeElement).toBe(screen.getByLabelText('Name'));
     expect(seen).toEqual(['Name']);
   });
@@ -384,6 +383,45 @@ describe('the form', () => {
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Creating…' }).disabled).toBe(
       true
     );
+  });
+
+  it('does not create a node when Enter ends a search for chips, but chooses the first', () => {
+    const create = jest.fn();
+    open(create);
+    const search = screen.getByRole('searchbox', { name: 'Chips' });
+    fireEvent.change(search, { target: { value: 'v6e' } });
+    fireEvent.keyDown(search, { key: 'Enter' });
+    expect(screen.getByLabelText<HTMLSelectElement>('Where').value).toBe('us-east1-d');
+    fireEvent.change(search, { target: { value: 'v77' } });
+    screen.getByText('No accelerator type matches.');
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  it('has a way back where nothing is offered', () => {
+    const cancel = jest.fn();
+    render(
+      <CreateForm
+        offers={{ ...OFFERS, zones: {} }}
+        list={list()}
+        trans={trans}
+        onCreate={jest.fn()}
+        onCancel={cancel}
+      />
+    );
+    screen.getByText(/No zone offers TPUs/);
+    fireEvent.click(screen.getByRole('button', { name: 'Cancel' }));
+    expect(cancel).toHaveBeenCalled();
+  });
+
+  it('can send again what a vanished server did not answer', async () => {
+    const create = jest
+      .fn()
+      .mockRejectedValueOnce(new TpuRequestError({ ...STOCKOUT, code: 'server_unreachable' }))
+      .mockResolvedValue(undefined);
+    open(create);
+    await settled(submit);
+    await settled(submit);
+    expect(create.mock.calls[1]).toEqual(create.mock.calls[0]);
   });
 
   it('keeps what was chosen when it is refused, and says why', async () => {

@@ -96,7 +96,12 @@ export function offer(accelerator_type: string, rest: Partial<IOffer> = {}): IOf
     usd_per_hour_flex_start: null,
     price_as_of: '2025-06-01',
     price_source: 'the price page',
+    hbm_gib: 128,
     runtime_versions: ['v2-alpha-tpuv5-lite', 'tpu-ubuntu2204-base'],
+    covered: [],
+    created: 0,
+    out_of_capacity: 0,
+    last_created_at: null,
     ...rest
   };
 }

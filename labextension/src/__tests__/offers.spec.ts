@@ -1,4 +1,12 @@
-import { byGeneration, fitSpec, offerOf, suggestSpec } from '../create/offers';
+import {
+  chipsRows,
+  fitSpec,
+  IChipsRow,
+  matching,
+  offerOf,
+  suggestSpec,
+  withChips
+} from '../create/offers';
 import { offer, OFFERS } from './fixtures';
 
 describe('a choice', () => {
@@ -27,16 +35,60 @@ describe('a choice', () => {
   });
 });
 
-describe('generations', () => {
-  it('group the types in the order given', () => {
-    const groups = byGeneration([
-      offer('v5litepod-1'),
-      offer('v6e-8', { generation: 'v6e' }),
-      offer('v5litepod-8')
+describe('the list of chips', () => {
+  const covered = { covered: ['spot' as const] };
+  const offers = {
+    ...OFFERS,
+    zones: {
+      'us-central1-a': [
+        offer('v5litepod-8'),
+        offer('v5litepod-1', { chips: 1, usd_per_hour: 1.2 }),
+        offer('v9-1', { generation: 'v9', usd_per_hour: null })
+      ],
+      'us-east1-d': [
+        offer('v5litepod-8'),
+        offer('v6e-8', { generation: 'v6e', usd_per_hour: 21.6, ...covered }),
+        offer('v4-8', { generation: 'v4', usd_per_hour: 12.9, last_created_at: 1000 })
+      ]
+    }
+  };
+  const spec = { ...suggestSpec(OFFERS, 'node-1') };
+  const names = (rows: readonly IChipsRow[]): string[] =>
+    rows.map(row => row.offer.accelerator_type);
+
+  it('has what a grant covers first, then what was used last, then what is cheap', () => {
+    expect(names(chipsRows(offers, spec))).toEqual([
+      ...['v6e-8', 'v4-8', 'v5litepod-1', 'v5litepod-8'],
+      'v9-1' // its price is unknown
     ]);
-    expect(groups.map(([name, group]) => [name, group.length])).toEqual([
-      ['v5e', 2],
-      ['v6e', 1]
-    ]);
+  });
+
+  it('is searched by type, generation and size', () => {
+    const rows = chipsRows(offers, spec);
+    expect(names(matching(rows, ' V5LITE 8'))).toEqual(['v5litepod-8']);
+    expect(names(matching(rows, 'v6e'))).toEqual(['v6e-8']);
+    expect(matching(rows, 'v6e (')).toEqual([]);
+  });
+
+  it('chooses with a type the zone and the terms that a grant covers', () => {
+    const [free] = chipsRows(offers, spec);
+    expect(withChips(offers, spec, free)).toMatchObject({
+      ...{ zone: 'us-east1-d', accelerator_type: 'v6e-8', provisioning: 'spot', spot: true }
+    });
+  });
+
+  it('keeps the zone and the terms where nothing is free', () => {
+    const row = chipsRows(offers, spec).find(one => one.offer.accelerator_type === 'v5litepod-1');
+    expect(withChips(offers, spec, row as IChipsRow)).toMatchObject({
+      ...{ zone: 'us-central1-a', accelerator_type: 'v5litepod-1', spot: false }
+    });
+  });
+
+  it('starts with what a grant covers, unless it covers the usual type too', () => {
+    expect(suggestSpec(offers, 'n').accelerator_type).toBe('v6e-8');
+    const both = { ...offers.zones, 'us-east1-d': [offer('v5litepod-8', covered)] };
+    expect(suggestSpec({ ...offers, zones: both }, 'n')).toMatchObject({
+      ...{ accelerator_type: 'v5litepod-8', zone: 'us-east1-d', spot: true }
+    });
   });
 });

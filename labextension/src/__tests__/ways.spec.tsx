@@ -13,7 +13,8 @@ const ROW = {
 const BILLED = {
   ...{ covered: false, grant: null, until: null, usd_per_hour: 9.6 },
   detail: 'your TRC grant trc covers v5e there only as spot',
-  ...{ text: 'billed: $9.60/h', not_covered: ['egress'] }
+  ...{ text: 'billed: $9.60/h', not_covered: ['egress'] },
+  autostop: { action: 'stop', idle_after_s: 3600, idle_at_most_s: 7200 }
 };
 
 function createActions(rest: Partial<ICreateActions> = {}): jest.Mocked<ICreateActions> {
@@ -47,7 +48,6 @@ describe('the form, where there are other ways to a node', () => {
       <CreateForm
         offers={OFFERS}
         list={list()}
-        emulated={true}
         trans={trans}
         createActions={actions}
         onCreate={onCreate}
@@ -56,13 +56,17 @@ describe('the form, where there are other ways to a node', () => {
     );
   }
 
+  function summary(): string | null {
+    return screen.getByRole('status', { name: 'Price and quota for this choice' }).textContent;
+  }
+
   function later(): Promise<void> {
     return act(async () => {
       await jest.advanceTimersByTimeAsync(400);
     });
   }
 
-  function click(role: 'radio' | 'checkbox' | 'button', name: string): Promise<void> {
+  function click(role: 'radio' | 'checkbox' | 'button', name: string | RegExp): Promise<void> {
     return act(() => Promise.resolve(void fireEvent.click(screen.getByRole(role, { name }))));
   }
 
@@ -81,8 +85,10 @@ describe('the form, where there are other ways to a node', () => {
   it('has one sentence with the price', async () => {
     open(createActions());
     await later();
-    expect(screen.getAllByText(/\$9\.60/)).toHaveLength(1);
-    screen.getByText('$9.60 per hour');
+    expect(summary()).toBe(
+      '$9.60 per hour on demand · auto-stop after 1 h idle, at most $19.20 if you forget it' +
+        BILLED.detail
+    );
     expect(screen.queryByText(/nothing is billed|^billed/i)).toBeNull();
   });
 
@@ -90,8 +96,10 @@ describe('the form, where there are other ways to a node', () => {
     const granted = { ...BILLED, covered: true, grant: 'trc', until: '2027-01-29', detail: '' };
     open(createActions({ coverage: jest.fn().mockResolvedValue(granted) }));
     await later();
-    expect(screen.getAllByText(/\$9\.60/)).toHaveLength(1);
-    screen.getByText('Free under your TRC grant trc until 2027-01-29, then $9.60 per hour');
+    expect(summary()).toBe(
+      'Free under your TRC grant trc until 2027-01-29, then $9.60 per hour on demand' +
+        ' · auto-stop after 1 h idle'
+    );
   });
 
   it('says what does not fit', async () => {
@@ -104,12 +112,11 @@ describe('the form, where there are other ways to a node', () => {
   it('asks once for a choice that changes quickly, and shows nothing of an older one', async () => {
     const actions = createActions();
     open(actions);
-    const types = screen.getByLabelText('Accelerator type');
-    fireEvent.change(types, { target: { value: 'v5litepod-1' } });
-    fireEvent.change(types, { target: { value: 'v5litepod-8' } });
+    await click('radio', /v5litepod-1 /);
+    await click('radio', /v5litepod-8 /);
     await later();
     expect(actions.coverage).toHaveBeenCalledTimes(1);
-    fireEvent.change(types, { target: { value: 'v5litepod-1' } });
+    await click('radio', /v5litepod-1 /);
     expect(screen.queryByText(BILLED.detail)).toBeNull();
   });
 
@@ -125,7 +132,7 @@ describe('the form, where there are other ways to a node', () => {
   it('searches the zones that are left', async () => {
     const actions = createActions();
     open(actions);
-    await click('radio', 'Search until one is found');
+    fireEvent.change(screen.getByLabelText('Where'), { target: { value: '' } });
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
     await click('checkbox', 'Create anyway (price unknown)');
@@ -145,7 +152,7 @@ describe('the form, where there are other ways to a node', () => {
   it('queues for as long as is said', async () => {
     const actions = createActions();
     open(actions);
-    await click('radio', 'Queue until there is capacity');
+    await click('radio', /^Queue/);
     fireEvent.change(screen.getByLabelText('Give up after'), { target: { value: '3600' } });
     await click('button', 'Queue');
     expect(actions.onQueue).toHaveBeenCalledWith(
@@ -168,7 +175,7 @@ describe('the form, where there are other ways to a node', () => {
     const actions = createActions();
     open(actions);
     choose('flex-start');
-    expect(screen.queryByRole('radio', { name: 'Create it now' })).toBeNull();
+    expect(screen.getByRole<HTMLInputElement>('radio', { name: /^Queue/ }).checked).toBe(true);
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
     await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Queue');

@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import { IOffers, IStatus } from '../api.generated';
-import { CreateForm } from '../create/createform';
+import { CreateForm, ICreateExtras } from '../create/createform';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
@@ -48,6 +48,8 @@ interface IProps {
   state: IPanelState;
   actions: IPanelActions;
   renderers: INodeRenderers;
+  /** What the form remembers; absent where that plugin is disabled. */
+  extras?: ICreateExtras;
   trans: TranslationBundle;
 }
 
@@ -145,7 +147,7 @@ function Problems({ state, actions, trans }: IProps): JSX.Element {
   );
 }
 
-function Form({ state, actions, renderers, trans }: IProps): JSX.Element {
+function Form({ state, actions, renderers, extras, trans }: IProps): JSX.Element {
   if (state.offers) {
     return (
       <CreateForm
@@ -153,9 +155,9 @@ function Form({ state, actions, renderers, trans }: IProps): JSX.Element {
         request={state.formRequest}
         offers={state.offers}
         list={state.list}
-        emulated={state.status?.emulated ?? false}
         trans={trans}
         createActions={renderers.money?.createActions}
+        extras={extras}
         onCreate={actions.onCreate}
         onCancel={actions.onCloseForm}
       />

@@ -1,8 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
-import { INodeList, IOffer, IOffers, Provisioning } from '../api.generated';
+import { INodeList, IOffers, Provisioning } from '../api.generated';
 import { Button } from '../components/button';
-import { Check, Field, options, Select } from '../components/field';
+import { Check } from '../components/field';
 import { Problem } from '../components/problem';
 import { scrollToCenter } from '../components/scroll';
 import { useRequest } from '../components/userequest';
@@ -10,10 +10,11 @@ import { checkName, suggestName } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/create';
 import { submitLabel } from '../messages/create';
-import { formatSize } from '../messages/units';
-import { IFormRequest, INodeSpec } from '../tokens';
-import { ChoiceNotice } from './choicenotice';
+import { IFormRequest, INodeSpec, IOpenChoice } from '../tokens';
+import { useAnswer } from './answer';
+import { Chips } from './chips';
 import {
+  choiceOf,
   hasUnknownPrice,
   ICreateActions,
   IWayDraft,
@@ -24,112 +25,283 @@ import {
   WAY_DRAFT,
   wayOf
 } from './draft';
-import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec, termsOf } from './offers';
-import { PriceNotice } from './price';
+import { More } from './more';
+import { chipsRows, fitSpec, offerOf, suggestSpec, termsOf, withChips, withTerms } from './offers';
+import { OpenChoice, suggestOpen } from './openchoice';
+import { Terms, Where } from './place';
+import { Profiles, SaveProfile } from './profiles';
+import { Exceeded } from './quotas';
+import { Summary } from './summary';
+import { ICreateMemory, INodeChoice, IProfile } from './tokens';
 import { isMinutes, isPreemptible, Ways } from './ways';
+
+/** What the form remembers and opens; each callback runs a command. */
+export interface ICreateExtras {
+  readonly memory: Pick<
+    ICreateMemory,
+    'lastChoice' | 'lastOpen' | 'profiles' | 'notebook' | 'example'
+  >;
+  readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice) => void;
+  /** Without a zone, a search finds one. */
+  readonly onOpenWhenReady: (node_id: string, zone: string | null, open: IOpenChoice) => void;
+  readonly onSaveProfile: (profile: IProfile) => void;
+  readonly onDeleteProfile: (name: string) => void;
+}
 
 interface IProps {
   offers: IOffers;
   /** The existing nodes, whose names are taken. */
   list: INodeList | null;
-  emulated: boolean;
-  /** What to start with instead of the server's suggestion. */
+  /** What to start with instead of the last choice or the server's suggestion. */
   request?: IFormRequest | null;
   trans: TranslationBundle;
   /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
   createActions?: ICreateActions;
+  /** The last choice, profiles, and notebooks to open; absent where that plugin is disabled. */
+  extras?: ICreateExtras;
   /** Resolves when the request is accepted, rejects with the error to show. */
   onCreate: (spec: INodeSpec) => Promise<void>;
   onCancel: () => void;
 }
 
-/** The form for a new node; shows its cost before anything is created. */
+/** All that the user chooses in the form. */
+interface IChosen {
+  readonly spec: INodeSpec;
+  readonly draft: IWayDraft;
+  readonly open: IOpenChoice;
+  /** Name of the profile that was chosen last. */
+  readonly profile: string;
+}
+
+const OPEN_NOTHING: IOpenChoice = { kind: 'none', runsAll: false };
+
+/** The form for a new node: chips, place and terms; shows the cost before anything is created. */
 export function CreateForm(props: IProps): JSX.Element {
-  const { offers, list, emulated, request, trans, createActions, onCancel } = props;
+  const { offers, list, trans, createActions, extras, onCancel } = props;
   const heading = useId();
-  const [spec, setSpec] = useState(() =>
-    fitSpec(offers, { ...suggestSpec(offers, suggestName(list)), ...request?.spec })
-  );
-  const change = (part: Partial<INodeSpec>): void => setSpec(fitSpec(offers, { ...spec, ...part }));
-  const error = checkName(spec, list, trans);
-  const [draft, setDraft] = useState({ ...WAY_DRAFT, way: request?.way ?? WAY_DRAFT.way });
+  const form = useRef<HTMLFormElement>(null);
+  const [chosen, setChosen] = useState(() => startOf(props));
+  const [isMore, setMore] = useState(false);
   const { isSending, problem, send } = useRequest();
+  const { spec, draft, open } = chosen;
+  const change = (part: Partial<INodeSpec>): void =>
+    setChosen(old => ({ ...old, spec: fitSpec(offers, { ...old.spec, ...part }) }));
+  const changeDraft = (part: Partial<IWayDraft>): void =>
+    setChosen(old => ({ ...old, draft: { ...old.draft, ...part } }));
+  useEffect(() => form.current?.querySelector<HTMLElement>('input')?.focus(), []);
+
+  useEscape(form, onCancel);
+  const choice = { ...spec, provisioning: termsOf(spec) };
+  const coverage = useAnswer(choice, createActions?.coverage);
+  const quota = useAnswer(choice, createActions?.quotaAfter);
   const offer = offerOf(offers, spec);
-  const isUnasked = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
-  const isPriced = !isUnasked || draft.acceptsUnknownPrice;
+  const way = wayOf(spec, draft);
+  const error = checkName(spec, list, trans);
+  const isCovered = coverage.data?.covered ?? false;
+  const isUnpriced = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
+  const mustConsent = isUnpriced && !(isCovered && way !== 'search');
+  const isConsented = !mustConsent || draft.acceptsUnknownPrice;
   const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
-  const isWhole = !error && isMinutes(draft.minutes) && isPriced && isTimed;
+  const isWhole = !error && isMinutes(draft.minutes) && isConsented && isTimed;
+
+  if (Object.keys(offers.zones).length === 0) {
+    return <NoOffers trans={trans} onCancel={onCancel} />;
+  }
   return (
     <form
-      className="jp-tpu-Form"
+      ref={form}
+      className="jp-tpu-Form jp-mod-sticky"
       aria-labelledby={heading}
       noValidate
       onSubmit={event => {
         event.preventDefault();
         if (isWhole) {
-          send(() => submit(props, spec, draft));
+          send(() => submit(props, chosen));
         } else {
-          focusFirstError(event.currentTarget);
+          setMore(true);
+          // after the invalid field is shown
+          window.requestAnimationFrame(() => focusFirstError(form.current));
         }
       }}
     >
       <h3 id={heading}>{common.createNode(trans)}</h3>
-      <NameField value={spec.node_id} error={error} trans={trans} onChange={change} />
-      <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
-      <TermsField
-        value={termsOf(spec)}
+      {extras && extras.memory.profiles.length > 0 && (
+        <Profiles
+          profiles={extras.memory.profiles}
+          chosen={chosen.profile}
+          trans={trans}
+          onChoose={profile => setChosen(old => withProfile(offers, old, profile))}
+          onDelete={extras.onDeleteProfile}
+        />
+      )}
+      <Chips
+        rows={chipsRows(offers, spec)}
+        spec={spec}
+        trans={trans}
+        onChoose={row => change(withChips(offers, spec, row))}
+      />
+      <Where
+        offers={offers}
+        spec={spec}
+        way={way}
+        unreachable={list?.unreachable ?? []}
+        canSearch={Boolean(createActions)}
+        trans={trans}
+        onChange={zone => {
+          changeDraft({ way: zone === null ? 'search' : way === 'search' ? 'now' : way });
+          if (zone !== null) {
+            change({ zone });
+          } else if (termsOf(spec) === 'flex-start') {
+            change(withTerms('on-demand'));
+          }
+        }}
+      />
+      <Terms
+        offers={offers}
+        spec={spec}
+        way={way}
         canQueue={Boolean(createActions)}
         trans={trans}
+        onChange={terms => chooseTerms(terms, way, change, changeDraft)}
+      />
+      {extras && (
+        <OpenChoice
+          open={open}
+          memory={extras.memory}
+          trans={trans}
+          onChange={next => setChosen(old => ({ ...old, open: next }))}
+        />
+      )}
+      <More
+        offer={offer}
+        spec={spec}
+        nameError={error}
+        canQueue={Boolean(createActions)}
+        quota={createActions && quota}
+        notCovered={coverage.data?.not_covered ?? []}
+        isOpen={isMore}
+        trans={trans}
+        onToggle={setMore}
         onChange={change}
-      />
-      <Check
-        label={messages.internalOnly(trans)}
-        note={spec.internal_ips ? messages.internalOnlyNote(trans) : undefined}
-        checked={spec.internal_ips ?? false}
-        onChange={internal_ips => change({ internal_ips })}
-      />
-      {createActions && (
-        <Ways
-          offers={offers}
-          spec={spec}
-          draft={draft}
-          trans={trans}
-          onChange={part => setDraft({ ...draft, ...part })}
-        />
-      )}
-      {offer && !createActions && (
-        <PriceNotice offer={offer} provisioning={termsOf(spec)} emulated={emulated} trans={trans} />
-      )}
-      {offer && createActions && (
-        <ChoiceNotice
-          choice={{ ...spec, provisioning: termsOf(spec) }}
-          offer={offer}
-          emulated={emulated}
-          actions={createActions}
-          trans={trans}
-        />
-      )}
-      {problem && <Problem problem={problem} trans={trans} />}
-      <div className="jp-tpu-Actions jp-mod-end">
-        <Button onClick={onCancel}>{common.cancel(trans)}</Button>
-        <Button kind="accept" type="submit" disabled={isSending || !offer || !isPriced}>
-          {submitLabel(wayOf(spec, draft), isSending, trans)}
-        </Button>
+        onDraft={changeDraft}
+      >
+        <Ways offers={offers} spec={spec} draft={draft} trans={trans} onChange={changeDraft} />
+        {extras && (
+          <SaveProfile
+            trans={trans}
+            onSave={name => {
+              extras.onSaveProfile({ name, choice: choiceOf(spec, draft) });
+              setChosen(old => ({ ...old, profile: name }));
+            }}
+          />
+        )}
+      </More>
+      <div className="jp-tpu-Form-foot">
+        {offer && (
+          <Summary offer={offer} provisioning={termsOf(spec)} coverage={coverage} trans={trans} />
+        )}
+        <Exceeded answer={quota} trans={trans} />
+        {mustConsent && (
+          <Check
+            label={messages.acceptUnknownPrice(trans)}
+            checked={draft.acceptsUnknownPrice}
+            onChange={acceptsUnknownPrice => changeDraft({ acceptsUnknownPrice })}
+          />
+        )}
+        {problem && <Problem problem={problem} trans={trans} />}
+        <div className="jp-tpu-Actions jp-mod-end">
+          <Button onClick={onCancel}>{common.cancel(trans)}</Button>
+          <Button kind="accept" type="submit" disabled={isSending || !offer || !isConsented}>
+            {submitLabel(way, isSending, trans)}
+          </Button>
+        </div>
       </div>
     </form>
   );
 }
 
+function NoOffers({ trans, onCancel }: Pick<IProps, 'trans' | 'onCancel'>): JSX.Element {
+  return (
+    <div className="jp-tpu-Empty" role="status">
+      <p>{messages.noOffers(trans)}</p>
+      <Button onClick={onCancel}>{common.cancel(trans)}</Button>
+    </div>
+  );
+}
+
+/** What the form starts with: what was asked for, else the last choice, else the server's suggestion. */
+function startOf({ offers, list, request, extras, createActions }: IProps): IChosen {
+  const usual = suggestSpec(offers, suggestName(list));
+  const last = request ? null : (extras?.memory.lastChoice ?? null);
+  const { way, ...choice } = { way: request?.way ?? WAY_DRAFT.way, ...last };
+  return {
+    spec: fitSpec(offers, { ...usual, ...choice, ...request?.spec }),
+    draft: { ...WAY_DRAFT, way: createActions ? way : 'now' },
+    open: request?.open ?? (extras ? suggestOpen(extras.memory) : OPEN_NOTHING),
+    profile: ''
+  };
+}
+
+/** Options that the profile does not have are off again. */
+function withProfile(offers: IOffers, old: IChosen, { name, choice }: IProfile): IChosen {
+  const { way, ...place } = choice;
+  const { node_id } = old.spec;
+  return {
+    ...old,
+    spec: fitSpec(offers, { ...place, node_id }),
+    draft: { ...old.draft, way },
+    profile: name
+  };
+}
+
+function chooseTerms(
+  terms: Provisioning | 'queue',
+  way: IWayDraft['way'],
+  change: (part: Partial<INodeSpec>) => void,
+  changeDraft: (part: Partial<IWayDraft>) => void
+): void {
+  if (terms === 'queue') {
+    changeDraft({ way: 'queue' });
+  } else {
+    change(withTerms(terms));
+    changeDraft({ way: way === 'queue' ? 'now' : way });
+  }
+}
+
+/** Escape closes the form from any of its fields. */
+function useEscape(form: React.RefObject<HTMLElement>, close: () => void): void {
+  useEffect(() => {
+    const element = form.current;
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key === 'Escape') {
+        event.stopPropagation();
+        close();
+      }
+    };
+    element?.addEventListener('keydown', onKey);
+    return () => element?.removeEventListener('keydown', onKey);
+  }, [form, close]);
+}
+
 /** The button may be far below the invalid field. */
-function focusFirstError(form: HTMLElement): void {
-  const control = form.querySelector<HTMLElement>('[aria-invalid="true"]');
+function focusFirstError(form: HTMLElement | null): void {
+  const control = form?.querySelector<HTMLElement>('[aria-invalid="true"]');
   control?.focus();
   // with its label and error
   scrollToCenter(control?.closest('.jp-tpu-Field'));
 }
 
-/** Create, search for or queue for the node, as chosen. */
-async function submit(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {
+/** Create, search for or queue for the node, as chosen, and remember the choice and what to open on the node. */
+async function submit(props: IProps, { spec, draft, open }: IChosen): Promise<void> {
+  const { extras } = props;
+  const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
+  // first: the answer may get lost though the node is created
+  extras?.onOpenWhenReady(spec.node_id, zone, open);
+  await requestNode(props, spec, draft);
+  extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
+}
+
+async function requestNode(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {
   const { offers, createActions, onCreate, onCancel } = props;
   const way = wayOf(spec, draft);
   if (createActions && way === 'search') {
@@ -144,109 +316,4 @@ async function submit(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise
   if (draft.recreate && isPreemptible(spec)) {
     createActions?.onRecover(spec);
   }
-}
-
-interface IPartProps<T> {
-  value: T;
-  trans: TranslationBundle;
-  onChange: (part: Partial<INodeSpec>) => void;
-}
-
-function NameField(props: IPartProps<string> & { error: string }): JSX.Element {
-  const { value, error, trans, onChange } = props;
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    input.current?.focus();
-    input.current?.select();
-  }, []);
-  return (
-    <Field label={common.name(trans)} error={error}>
-      {attributes => (
-        <input
-          ref={input}
-          className="jp-mod-styled"
-          type="text"
-          autoComplete="off"
-          spellCheck={false}
-          value={value}
-          onChange={event => onChange({ node_id: event.target.value.trim() })}
-          {...attributes}
-        />
-      )}
-    </Field>
-  );
-}
-
-interface IPlaceProps {
-  offers: IOffers;
-  spec: INodeSpec;
-  offer: IOffer | undefined;
-  trans: TranslationBundle;
-  onChange: (part: Partial<INodeSpec>) => void;
-}
-
-/** Zone, type and runtime version: each limits the next. */
-function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX.Element {
-  return (
-    <>
-      <Select label={common.zone(trans)} value={spec.zone} onChange={zone => onChange({ zone })}>
-        {options(Object.keys(offers.zones))}
-      </Select>
-      <Select
-        label={messages.acceleratorType(trans)}
-        value={spec.accelerator_type}
-        note={offer && (offer.description || formatSize(offer, trans))}
-        onChange={accelerator_type => onChange({ accelerator_type })}
-      >
-        {byGeneration(offersIn(offers, spec.zone)).map(([generation, group]) => (
-          <optgroup key={generation} label={generation}>
-            {options(group.map(one => one.accelerator_type))}
-          </optgroup>
-        ))}
-      </Select>
-      <Select
-        label={common.runtimeVersion(trans)}
-        value={spec.runtime_version}
-        onChange={runtime_version => onChange({ runtime_version })}
-      >
-        {options(offer?.runtime_versions ?? [])}
-      </Select>
-    </>
-  );
-}
-
-interface ITermsProps {
-  value: Provisioning;
-  /** Whether there is a queue, the only source of flex-start nodes. */
-  canQueue: boolean;
-  trans: TranslationBundle;
-  onChange: (part: Partial<INodeSpec>) => void;
-}
-
-function TermsField({ value, canQueue, trans, onChange }: ITermsProps): JSX.Element {
-  const all: [Provisioning, string, string][] = [
-    ['on-demand', messages.onDemand(trans), messages.onDemandNote(trans)],
-    ['spot', messages.spot(trans), messages.spotNote(trans)],
-    ['preemptible', messages.preemptible(trans), messages.preemptibleNote(trans)],
-    ['reserved', messages.reserved(trans), messages.reservedNote(trans)],
-    ['flex-start', messages.flexStart(trans), messages.flexStartNote(trans)]
-  ];
-  const choices = all.filter(([terms]) => canQueue || terms !== 'flex-start');
-  return (
-    <Select
-      label={messages.provisioningModel(trans)}
-      value={value}
-      note={choices.find(([terms]) => terms === value)?.[2]}
-      onChange={chosen => {
-        const provisioning = chosen as Provisioning;
-        onChange({ provisioning, spot: provisioning === 'spot' });
-      }}
-    >
-      {choices.map(([terms, label]) => (
-        <option key={terms} value={terms}>
-          {label}
-        </option>
-      ))}
-    </Select>
-  );
 }

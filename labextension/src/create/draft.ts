@@ -151,12 +151,23 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
   return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
 }
 
-/** Whether the price of a candidate may be unknown: then the user must accept that first. */
+/** Whether a candidate has no known price and no grant covers it: then the user must accept that first. */
 export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
+  const terms = termsOf(spec);
   const wanted =
     wayOf(spec, draft) === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
   return wanted.some(one => {
-    const offer = offerOf(offers, { ...spec, ...one });
-    return offer !== undefined && priceOf(offer, termsOf(spec)) === null;
+    const offer = offerOf(offers, one);
+    return offer !== undefined && priceOf(offer, terms) === null && !offer.covered.includes(terms);
   });
+}
+
+/** The choice as it can be made again, without the name. */
+export function choiceOf(spec: INodeSpec, draft: IWayDraft): ICandidate & { way: Way } {
+  const { zone, accelerator_type, runtime_version } = spec;
+  return {
+    ...{ zone, accelerator_type, runtime_version },
+    ...requestedTerms(spec),
+    way: wayOf(spec, draft)
+  };
 }

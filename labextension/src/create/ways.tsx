@@ -1,20 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId } from 'react';
+import React from 'react';
 import { IOffers } from '../api.generated';
 import { Check, Select, TextField } from '../components/field';
 import * as common from '../messages/common';
 import * as messages from '../messages/create';
 import { INodeSpec } from '../tokens';
-import {
-  candidateKey,
-  candidatesFor,
-  hasUnknownPrice,
-  isAccepted,
-  IWayDraft,
-  runTime,
-  Way,
-  wayOf
-} from './draft';
+import { candidateKey, candidatesFor, isAccepted, IWayDraft, runTime, wayOf } from './draft';
 import { termsOf } from './offers';
 
 interface IProps {
@@ -25,39 +16,16 @@ interface IProps {
   onChange: (part: Partial<IWayDraft>) => void;
 }
 
-/** How to get the node, and the options of each way. */
+/** The options of the way in which the node is created: now, by a search or from the queue. */
 export function Ways(props: IProps): JSX.Element {
-  const { offers, spec, draft, trans, onChange } = props;
-  const id = useId();
-  const chosen = wayOf(spec, draft);
-  const all: [Way, string][] = [
-    ['now', messages.createNow(trans)],
-    ['search', messages.searchWay(trans)],
-    ['queue', messages.queueWay(trans)]
-  ];
-  const isFlexStart = termsOf(spec) === 'flex-start';
-  const ways = all.filter(([way]) => way === 'queue' || !isFlexStart);
+  const { spec, draft, trans, onChange } = props;
+  const way = wayOf(spec, draft);
   return (
     <>
-      <fieldset className="jp-tpu-Choice">
-        <legend>{messages.howToGetIt(trans)}</legend>
-        {ways.map(([way, label]) => (
-          <div key={way} className="jp-tpu-Check">
-            <input
-              id={`${id}-${way}`}
-              type="radio"
-              name={id}
-              checked={chosen === way}
-              onChange={() => onChange({ way })}
-            />
-            <label htmlFor={`${id}-${way}`}>{label}</label>
-          </div>
-        ))}
-      </fieldset>
-      {chosen === 'search' && <Search {...props} />}
-      {chosen === 'queue' && <Queue {...props} />}
-      {isFlexStart && <RunTime {...props} />}
-      {chosen === 'queue' && termsOf(spec) === 'reserved' && (
+      {way === 'search' && <Search {...props} />}
+      {way === 'queue' && <Queue {...props} />}
+      {termsOf(spec) === 'flex-start' && <RunTime {...props} />}
+      {way === 'queue' && termsOf(spec) === 'reserved' && (
         <TextField
           label={messages.reservation(trans)}
           note={messages.reservationNote(trans)}
@@ -65,18 +33,11 @@ export function Ways(props: IProps): JSX.Element {
           onChange={reservation => onChange({ reservation })}
         />
       )}
-      {chosen === 'now' && isPreemptible(spec) && (
+      {way === 'now' && isPreemptible(spec) && (
         <Check
           label={common.recreate(trans)}
           checked={draft.recreate}
           onChange={recreate => onChange({ recreate })}
-        />
-      )}
-      {hasUnknownPrice(offers, spec, draft) && (
-        <Check
-          label={messages.acceptUnknownPrice(trans)}
-          checked={draft.acceptsUnknownPrice}
-          onChange={acceptsUnknownPrice => onChange({ acceptsUnknownPrice })}
         />
       )}
     </>
@@ -136,7 +97,6 @@ function Queue({ draft, trans, onChange }: IProps): JSX.Element {
   return (
     <Select
       label={messages.giveUpAfter(trans)}
-      note={messages.queueBilling(trans)}
       value={String(draft.validFor_s)}
       onChange={value => onChange({ validFor_s: Number(value) })}
     >

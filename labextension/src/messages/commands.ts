@@ -16,6 +16,49 @@ export function createNode(trans: TranslationBundle): string {
   return trans.__('Create a TPU Node…');
 }
 
+/** The card of the launcher. */
+export function launchNode(trans: TranslationBundle): string {
+  return trans.__('New TPU node…');
+}
+
+export function createCaption(trans: TranslationBundle): string {
+  return trans.__('Create a Cloud TPU node');
+}
+
+export function recreateNode(trans: TranslationBundle): string {
+  return trans.__('Recreate a TPU Node…');
+}
+
+export function openWhenReady(trans: TranslationBundle): string {
+  return trans.__('Open a Notebook When a TPU Node Is Ready');
+}
+
+export function saveProfile(trans: TranslationBundle): string {
+  return trans.__('Save a Profile of TPU Nodes');
+}
+
+export function deleteProfile(trans: TranslationBundle): string {
+  return trans.__('Delete a Profile of TPU Nodes');
+}
+
+export function openExample(path: string, isLauncher: boolean, trans: TranslationBundle): string {
+  const name = path.replace(/\.ipynb$/, '');
+  return isLauncher ? trans.__('Example: %1', name) : trans.__('Open the TPU Example');
+}
+
+export function exampleCaption(trans: TranslationBundle): string {
+  return trans.__('Open the example notebook on a TPU node; without a node, create one');
+}
+
+export function onNode(
+  label: string,
+  name: string,
+  zone: string,
+  trans: TranslationBundle
+): string {
+  return trans.__('%1: %2 in %3', label, name, zone);
+}
+
 export function openForm(trans: TranslationBundle): string {
   return trans.__('Create a TPU Node from a Suggestion…');
 }

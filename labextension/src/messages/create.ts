@@ -1,8 +1,11 @@
 /** The form that creates a node, searches for one or queues for one. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ICoverage, IQuotaAfter, Provisioning } from '../api.generated';
+import { ICoverage, ICoverageAutostop, IOffer, IQuotaAfter, Provisioning } from '../api.generated';
 import { Way } from '../create/draft';
+import { formatUsd } from '../format';
+import { IOpenChoice } from '../tokens';
+import { formatDuration } from './units';
 
 // Name and place
 
@@ -16,8 +19,83 @@ export function nameTaken(zone: string, trans: TranslationBundle): string {
   return trans.__('%1 already has a node with this name.', zone);
 }
 
-export function acceleratorType(trans: TranslationBundle): string {
-  return trans.__('Accelerator type');
+export function noOffers(trans: TranslationBundle): string {
+  return trans.__('No zone offers TPUs. Refresh the nodes, then try again.');
+}
+
+export function more(trans: TranslationBundle): string {
+  return trans.__('More');
+}
+
+// Chips
+
+export function chips(trans: TranslationBundle): string {
+  return trans.__('Chips');
+}
+
+export function searchChips(trans: TranslationBundle): string {
+  return trans.__('Search, such as v5e 8');
+}
+
+export function noChips(trans: TranslationBundle): string {
+  return trans.__('No accelerator type matches.');
+}
+
+export function chipsSize({ chips, hbm_gib }: IOffer, trans: TranslationBundle): string {
+  return trans.__('%1 · %2 GiB', trans._n('%1 chip', '%1 chips', chips), hbm_gib);
+}
+
+export function free(trans: TranslationBundle): string {
+  return trans.__('free');
+}
+
+export function priceLabel(usd_per_hour: number | null, trans: TranslationBundle): string {
+  return usd_per_hour === null ? trans.__('unknown') : trans.__('%1/h', formatUsd(usd_per_hour));
+}
+
+// Where
+
+export function where(trans: TranslationBundle): string {
+  return trans.__('Where');
+}
+
+export function anywhere(trans: TranslationBundle): string {
+  return trans.__('Anywhere (search)');
+}
+
+/** A zone with what differs between zones. */
+export function placeLabel(
+  zone: string,
+  offer: IOffer,
+  terms: Provisioning,
+  trans: TranslationBundle
+): string {
+  if (offer.covered.includes(terms)) {
+    return trans.__('%1 · free', zone);
+  }
+  return offer.out_of_capacity > 0 && offer.created === 0
+    ? trans.__('%1 · no capacity lately', zone)
+    : zone;
+}
+
+/** How our own requests for this type went in this zone. */
+export function capacityHint(
+  { created, out_of_capacity }: IOffer,
+  trans: TranslationBundle
+): string {
+  const all = created + out_of_capacity;
+  if (all === 0) {
+    return trans.__('Not tried here in the last 30 days.');
+  }
+  return trans.__('Last 30 days: %1 of %2 requests got a node here.', created, all);
+}
+
+export function zoneSilent(trans: TranslationBundle): string {
+  return trans.__("This zone doesn't answer now.");
+}
+
+export function searchHint(trans: TranslationBundle): string {
+  return trans.__('Tries all zones, free and cheap ones first.');
 }
 
 export function internalOnly(trans: TranslationBundle): string {
@@ -34,63 +112,81 @@ export function provisioningModel(trans: TranslationBundle): string {
   return trans.__('Provisioning model');
 }
 
-export function onDemand(trans: TranslationBundle): string {
-  return trans.__('On demand');
+export function terms(trans: TranslationBundle): string {
+  return trans.__('Terms');
 }
 
-export function onDemandNote(trans: TranslationBundle): string {
-  return trans.__('Yours until you stop or delete it.');
+export function termsName(terms: Provisioning | 'queue', trans: TranslationBundle): string {
+  const names: { readonly [name in Provisioning | 'queue']: string } = {
+    'on-demand': trans.__('On demand'),
+    spot: trans.__('Spot'),
+    preemptible: trans.__('Preemptible'),
+    reserved: trans.__('Reserved'),
+    'flex-start': trans.__('Flex-start'),
+    queue: trans.__('Queue')
+  };
+  return names[terms];
 }
 
-export function spot(trans: TranslationBundle): string {
-  return trans.__('Spot');
+export function termsNote(terms: Provisioning | 'queue', trans: TranslationBundle): string {
+  const notes: { readonly [name in Provisioning | 'queue']: string } = {
+    'on-demand': trans.__('Yours until you stop or delete it.'),
+    spot: trans.__('Cheaper, but can be pre-empted at any time.'),
+    preemptible: trans.__('Like spot, for 24 hours at most.'),
+    reserved: trans.__('From a reservation of your project.'),
+    'flex-start': trans.__('Queued, for a fixed time.'),
+    queue: trans.__('Waits for capacity. Billing starts when the node is created.')
+  };
+  return notes[terms];
 }
 
-export function spotNote(trans: TranslationBundle): string {
-  return trans.__('Cheaper, but can be pre-empted at any time.');
+// What opens on the node
+
+export function openWhenReady(trans: TranslationBundle): string {
+  return trans.__('Open when ready');
 }
 
-export function preemptible(trans: TranslationBundle): string {
-  return trans.__('Preemptible');
+export function openName({ kind, path = '' }: IOpenChoice, trans: TranslationBundle): string {
+  const names: { readonly [name in IOpenChoice['kind']]: string } = {
+    none: trans.__('Nothing'),
+    new: trans.__('New notebook'),
+    example: trans.__('Example: %1', path.replace(/\.ipynb$/, '')),
+    notebook: path
+  };
+  return names[kind];
 }
 
-export function preemptibleNote(trans: TranslationBundle): string {
-  return trans.__('Like spot, for 24 hours at most.');
+export function runAllCells(trans: TranslationBundle): string {
+  return trans.__('Run all cells');
 }
 
-export function reserved(trans: TranslationBundle): string {
-  return trans.__('Reserved');
+// Profiles
+
+export function profile(trans: TranslationBundle): string {
+  return trans.__('Profile');
 }
 
-export function reservedNote(trans: TranslationBundle): string {
-  return trans.__('From a reservation of your project.');
+export function noProfile(trans: TranslationBundle): string {
+  return trans.__('Choose a profile');
 }
 
-export function flexStart(trans: TranslationBundle): string {
-  return trans.__('Flex-start');
+export function saveAsProfile(trans: TranslationBundle): string {
+  return trans.__('Save this choice as a profile');
 }
 
-export function flexStartNote(trans: TranslationBundle): string {
-  return trans.__('Queued, for a fixed time.');
+export function profileName(trans: TranslationBundle): string {
+  return trans.__('Name of the profile');
+}
+
+export function save(trans: TranslationBundle): string {
+  return trans.__('Save');
+}
+
+export function deleteProfile(name: string, trans: TranslationBundle): string {
+  return trans.__('Delete the profile %1', name);
 }
 
 // Ways to get a node
-
-export function createNow(trans: TranslationBundle): string {
-  return trans.__('Create it now');
-}
-
-export function searchWay(trans: TranslationBundle): string {
-  return trans.__('Search until one is found');
-}
-
-export function queueWay(trans: TranslationBundle): string {
-  return trans.__('Queue until there is capacity');
-}
-
-export function howToGetIt(trans: TranslationBundle): string {
-  return trans.__('How to get it');
-}
 
 export function reservation(trans: TranslationBundle): string {
   return trans.__('Reservation');
@@ -118,10 +214,6 @@ export function tryEachOnce(trans: TranslationBundle): string {
 
 export function giveUpAfter(trans: TranslationBundle): string {
   return trans.__('Give up after');
-}
-
-export function queueBilling(trans: TranslationBundle): string {
-  return trans.__('Billing starts when the node is created.');
 }
 
 export function hours(count: number, trans: TranslationBundle): string {
@@ -185,6 +277,33 @@ export function grantedPrice(
     grant ?? '',
     until ?? '',
     price
+  );
+}
+
+/** When a forgotten node ends, and what it has cost by then; null for a price that is unknown or that a grant pays. */
+export function forgottenCost(
+  { action, idle_after_s, idle_at_most_s }: ICoverageAutostop,
+  usd_per_hour: number | null,
+  trans: TranslationBundle
+): string {
+  if (idle_after_s === null) {
+    return trans.__('· no auto-stop');
+  }
+  const idle = formatDuration(idle_after_s, trans);
+  if (usd_per_hour === null || idle_at_most_s === null) {
+    return action === 'stop'
+      ? trans.__('· auto-stop after %1 idle', idle)
+      : trans.__('· deleted after %1 idle', idle);
+  }
+  const most = formatUsd((usd_per_hour * idle_at_most_s) / 3600);
+  return action === 'stop'
+    ? trans.__('· auto-stop after %1 idle, at most %2 if you forget it', idle, most)
+    : trans.__('· deleted after %1 idle, at most %2 if you forget it', idle, most);
+}
+
+export function idleMeans(trans: TranslationBundle): string {
+  return trans.__(
+    'Idle: no chip use, no output and no user action. A silent cell with idle chips counts as idle after 2 h.'
   );
 }
 

@@ -240,6 +240,19 @@ def grant(desk: Desk, *rows: dict[str, Any]) -> None:
 V5E_ROW = {"chips": 8, "generation": "v5e", "spot": False, "zone": "us-central1-a"}
 
 
+async def test_an_unknown_price_asks_nothing_where_a_grant_pays(desk: Desk) -> None:
+    unpriced = desk.bench.spec(
+        name=desk.bench.name(zone=UNPRICED_ZONE),
+        accelerator_type="v6e-1",
+        runtime_version="v2-alpha-tpuv6e",
+        spot=True,
+    )
+    desk.budget(1000.0)
+    grant(desk, {"chips": 8, "generation": "v6e", "spot": True, "zone": UNPRICED_ZONE})
+    intent = await desk.fleet.wait((await desk.fleet.create(unpriced)).intent_id)
+    assert intent.succeeded, intent
+
+
 async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) -> None:
     grant(desk, V5E_ROW)
     await desk.ready("free")

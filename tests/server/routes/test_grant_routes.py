@@ -51,6 +51,10 @@ def test_a_grant_is_read_entered_and_removed(server: Server) -> None:
     assert_fits(billed, "Coverage")
     assert billed["text"] == "billed: $9.60/h (your TRC grant trc covers v5e there only as spot)"
 
+    offered = {each["accelerator_type"]: each for each in server.tpu("GET", "offers").json["zones"]["us-central1-a"]}
+    assert offered["v5litepod-8"]["covered"] == ["spot", "preemptible"]
+    assert offered["v5litepod-128"]["covered"] == []  # more chips than the grant has
+
     assert server.tpu("DELETE", "grants/trc").status == 204
     assert server.tpu("DELETE", "grants/trc").status == 400
     assert server.tpu("GET", f"{COVERAGE}&spot=true").json["text"] == "billed: $4.80/h"
@@ -104,6 +108,17 @@ def test_a_type_that_nobody_knows_is_billed_at_an_unknown_price(server: Server) 
     unknown = server.tpu("GET", "coverage?zone=us-central1-a&accelerator_type=v99-1&spot=true").json
     assert unknown["usd_per_hour"] is None
     assert unknown["text"].startswith("billed: price unknown")
+
+
+def test_it_is_known_before_the_creation_how_a_node_stops_by_itself(server: Server) -> None:
+    assert server.tpu("GET", COVERAGE).json["autostop"] == {
+        **{"action": "stop", "idle_after_s": 3600.0},
+        "idle_at_most_s": 7200.0,
+    }
+    assert server.tpu("GET", f"{COVERAGE}&spot=true").json["autostop"] == {
+        **{"action": "delete", "idle_after_s": 14400.0},
+        "idle_at_most_s": 14400.0,
+    }
 
 
 def test_coverage_is_asked_for_all_terms(server: Server) -> None:

@@ -124,6 +124,9 @@ async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server,
 
     assert server.tpu("DELETE", f"intents/{intent_id}").status == 204
     assert server.tpu("GET", "nodes").json["intents"] == []
+    offers = server.tpu("GET", "offers").json["zones"][ZONE]
+    (hint,) = [each for each in offers if each["accelerator_type"] == NEW_NODE["accelerator_type"]]
+    assert (hint["out_of_capacity"], hint["created"] > 0) == (1, hint["last_created_at"] is not None)
 
 
 async def test_hostile_words_of_the_cloud_stay_text(server: Server, cloud: Cloud) -> None:

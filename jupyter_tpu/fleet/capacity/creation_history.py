@@ -1,0 +1,53 @@
+"""How creations of nodes went lately, by zone and accelerator type: our own hint on likely capacity. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from jupyter_tpu.errors import OutOfCapacity
+from jupyter_tpu.lifecycle.intents import Intent
+
+LOOK_BACK_S = 30 * 86400.0
+"""How old a creation may be to count; capacity differs from week to week, and fewer days leave too few creations."""
+
+Place = tuple[str, str]
+"""Zone and accelerator type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreationCounts:
+    """How the creations of one accelerator type in one zone ended.
+
+    Attributes:
+        created: how many nodes were created.
+        out_of_capacity: how many requests failed because the zone had no capacity.
+        last_created_at: when the last node was created (Unix seconds); None: none was.
+    """
+
+    created: int = 0
+    out_of_capacity: int = 0
+    last_created_at: float | None = None
+
+
+NO_CREATIONS = CreationCounts()
+
+
+def creation_counts(intents: Iterable[Intent]) -> Mapping[Place, CreationCounts]:
+    """Return the counts of each place in which there were any; intents of other verbs and open ones don't count."""
+    counts: dict[Place, CreationCounts] = {}
+    for intent in intents:
+        if intent.spec is None or intent.verb != "create" or not intent.settled:
+            continue
+        place = (intent.node_name.zone, intent.spec.accelerator_type)
+        counts[place] = _counted(counts.get(place, NO_CREATIONS), intent)
+    return counts
+
+
+def _counted(counts: CreationCounts, intent: Intent) -> CreationCounts:
+    if isinstance(intent.error, OutOfCapacity):
+        return replace(counts, out_of_capacity=counts.out_of_capacity + 1)
+    if intent.phase != "ready":  # failed for another reason, or cancelled: says nothing about capacity
+        return counts
+    last = max(counts.last_created_at or 0.0, intent.created_at)
+    return replace(counts, created=counts.created + 1, last_created_at=last)

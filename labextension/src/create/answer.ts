@@ -1,0 +1,46 @@
+import { useEffect, useState } from 'react';
+import { IChoice } from '../money/client';
+import { problemOf } from '../request';
+import { IProblem } from '../tokens';
+
+/** Wait until the user pauses, so that typing causes one request. */
+const DEBOUNCE_MS = 300;
+
+export interface IAnswer<T> {
+  readonly data: T | null;
+  readonly problem: IProblem | null;
+}
+
+const NO_ANSWER = { data: null, problem: null };
+
+/** The response to a choice, a moment after its last change; never to an older choice. */
+export function useAnswer<T>(
+  choice: IChoice,
+  load: ((choice: IChoice) => Promise<T>) | undefined
+): IAnswer<T> {
+  const { zone, accelerator_type, provisioning } = choice;
+  const [answer, setAnswer] = useState<IAnswer<T>>(NO_ANSWER);
+  useEffect(() => {
+    let isCurrent = true;
+    const update = (next: IAnswer<T>): void => {
+      if (isCurrent) {
+        setAnswer(next);
+      }
+    };
+    update(NO_ANSWER);
+    if (!load || !zone) {
+      return;
+    }
+    const timer = window.setTimeout(() => {
+      load({ zone, accelerator_type, provisioning }).then(
+        data => update({ data, problem: null }),
+        error => update({ data: null, problem: problemOf(error) })
+      );
+    }, DEBOUNCE_MS);
+    return () => {
+      isCurrent = false;
+      window.clearTimeout(timer);
+    };
+  }, [zone, accelerator_type, provisioning, load]);
+  return answer;
+}

@@ -1,0 +1,122 @@
+/** The commands of the form's memory, of notebooks on new nodes, and of recreating a node. */
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { argsOf, text } from '../commands';
+import { tpuIcon } from '../icons';
+import * as messages from '../messages/commands';
+import {
+  CommandIDs,
+  CreateCommandIDs,
+  IFormRequest,
+  INodeSpec,
+  IOpenChoice,
+  ITpuModel
+} from '../tokens';
+import { isOpen } from './memory';
+import { openOn } from './notebookopener';
+import { OpenWhenReady } from './openwhenready';
+import { ICreateMemory, IProfile } from './tokens';
+
+export interface ICreateContext {
+  readonly app: JupyterFrontEnd;
+  readonly nodes: ITpuModel;
+  readonly memory: ICreateMemory;
+  readonly waiting: OpenWhenReady;
+  readonly tracker: INotebookTracker | null;
+  readonly trans: TranslationBundle;
+}
+
+/** Add the commands. */
+export function addCreateCommands(context: ICreateContext): void {
+  addMemoryCommands(context);
+  addNotebookCommands(context);
+  addRecreateCommand(context);
+}
+
+function addMemoryCommands({ app: { commands }, memory, trans }: ICreateContext): void {
+  commands.addCommand(CreateCommandIDs.saveProfile, {
+    label: messages.saveProfile(trans),
+    describedBy: argsOf({ name: text, choice: { type: 'object' } }),
+    execute: args => memory.saveProfile(args as unknown as IProfile)
+  });
+  commands.addCommand(CreateCommandIDs.deleteProfile, {
+    label: messages.deleteProfile(trans),
+    describedBy: argsOf({ name: text }),
+    execute: args => memory.deleteProfile(args.name as string)
+  });
+}
+
+function addNotebookCommands({
+  app,
+  nodes,
+  memory,
+  waiting,
+  tracker,
+  trans
+}: ICreateContext): void {
+  app.commands.addCommand(CreateCommandIDs.openWhenReady, {
+    label: messages.openWhenReady(trans),
+    describedBy: argsOf({ node_id: text, zone: text, open: { type: 'object' } }),
+    execute: ({ node_id, zone, open }) => {
+      if (isOpen(open)) {
+        waiting.add(node_id as string, typeof zone === 'string' ? zone : null, open);
+      }
+    }
+  });
+  app.commands.addCommand(CreateCommandIDs.openExample, {
+    label: args => messages.openExample(memory.example ?? '', args.isLauncher === true, trans),
+    caption: messages.exampleCaption(trans),
+    icon: tpuIcon,
+    isEnabled: () => memory.example !== null,
+    describedBy: argsOf({}),
+    execute: async () => {
+      const open: IOpenChoice = { kind: 'example', path: memory.example ?? '', runsAll: true };
+      const ready = nodes.list?.nodes.find(node => node.state === 'READY' && node.kernelspec);
+      if (ready) {
+        return openOn(app, tracker, ready, { ...open, runsAll: false });
+      }
+      return openForm(app, { way: 'now', spec: {}, open });
+    }
+  });
+}
+
+/** Start a stopped node again; for one that is gone, open the form with the same choice. */
+function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void {
+  app.commands.addCommand(CreateCommandIDs.recreateNode, {
+    label: messages.recreateNode(trans),
+    icon: tpuIcon,
+    describedBy: argsOf({ zone: text, node_id: text, path: text }),
+    execute: async args => {
+      const key = { zone: args.zone as string, node_id: args.node_id as string };
+      const open = openOf(args.path);
+      const known = nodes.findNode(key);
+      if (known?.state === 'STOPPED' && !known.spot) {
+        await app.commands.execute(CreateCommandIDs.openWhenReady, { ...key, open: { ...open } });
+        return nodes.startNode(key);
+      }
+      const last = memory.choiceOf(key.node_id);
+      const { way = 'now', ...choice } = last ?? {};
+      const spec = { ...choice, ...(known && specOf(known)), ...key };
+      return openForm(app, { way, spec, open });
+    }
+  });
+}
+
+/** The node's notebook, whose cells the user reruns when it is back. */
+function openOf(path: unknown): IOpenChoice {
+  return typeof path === 'string' && path !== ''
+    ? { kind: 'notebook', path, runsAll: false }
+    : { kind: 'none', runsAll: false };
+}
+
+function specOf(node: INodeSpec): Partial<INodeSpec> {
+  const { accelerator_type, runtime_version, provisioning, spot } = node;
+  return { accelerator_type, runtime_version, provisioning, spot };
+}
+
+function openForm(app: JupyterFrontEnd, request: Omit<IFormRequest, 'turn'>): Promise<unknown> {
+  const { way, spec, open } = request;
+  return app.commands.execute(CommandIDs.openForm, { way, ...spec, open: { ...open } });
+}

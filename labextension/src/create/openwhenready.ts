@@ -1,0 +1,74 @@
+/** Opens what the user chose on a new node, once that node is READY; also after the page was reloaded. */
+
+import { IStateDB } from '@jupyterlab/statedb';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { INode } from '../api.generated';
+import { IOpenChoice, ITpuModel } from '../tokens';
+import { isOpen } from './memory';
+
+const KEY = 'jupyter-tpu:open-when-ready';
+/** A queued node may take days; what is older is forgotten. */
+const KEEP_MS = 7 * 86_400_000;
+
+interface IPending {
+  readonly open: IOpenChoice;
+  /** The node's zone; null if a search finds it. */
+  readonly zone: string | null;
+  readonly since_ms: number;
+}
+
+export class OpenWhenReady {
+  /**
+   * @param nodes the list of nodes
+   * @param opener opens the choice on a READY node
+   */
+  constructor(
+    private readonly _nodes: Pick<ITpuModel, 'list'>,
+    private readonly _opener: (node: INode, open: IOpenChoice) => void,
+    private readonly _state: IStateDB | null
+  ) {}
+
+  /** Read what was pending when the page was closed. */
+  async load(): Promise<void> {
+    const stored = await this._state?.fetch(KEY).catch(() => undefined);
+    for (const [node_id, value] of Object.entries(stored ?? {})) {
+      const pending = value as unknown as IPending;
+      const isValid = isOpen(pending?.open) && Date.now() - pending.since_ms < KEEP_MS;
+      if (isValid && !this._pending.has(node_id)) {
+        this._pending.set(node_id, pending);
+      }
+    }
+    this.check();
+  }
+
+  /** Open this on the node of that name; the last choice for a name counts. */
+  add(node_id: string, zone: string | null, open: IOpenChoice): void {
+    this._pending.delete(node_id);
+    if (open.kind !== 'none') {
+      this._pending.set(node_id, { open, zone, since_ms: Date.now() });
+    }
+    this._save();
+    this.check();
+  }
+
+  /** Open what can be opened now. */
+  readonly check = (): void => {
+    for (const node of this._nodes.list?.nodes ?? []) {
+      const pending = this._pending.get(node.node_id);
+      const isMeant = pending && (pending.zone ?? node.zone) === node.zone;
+      if (isMeant && node.state === 'READY' && node.kernelspec !== null) {
+        // first: opening changes the list again
+        this._pending.delete(node.node_id);
+        this._save();
+        this._opener(node, pending.open);
+      }
+    }
+  };
+
+  private _save(): void {
+    const value = Object.fromEntries(this._pending) as unknown as ReadonlyPartialJSONObject;
+    void this._state?.save(KEY, value).catch(() => undefined);
+  }
+
+  private readonly _pending = new Map<string, IPending>();
+}

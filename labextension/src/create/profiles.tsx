@@ -1,0 +1,91 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { closeIcon } from '@jupyterlab/ui-components';
+import React, { useState } from 'react';
+import { Button } from '../components/button';
+import { Field, options, Select } from '../components/field';
+import * as messages from '../messages/create';
+import { IProfile } from './tokens';
+
+/** A name longer than this does not fit into the list. */
+const MAX_NAME = 63;
+
+interface IProps {
+  profiles: readonly IProfile[];
+  /** The name of the profile that was chosen last; empty without one. */
+  chosen: string;
+  trans: TranslationBundle;
+  onChoose: (profile: IProfile) => void;
+  onDelete: (name: string) => void;
+}
+
+/** The saved choices: to choose again, or to delete. */
+export function Profiles({ profiles, chosen, trans, onChoose, onDelete }: IProps): JSX.Element {
+  const current = profiles.find(({ name }) => name === chosen);
+  return (
+    <div className="jp-tpu-Profiles">
+      <Select
+        label={messages.profile(trans)}
+        value={current?.name ?? ''}
+        onChange={name => profiles.filter(one => one.name === name).forEach(onChoose)}
+      >
+        {!current && <option value="">{messages.noProfile(trans)}</option>}
+        {options(profiles.map(({ name }) => name))}
+      </Select>
+      {current && (
+        <button
+          type="button"
+          className="jp-tpu-IconButton"
+          title={messages.deleteProfile(current.name, trans)}
+          aria-label={messages.deleteProfile(current.name, trans)}
+          onClick={() => onDelete(current.name)}
+        >
+          <closeIcon.react tag="span" />
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface ISaveProps {
+  trans: TranslationBundle;
+  onSave: (name: string) => void;
+}
+
+/** Gives the present choice a name, under which it can be chosen again. */
+export function SaveProfile({ trans, onSave }: ISaveProps): JSX.Element {
+  const [name, setName] = useState('');
+  const save = (): void => {
+    if (name.trim()) {
+      onSave(name.trim());
+      setName('');
+    }
+  };
+  return (
+    <div className="jp-tpu-Profiles">
+      <Field label={messages.saveAsProfile(trans)}>
+        {attributes => (
+          <input
+            className="jp-mod-styled"
+            type="text"
+            autoComplete="off"
+            maxLength={MAX_NAME}
+            placeholder={messages.profileName(trans)}
+            value={name}
+            onChange={event => setName(event.target.value)}
+            onKeyDown={event => {
+              // Enter in a field of a form would create a node
+              if (event.key === 'Enter') {
+                event.preventDefault();
+                save();
+              }
+            }}
+            {...attributes}
+          />
+        )}
+      </Field>
+      <Button isOff={!name.trim()} onClick={save}>
+        {messages.save(trans)}
+      </Button>
+    </div>
+  );
+}

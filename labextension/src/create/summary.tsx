@@ -1,0 +1,70 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { ICoverage, IOffer, Provisioning } from '../api.generated';
+import { priceOf } from '../format';
+import * as messages from '../messages/create';
+import { forgottenCost, grantedPrice, priceTerms } from '../messages/create';
+import { formatPrice } from '../messages/units';
+import { IAnswer } from './answer';
+
+interface IProps {
+  offer: IOffer;
+  provisioning: Provisioning;
+  coverage: IAnswer<ICoverage>;
+  trans: TranslationBundle;
+}
+
+/** What a choice costs, when it stops by itself, and what it costs at most if it is forgotten: in one sentence. */
+export function Summary(props: IProps): JSX.Element {
+  const { coverage, trans } = props;
+  const { data, problem } = coverage;
+  return (
+    <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
+      <div className={`jp-tpu-Coverage jp-mod-${data?.covered ? 'ok' : 'near'}`}>
+        <Cost {...props} /> {data && <Forgotten {...props} coverage={data} />}
+      </div>
+      {data?.detail && <div className="jp-tpu-Muted">{data.detail}</div>}
+      {problem && (
+        <div className="jp-tpu-Muted">
+          {messages.notKnown(messages.billing(trans), problem.message || problem.code, trans)}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Cost({ offer, provisioning, coverage, trans }: IProps): JSX.Element {
+  const price = priceOf(offer, provisioning);
+  const { data } = coverage;
+  if (provisioning === 'reserved') {
+    return (
+      <strong title={messages.reservationPrice(trans)}>
+        {messages.billedWithReservation(trans)}
+      </strong>
+    );
+  }
+  return (
+    <>
+      <strong>
+        {data?.covered
+          ? grantedPrice(data, formatPrice(price, trans), trans)
+          : formatPrice(price, trans)}
+      </strong>
+      {price && <span> {priceTerms(provisioning, trans)}</span>}
+    </>
+  );
+}
+
+function Forgotten({
+  offer,
+  provisioning,
+  coverage,
+  trans
+}: Omit<IProps, 'coverage'> & { coverage: ICoverage }): JSX.Element {
+  const price = coverage.covered ? null : priceOf(offer, provisioning);
+  return (
+    <span title={messages.idleMeans(trans)}>
+      {forgottenCost(coverage.autostop, price?.usd_per_hour ?? null, trans)}
+    </span>
+  );
+}

@@ -1,0 +1,46 @@
+/** What the form for a new node remembers and offers besides the node itself. Importing this module does nothing. */
+
+import { Token } from '@lumino/coreutils';
+import { ISignal } from '@lumino/signaling';
+import { IOpenChoice } from '../tokens';
+import { ICandidate, Way } from './draft';
+
+/** A choice in the form that can be made again: all but the name. */
+export interface INodeChoice extends ICandidate {
+  readonly way: Way;
+}
+
+/** A choice with a name that the user gave it. */
+export interface IProfile {
+  readonly name: string;
+  readonly choice: INodeChoice;
+}
+
+/** The user's last choice and saved profiles, and what can be opened on a new node. */
+export interface ICreateMemory {
+  /** Emitted when anything below has changed. */
+  readonly changed: ISignal<ICreateMemory, void>;
+  /** The choice of the last node; null before the first. */
+  readonly lastChoice: INodeChoice | null;
+  readonly lastOpen: IOpenChoice | null;
+  readonly profiles: readonly IProfile[];
+  /** The notebook that was used last; null without one. */
+  readonly notebook: string | null;
+  /** The example notebook of the demo; null elsewhere. */
+  readonly example: string | null;
+
+  /** Store what was chosen for a node that is being created. */
+  remember(node_id: string, choice: INodeChoice, open: IOpenChoice): void;
+  /** What was chosen for one of the last nodes; null if that is not known. */
+  choiceOf(node_id: string): INodeChoice | null;
+  /** Add a profile, or replace the one of that name. */
+  saveProfile(profile: IProfile): Promise<void>;
+  deleteProfile(name: string): Promise<void>;
+  /** Look for the example, which exists only in the demo. */
+  findExample(): Promise<void>;
+}
+
+export const ICreateMemory = new Token<ICreateMemory>(
+  'jupyter-tpu:ICreateMemory',
+  "The user's last choice of a node and saved profiles."
+);
