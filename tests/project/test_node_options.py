@@ -47,7 +47,7 @@ def test_the_requests_of_the_rest_api_have_it(name: str) -> None:
 @each_option
 def test_the_panel_has_it(name: str) -> None:
     source = ROOT / "labextension" / "src"
-    assert f"spec.{name}" in (source / "create" / "createform.tsx").read_text()
+    assert f"spec.{name}" in (source / "create" / "more.tsx").read_text()
     assert f"{name}: {{ type: 'boolean'" in (source / "commands.ts").read_text()
 
 

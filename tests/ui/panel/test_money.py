@@ -114,7 +114,7 @@ def choose(panel: Locator) -> None:
     meaning = form.get_by_role("status", name="Price and quota for this choice")
     expect(meaning).to_contain_text("$9.60 per hour on demand")
     expect(meaning).to_contain_text("us-central1-a")
-    form.get_by_label("Provisioning model").select_option("spot")
+    form.get_by_role("radio", name="Spot").check()
     expect(meaning).to_contain_text("Free under your TRC grant trc")
 
 
@@ -200,7 +200,8 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
 ) -> None:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
-    form.get_by_label("Search until one is found").check()
+    form.get_by_label("Where").select_option("Anywhere (search)")
+    form.get_by_text("More", exact=True).click()
     accepted = form.get_by_role("group", name="Accept any of these")
     for box in accepted.get_by_role("checkbox", checked=True).all()[:0:-1]:  # all but the zone that was chosen
         box.uncheck()
@@ -223,8 +224,9 @@ def test_what_waits_in_the_queue_is_shown_and_removed(
 ) -> None:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
-    form.get_by_label("Name").fill("waiting")
-    form.get_by_label("Queue until there is capacity").check()
+    form.get_by_role("radio", name="Queue").check()
+    form.get_by_text("More", exact=True).click()
+    form.get_by_label("Name", exact=True).fill("waiting")
     form.get_by_label("Give up after").select_option("1 hour")
     form.get_by_role("button", name="Queue", exact=True).click()
 
