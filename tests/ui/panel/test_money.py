@@ -113,7 +113,7 @@ def choose(panel: Locator) -> None:
     form = panel.get_by_role("form", name="Create a node")
     meaning = form.get_by_role("status", name="Price and quota for this choice")
     expect(meaning).to_contain_text("$9.60 per hour on demand")
-    expect(meaning).to_contain_text("us-central1-a")
+    expect(form.get_by_label("Where")).to_have_value("us-central1-a")
     form.get_by_role("radio", name="Spot").check()
     expect(meaning).to_contain_text("Free under your TRC grant trc")
 
