@@ -8,6 +8,7 @@ terminal shows no actions: there the error's hint names a command to paste.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms, region_of, zones_for_type
@@ -88,6 +89,16 @@ def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
         provisioning=spec.provisioning,
         **spec.options.to_json(),
     )
+
+
+def recreate_node(spec: NodeSpec, *, is_name_free: bool) -> Action:
+    """Return the action that opens the form with the choice of a node that has ended.
+
+    Args:
+        is_name_free: whether the new node can have the old one's name; else the form suggests one.
+    """
+    action = _open_form("now", spec, spec.name.zone, "Recreate node")
+    return action if is_name_free else replace(action, args={**action.args, "node_id": ""})
 
 
 def show_quota(zone: str) -> Action:

@@ -27,6 +27,7 @@
     ├── AgentBroken          the agent on a worker does not start or breaks the protocol
     ├── EnvironmentFailed    the worker's Python environment could not be prepared
     ├── KernelFailed         a kernel did not start, or is gone
+    │   └── NodeEnded            it ended with its node
     ├── AcceleratorFailed    the kernel cannot use its accelerator
     │   └── AcceleratorBusy      another process uses it
     └── JournalUnwritable    intents cannot be recorded, so nothing may be requested
@@ -386,6 +387,12 @@ class KernelFailed(TpuError):
 
     code = "kernel_failed"
     status = 502
+
+
+class NodeEnded(KernelFailed):
+    """The kernel ended with its node."""
+
+    code = "node_ended"
 
 
 class AcceleratorFailed(TpuError):

@@ -11,7 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WrongState
@@ -28,6 +28,7 @@ from jupyter_tpu.kernels.messages.loop_bridge import LoopBridge
 from jupyter_tpu.kernels.messages.not_run import not_run
 from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
+from jupyter_tpu.node_end import EndCause, NodeEnd
 
 OnLink = Callable[[LinkStatus], None]
 
@@ -48,11 +49,13 @@ class Loss:
         host_key_alias: the worker, by its host key alias; empty if unknown.
         at: when it was last reached (Unix seconds).
         known_at: when the cloud reported the loss (Unix seconds).
+        end: how and why the node has ended.
     """
 
     host_key_alias: str
     at: float
     known_at: float
+    end: NodeEnd
 
 
 def _ignore(status: LinkStatus) -> None:
@@ -341,11 +344,12 @@ class KernelHost:
         if status.state == "lost":
             # A node that is gone or stopped took its kernels along; after any other loss they may still be running.
             is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
-            if is_gone and self._shared:
+            end = self._shared.node_end if self._shared and is_gone else None
+            if self._shared and end:
                 ran_on = self._runs.ran_on if self._runs else ""
-                self._lose_node(ran_on or self._shared.last_host_key_alias, status.message)
-            end = (self._shared.end_message if self._shared else "") or status.message
-            self.kernel.lose(end, is_gone=is_gone, with_node=is_gone)
+                self._lose_node(ran_on or self._shared.last_host_key_alias, end)
+            else:
+                self.kernel.lose(status.message, is_gone=is_gone)
             self._fanout.publish_event("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
 
@@ -364,17 +368,24 @@ class KernelHost:
         """Return whether this worker's node is not the lost one; a node that was stopped keeps its disk."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
-    def _lose_node(self, was_on: str, reason: str) -> None:
+    def _lose_node(self, was_on: str, end: NodeEnd) -> None:
         now = time.time()
-        self.loss = Loss(host_key_alias=was_on, at=self._down_since or now, known_at=now)
+        at = self._down_since or now
+        if end.why.cause in ("preempted", "unknown"):  # any other end has the time of its request
+            end = replace(end, at=at)
+        self.loss = Loss(host_key_alias=was_on, at=at, known_at=now, end=end)
         self._environment.forget_python()
         if self._runs:
-            self._runs.lose(reason.partition("\n")[0], self.loss.at)
+            self._runs.lose(end.message, at)
+        self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
         """Note the loss if the worker does not know the kernel and is not the one on which its cells have run."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
-            self._lose_node(runs.ran_on, self.kernel.reason)
+            end = shared.node_end or NodeEnd(
+                node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True
+            )
+            self._lose_node(runs.ran_on, end)
 
     async def _leave_worker(self) -> None:
         shared, self._shared = self._shared, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jupyter_tpu.kernels.connections.preemption import recovery_setting
 from jupyter_tpu.kernels.connections.worker import WorkerKey, alias_of_uid
@@ -20,6 +20,21 @@ _SEEN_S = 300.0
 def recovery_progress(key: WorkerKey, loss: Loss, now: float) -> RecoveryProgress:
     """Return the progress of the recovery of the kernel's node. Blocks on the disk."""
     return progress_of(recovery_setting(key.endpoint, key.node), loss, key.worker_id, now)
+
+
+def recovery_view(key: WorkerKey) -> dict[str, Any] | None:
+    """Return how far auto-recovery is, for the notebooks of a lost node; None if it is off. Blocks on the disk."""
+    choice = recovery_setting(key.endpoint, key.node)
+    if choice is None or not choice.is_on:
+        return None
+    # before the phase `making` the next attempt is not counted yet
+    attempt = choice.attempts if choice.phase in ("making", "given_up") else choice.attempts + 1
+    return {
+        "attempt": min(attempt, choice.max_attempts),
+        "max_attempts": choice.max_attempts,
+        "has_given_up": choice.phase == "given_up",
+        "message": choice.message,
+    }
 
 
 def progress_of(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> RecoveryProgress:

@@ -32,12 +32,13 @@ from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LostRuns, r
 from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
-from jupyter_tpu.kernels.node_recovery import RecoveryProgress, recovery_progress
+from jupyter_tpu.kernels.node_recovery import RecoveryProgress, recovery_progress, recovery_view
 from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
 from jupyter_tpu.kernels.registry.exit_status import exit_text
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, this_process
 from jupyter_tpu.kernels.registry.registry_sync import RegistrySync
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.node_end import NodeEnd
 from jupyter_tpu.ssh import import_ahead
 
 # How long a shutdown waits for the worker; after that the link thread finishes in the background.
@@ -47,10 +48,6 @@ _WAIT_WHILE_CUT_S = 1.0
 # A restart goes ahead unchecked after this: an agent that is that slow must not block it.
 _CHECK_S = 5.0
 _MEANWHILE_S = 1.0  # the refusal may arrive before `shutdown_requested` is called for the message that caused it
-_WAITS_FOR_NODE = (
-    "The node is gone, and all variables with it. Auto-recovery is recreating it; this kernel starts there "
-    "when it is READY, and you can rerun the lost cells."
-)
 _PLACE = ("node", "endpoint", "worker_id")
 
 
@@ -308,6 +305,21 @@ class TPUProvisioner(KernelProvisionerBase):
             return kernel.reason or "Someone else has ended the kernel."
         return f"The kernel ended ({exit_text(kernel.exit_code)}). {kernel.reason}".strip()
 
+    @property
+    def node_end(self) -> NodeEnd | None:
+        """How and why the kernel's node has ended; None while it has not, or once the kernel runs on another one."""
+        loss = self._host.loss if self._host else None
+        return loss.end if loss else None
+
+    @property
+    def waits_for_node(self) -> bool:
+        """Whether auto-recovery recreates the node, or has just done so: the kernel then starts there by itself."""
+        return self._recovery != "no"
+
+    def recovery_view(self) -> dict[str, Any] | None:
+        """Return what auto-recovery does about the lost node; None if it does nothing. Blocks on the disk."""
+        return recovery_view(self._worker_key()) if self.node_end else None
+
     async def leave(self) -> None:
         """Detach from the kernel, which keeps running; the next server finds it by its note."""
         self._registry.close()
@@ -419,15 +431,12 @@ class TPUProvisioner(KernelProvisionerBase):
         await self._registry.write_again()
 
     async def _awaits_node(self, host: KernelHost) -> bool:
-        """Return whether the kernel was lost with a node that is being recreated; notifies the notebook once."""
+        """Return whether the kernel was lost with a node that is being recreated."""
         loss = host.loss
         if loss is None or not self._is_for_restarter():
             self._recovery = "no"
             return False
-        before = self._recovery
         self._recovery = await asyncio.to_thread(recovery_progress, self._worker_key(), loss, time.time())
-        if before == "no" != self._recovery:  # `poll` calls this every few seconds
-            await link_thread.run(host.notify(_WAITS_FOR_NODE))
         return self._recovery == "coming"
 
     async def _forget_runs(self) -> None:

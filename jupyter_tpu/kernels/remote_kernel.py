@@ -16,11 +16,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from jupyter_tpu.agent.recording.jupyter_messages import asks_to_restart, date_of, json_object
+from jupyter_tpu.error_actions import START_NODE
 from jupyter_tpu.errors import (
     LONGEST_TEXT,
     NEEDS_REPAIR,
     EnvironmentFailed,
     KernelFailed,
+    NodeEnded,
     NodeNotFound,
     Text,
     TpuError,
@@ -32,9 +34,10 @@ from jupyter_tpu.errors import (
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq
 from jupyter_tpu.kernels.messages.loop_socket import Parts
-from jupyter_tpu.kernels.messages.not_run import not_run
+from jupyter_tpu.kernels.messages.not_run import NODE_ENDED, OpenRequests, not_run
 from jupyter_tpu.kernels.registry.exit_status import exit_code_of, exit_text, stderr_of
 from jupyter_tpu.link import KernelStream, Link, OnMessage
+from jupyter_tpu.node_end import NodeEnd
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +106,7 @@ class RemoteKernel:
         self._launched_at = datetime.min.replace(tzinfo=UTC)
         self._starting: asyncio.Task[None] | None = None
         self._asked_ahead: list[Sequence[bytes]] = []  # cells sent before the start succeeded, to answer if it fails
+        self._open = OpenRequests()
         self._held_cells: list[tuple[Any, Sequence[bytes]]] | None = None
         self._is_up = False
         self._first_sign = asyncio.Event()
@@ -230,16 +234,26 @@ class RemoteKernel:
         finally:
             waiting.cancel()
 
-    def lose(self, reason: str, *, is_gone: bool = False, with_node: bool = False) -> None:
+    def lose(self, reason: str, *, is_gone: bool = False) -> None:
         """Declare the kernel dead: it is gone, or out of reach for good.
 
         Args:
             is_gone: whether nothing is left to reconnect to.
-            with_node: whether it ended with its node, so that `reason` is the node's.
         """
         self.is_gone = self.is_gone or is_gone
         if self.exit_code is None:
-            self._die(LOST, reason, with_node=with_node)
+            self._die(LOST, reason)
+
+    def end_with_node(self, end: NodeEnd) -> None:
+        """Declare the kernel dead because its node has ended; open cells are answered."""
+        self.is_gone = True
+        if self.exit_code is None:
+            self._die(LOST, end.message, phase=NODE_ENDED)
+        if stream := self._fanout.stream:
+            stream.withdraw_unsent_cells()
+        error = NodeEnded(end.message, exists="Variables are lost; outputs are kept.", hint=_way_back(end))
+        for event in self._open.end(error):
+            self._fanout.publish_event(**event)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Call a method of the agent for this kernel; while the link is disconnected, the call waits.
@@ -260,7 +274,9 @@ class RemoteKernel:
             return
         # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
         if self.is_gone and _asks_to_run(channel, parts):
-            raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
+            raise WrongState(
+                "The kernel is gone.", exists=self.reason, hint="Run the cell again when a kernel has started."
+            )
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
             raise refusal
         stream = self._fanout.stream
@@ -270,6 +286,8 @@ class RemoteKernel:
             self._held_cells.append((channel, parts))
         elif stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
+            if channel == "shell":
+                self._open.add(parts)
             if self._is_starting and _asks_to_run(channel, parts):
                 self._asked_ahead.append(parts)
 
@@ -452,6 +470,8 @@ class RemoteKernel:
         if channel == "event":
             self._learn(json_object(parts[0]))
             return
+        if channel == "shell":
+            self._open.answered(parts)
         # During a restart messages of the old process still arrive; they do not come from the new one.
         is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
         if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
@@ -483,15 +503,24 @@ class RemoteKernel:
         self._first_sign.clear()
         self._ended.clear()
 
-    def _die(self, exit_code: int, reason: str, *, with_node: bool = False) -> None:
+    def _die(self, exit_code: int, reason: str, *, phase: str = "died") -> None:
         self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_TEXT)
         self._first_sign.set()
         self._ended.set()
         # Not if it never came up: then `wait_until_up` raises, which is the one report that the user should get.
         if exit_code and self._is_up and not self.is_asked_to_end:
-            died = f"The kernel died ({exit_text(exit_code)}). " if self.generation and not with_node else ""
+            has_run = self.generation and phase == "died"
+            died = f"The kernel died ({exit_text(exit_code)}). " if has_run else ""
             message = f"{died}{self.reason}".strip()
-            self._report({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
+            code = KernelFailed.code if phase == "died" else NodeEnded.code
+            self._report({"phase": phase, "message": message, "fraction": None, "error_code": code})
+
+
+def _way_back(end: NodeEnd) -> str:
+    """Return what to do, for a program without buttons."""
+    if not any(action.command == START_NODE for action in end.actions):
+        return "Create a node, then run the cells again."
+    return Text("Start it with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:

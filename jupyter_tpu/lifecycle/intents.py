@@ -9,6 +9,7 @@ from typing import Any, Literal
 from jupyter_tpu.error_actions import actions_from_json
 from jupyter_tpu.errors import TpuError, error_from_json
 from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause
 
 Verb = Literal["create", "delete", "stop", "start"]
 
@@ -37,6 +38,7 @@ class Intent:
         phase_since: when the current phase began (Unix seconds).
         missing_since: when the cloud first had no such node (Unix seconds); 0 = it has one, or was not asked.
         cause: why the request or operation failed, until it is known what that left behind.
+        because: for stop and delete: why the node is asked to end; None = the user asked.
         may_appear: for delete: a creation of the node was open when this began, and no node has been seen yet.
     """
 
@@ -57,6 +59,7 @@ class Intent:
     phase_since: float = 0.0
     missing_since: float = 0.0
     cause: TpuError | None = None
+    because: EndCause | None = None
     may_appear: bool = False
 
     @property
@@ -86,6 +89,7 @@ class Intent:
             "phase_since": self.phase_since,
             "missing_since": self.missing_since,
             "cause": self.cause.to_json() if self.cause else None,
+            "because": self.because.to_json() if self.because else None,
             "may_appear": self.may_appear,
         }
 
@@ -110,6 +114,7 @@ class Intent:
             phase_since=data["phase_since"],
             missing_since=data["missing_since"],
             cause=_error_from_json(data["cause"]),
+            because=EndCause.from_json(data.get("because")),
             may_appear=data.get("may_appear", False),  # earlier versions did not write it
         )
 

@@ -190,6 +190,12 @@ export interface IReplay {
   readonly kernel_id: string;
   /** Whether the kernel's node is connected now */
   readonly is_back: boolean;
+  /** How and why the kernel's node has ended; null while the kernel runs */
+  readonly end: INodeEnd | null;
+  /** What auto-recovery does about it; null if it is off */
+  readonly recovery: INodeRecovery | null;
+  /** Seconds since `end.at`, by this machine's clock */
+  readonly age_s: number | null;
   /** When the lost node was last reached (Unix seconds) */
   readonly lost_at: number | null;
   readonly reason: string;
@@ -208,6 +214,30 @@ export interface ILostRun {
   /** How many messages with output had arrived */
   readonly outputs: number;
   readonly order: number;
+}
+
+export interface INodeEnd {
+  readonly zone: string;
+  readonly node_id: string;
+  /** stop, delete: by the user; idle, session, deadline: auto-stop; stop_all: Stop everything */
+  readonly cause: 'stop' | 'delete' | 'idle' | 'session' | 'deadline' | 'budget' | 'stop_all' | 'preempted' | 'unknown';
+  /** Of the budget; empty for other causes */
+  readonly name: string;
+  /** The limit that was reached, such as `1 h` */
+  readonly detail: string;
+  /** Unix seconds, by this machine's clock */
+  readonly at: number;
+  readonly is_deleted: boolean;
+  /** In English, with this machine's local time */
+  readonly message: string;
+  readonly actions: readonly IAction[];
+}
+
+export interface INodeRecovery {
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly has_given_up: boolean;
+  readonly message: string;
 }
 
 export interface ILink {

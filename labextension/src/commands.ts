@@ -125,7 +125,7 @@ function addNotebookCommands(context: ICommandContext): void {
 }
 
 function addNodeCommands(context: ICommandContext): void {
-  const { app, model, trans } = context;
+  const { model, trans } = context;
   const isEmulated = (): boolean => model.status?.emulated ?? false;
   addNodeCommand(context, CommandIDs.stopNode, {
     label: messages.stopNode(trans),
@@ -133,7 +133,7 @@ function addNodeCommands(context: ICommandContext): void {
     isPossible: isReady,
     act: async node => {
       if (await confirmStop(node, isEmulated(), trans)) {
-        await Promise.all([endKernels(app, node), model.stopNode(node)]);
+        await model.stopNode(node);
       }
     }
   });
@@ -149,7 +149,7 @@ function addNodeCommands(context: ICommandContext): void {
     isPossible: node => node.state !== 'DELETING',
     act: async node => {
       if (await confirmDelete(node, isEmulated(), trans)) {
-        await Promise.all([endKernels(app, node), model.deleteNode(node)]);
+        await model.deleteNode(node);
       }
     }
   });
@@ -251,17 +251,6 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
 
 function hasKernel(node: INode): boolean {
   return node.state === 'READY' && node.kernelspec !== null;
-}
-
-/**
- * Shut down the kernels that the user agreed to end, so that no notebook reports a dead kernel.
- *
- * The node itself does not wait for this: an unreachable kernel must not keep it billed.
- */
-async function endKernels({ serviceManager }: JupyterFrontEnd, node: INode): Promise<void> {
-  const { sessions } = serviceManager;
-  const own = [...sessions.running()].filter(({ kernel }) => kernel?.name === node.kernelspec);
-  await Promise.allSettled(own.map(({ id }) => sessions.shutdown(id)));
 }
 
 function isKey(args: Args): args is Args & INodeKey {

@@ -25,6 +25,9 @@ export interface ILine {
 /** Shorter cuts are not shown: a first connection takes a while, and JupyterLab reconnects at once after most cuts. */
 const SHORT_MS = 3_000;
 
+/** Why a link is lost when its node is gone or stopped. */
+const WITH_NODE = new Set(['node_not_found', 'wrong_state']);
+
 /** The line to show now; null if all is well. */
 export function describe(
   { link, offlineSince_ms }: IConnection,
@@ -58,6 +61,9 @@ function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): IL
         isFailure: false
       };
     case 'lost':
+      if (WITH_NODE.has(link.error_code)) {
+        return null; // a line above the notebook says why the node has ended
+      }
       return {
         text: messages.connectionLost(trans),
         title: messages.connectionLostTitle(age, link.message, trans),

@@ -3,7 +3,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { INode, INodeList } from './api.generated';
-import { IKernelEvent, KERNEL_SCHEMA } from './tokens';
+import { IKernelEvent, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
 
 interface INotice {
   id: string;
@@ -26,6 +26,9 @@ export class FailureNotices {
       return;
     }
     const start = event as unknown as IKernelEvent;
+    if (start.phase === NODE_ENDED) {
+      return; // one line above the notebook says it
+    }
     if (start.error_code) {
       this._notify(start);
     } else if (start.phase === 'ready') {

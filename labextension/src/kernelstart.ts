@@ -1,7 +1,7 @@
 /** What an event of a starting kernel means for a notebook; pure. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
-import { IKernelEvent } from './tokens';
+import { IKernelEvent, NODE_ENDED } from './tokens';
 
 /** The part of an `ISessionContext` that is needed here. */
 export type INotebookSession = Pick<ISessionContext, 'kernelDisplayName' | 'specsManager'> & {
@@ -28,7 +28,7 @@ export function isAbout(event: IKernelEvent, session: INotebookSession): boolean
 
 /** Whether the notebook needs no further status. */
 export function isOver(event: IKernelEvent): boolean {
-  return event.phase === 'ready' || event.phase === 'closed';
+  return event.phase === 'ready' || event.phase === 'closed' || event.phase === NODE_ENDED;
 }
 
 export function percentOf({ fraction }: IKernelEvent): number | null {

@@ -27,6 +27,9 @@ export const KERNEL_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/kernel/v1';
 
 export const LINK_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/link/v1';
 
+/** The phase of an event of {@link KERNEL_SCHEMA}: the kernel ended with its node, which the notebook shows. */
+export const NODE_ENDED = 'node_ended';
+
 /** Ids of the extension's commands. */
 export namespace CommandIDs {
   export const openPanel = 'tpu:open-panel';

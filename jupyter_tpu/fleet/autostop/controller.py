@@ -31,6 +31,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
+from jupyter_tpu.node_end import EndCause
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -281,7 +282,8 @@ class AutostopController:
         verb = "delete" if why_delete else status.rules.action
         reason = f"{why_text(status)} {why_delete}".strip()
         try:
-            intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+            end = fleet.delete if verb == "delete" else fleet.stop
+            intent = await end(node.name, because=_cause(status))
         except JournalUnwritable:  # a full disk must not keep a node billed
             log.warning("Auto-stop ends %s: %s", node.name, reason)
             self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, steady)
@@ -318,6 +320,16 @@ def why_text(status: AutostopStatus) -> str:
     if status.verdict.ends_why == "session" and rules.session_s is not None:
         return f"Its session of {duration_text(rules.session_s)} is over."
     return "Its deadline has passed."
+
+
+def _cause(status: AutostopStatus) -> EndCause:
+    """Return why a node ends, for the users of its kernels."""
+    rules, verdict = status.rules, status.verdict
+    if verdict.ends_why == "idle" and verdict.idle_limit_s is not None:
+        return EndCause(cause="idle", detail=duration_text(verdict.idle_limit_s))
+    if verdict.ends_why == "session" and rules.session_s is not None:
+        return EndCause(cause="session", detail=duration_text(rules.session_s))
+    return EndCause(cause="deadline")
 
 
 def _is_due(status: AutostopStatus) -> bool:

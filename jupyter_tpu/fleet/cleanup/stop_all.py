@@ -24,6 +24,7 @@ from jupyter_tpu.fleet.termination.termination_executor import (
 from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
+from jupyter_tpu.node_end import EndCause
 
 REASON = "The user stopped all spending."
 # our bound: each round ends what appeared during the previous one
@@ -104,7 +105,14 @@ async def stop_all(
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
     # first what would create nodes, then the nodes
-    executor = TerminationExecutor(opened, reason=REASON, wait=True, on_result=on_result, accepted_s=accepted_s)
+    executor = TerminationExecutor(
+        opened,
+        reason=REASON,
+        because=EndCause(cause="stop_all"),
+        wait=True,
+        on_result=on_result,
+        accepted_s=accepted_s,
+    )
     results = {result.name: result async for result in _call_off(opened, executor, on_result)}
     holdings = Holdings()
     for _ in range(_ROUNDS):

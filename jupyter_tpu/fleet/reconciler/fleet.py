@@ -29,6 +29,7 @@ from jupyter_tpu.lifecycle.intent_events import Event, Resumed, Started
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause
 
 log = logging.getLogger(__name__)
 
@@ -194,24 +195,27 @@ class Fleet:
             known = await self._unless_taken(wanted)
         return await self._begin(wanted) if known is wanted else known
 
-    async def delete(self, name: NodeName) -> Intent:
+    async def delete(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
         """Start to delete a node, even one not created by jupyter_tpu; cancels every other open intent about it.
+
+        Args:
+            because: why, for the users of its kernels; None = the user asks for it.
 
         Raises:
             NodeNotFound: there is no such node, and none is being created.
             JournalUnwritable: it cannot be written down, so nothing was requested.
         """
-        return await self._begin_on_node("delete", name)
+        return await self._begin_on_node("delete", name, because)
 
-    async def stop(self, name: NodeName) -> Intent:
-        """Begin to stop a node.
+    async def stop(self, name: NodeName, *, because: EndCause | None = None) -> Intent:
+        """Begin to stop a node; see `delete` for `because`.
 
         Raises:
             NodeNotFound: there is no such node.
             WrongState: another intent is changing it.
             JournalUnwritable: it cannot be written down, so nothing was requested.
         """
-        return await self._begin_on_node("stop", name)
+        return await self._begin_on_node("stop", name, because)
 
     async def start_node(self, name: NodeName) -> Intent:
         """Begin to start a stopped node; raises as `stop` does.
@@ -287,8 +291,9 @@ class Fleet:
             return known
         raise name_taken(node)
 
-    async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
-        wanted = new_intent(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
+    async def _begin_on_node(self, verb: Verb, name: NodeName, because: EndCause | None = None) -> Intent:
+        endpoint, now = self._cloud.settings.endpoint, self._clock()
+        wanted = new_intent(verb, name, endpoint=endpoint, now=now, because=because)
         listed = [await self._caught_up(each) for each in await self._listed(self._clock())]
         known = settle_conflict(listed, wanted)
         if known is not wanted:

@@ -10,9 +10,10 @@ from jupyter_tpu.errors import NodeExists, Text
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause
 
 
-def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
+def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float, because: EndCause | None = None) -> Intent:
     """Return a new intent without an owner, for the cloud at `endpoint`; `now` in Unix seconds."""
     return Intent(
         intent_id=secrets.token_hex(8),  # 16 characters: a label's value may have 63
@@ -23,6 +24,7 @@ def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Inte
         created_at=now,
         updated_at=now,
         phase_since=now,
+        because=because,
     )
 
 

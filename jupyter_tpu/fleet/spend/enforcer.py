@@ -28,6 +28,7 @@ from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unmonitored_te
 from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
 from jupyter_tpu.money.spending import Account
+from jupyter_tpu.node_end import EndCause
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
@@ -114,7 +115,7 @@ class BudgetEnforcer:
         spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
         if used_up:
             # before the audit log is written: a slow or full disk must not delay the stop
-            await self._stop_all(fleet, snapshot, spared, account.now, _reason(*used_up[0]))
+            await self._stop_all(fleet, snapshot, spared, account.now, used_up[0])
         else:
             self._ended = {"stop": set(), "delete": set()}
         caps = [_notice(budget, account, self._ended) for budget, _ in used_up]
@@ -157,17 +158,24 @@ class BudgetEnforcer:
             self._logged.add(level)
 
     async def _stop_all(
-        self, fleet: Fleet, snapshot: FleetSnapshot, spared: frozenset[NodeName], now: float, reason: str
+        self,
+        fleet: Fleet,
+        snapshot: FleetSnapshot,
+        spared: frozenset[NodeName],
+        now: float,
+        first: tuple[Budget, Usage],
     ) -> None:
         """Stop each node that is or soon will be billed, except `spared`; one failure does not affect the others."""
         for node in snapshot.nodes:
             if node.name not in spared and (node.is_billed or _is_on_its_way(snapshot, node)):
                 try:
-                    await self._stop(fleet, snapshot, node, now, reason)
+                    await self._stop(fleet, snapshot, node, now, first)
                 except TpuError as error:
                     log.warning("%s could not be stopped at the cap: %s", node.name, error)
 
-    async def _stop(self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, reason: str) -> None:
+    async def _stop(
+        self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, first: tuple[Budget, Usage]
+    ) -> None:
         # what is already under way needs no second request
         open_intents = _open_intents(snapshot, node)
         open_verbs = {each.verb for each in open_intents}
@@ -179,6 +187,7 @@ class BudgetEnforcer:
         asked = self._asked.get(key, NO_REQUEST)
         if now - asked.at < self._ask_again_s * asked.times:  # the cloud and its lists need time
             return
+        reason = _reason(*first)
         if self._hooks is not None and not await self._hooks.is_ready(node, reason):
             return
         # repeated refusals turn a stop into a deletion
@@ -186,7 +195,8 @@ class BudgetEnforcer:
         why_delete = asked.why_delete(now)
         verb: Verb = "delete" if why_delete or "create" in open_verbs or not can_stop(node) else "stop"
         try:
-            intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+            end = fleet.delete if verb == "delete" else fleet.stop
+            intent = await end(node.name, because=_cause(*first))
         except JournalUnwritable:  # a full disk must not keep a node billed
             self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, now)
             self._note_end(verb, node)
@@ -330,6 +340,11 @@ def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
 
 def _reason(budget: Budget, usage: Usage) -> str:
     return Text("The budget {budget} is used up: {usage}.", budget=budget.name, usage=usage_text(budget, usage))
+
+
+def _cause(budget: Budget, usage: Usage) -> EndCause:
+    """Return why a node ends, for the users of its kernels."""
+    return EndCause(cause="budget", name=budget.name, detail=usage_text(budget, usage))
 
 
 def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:

@@ -16,6 +16,7 @@ from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, Operation, QueuedName
 from jupyter_tpu.money.quota import Kind
+from jupyter_tpu.node_end import EndCause
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -77,6 +78,7 @@ class TerminationExecutor:
 
     Args:
         reason: for the audit log.
+        because: for the users of a node's kernels; None = the user asks for this end.
         wait: wait until an item is gone, not only until the cloud has accepted the request.
         on_result: called with each result as it comes.
         accepted_s: how long the cloud may take to accept each request, in seconds.
@@ -88,6 +90,7 @@ class TerminationExecutor:
         opened: Opened,
         *,
         reason: str,
+        because: EndCause | None = None,
         wait: bool,
         on_result: Callable[[Result], None] = ignore_result,
         accepted_s: float = ACCEPTED_S,
@@ -99,6 +102,7 @@ class TerminationExecutor:
         self._fleet = opened.fleet
         self._cloud = opened.cloud
         self._reason = reason
+        self._because = because
         self._wait = wait
         settings = opened.cloud.settings
         self._audit = Audit(opened.journal, endpoint=settings.endpoint, project=settings.project)
@@ -170,7 +174,8 @@ class TerminationExecutor:
             return
         node = NodeName.parse(name)
         try:
-            intent = await (self._fleet.stop(node) if verb == "stop" else self._fleet.delete(node))
+            end = self._fleet.stop if verb == "stop" else self._fleet.delete
+            intent = await end(node, because=self._because)
         except JournalUnwritable:  # a full disk must not keep a node billed
             await end_directly(self._cloud, verb, node, wait=self._wait)
             return

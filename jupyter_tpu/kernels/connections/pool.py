@@ -21,6 +21,7 @@ import zmq
 from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.node_end import NodeEnd
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -78,9 +79,9 @@ class WorkerLink:
         return self._worker.last_host_key_alias
 
     @property
-    def end_message(self) -> str:
-        """See `Worker.end_message`."""
-        return self._worker.end_message
+    def node_end(self) -> NodeEnd | None:
+        """See `Worker.node_end`."""
+        return self._worker.node_end
 
     async def open(self) -> None:
         """Open the link; concurrent callers wait for the same attempt."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -31,15 +32,11 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses, SavedWorker
-from jupyter_tpu.kernels.connections.preemption import (
-    deleted_message,
-    end_reason,
-    recreated_message,
-    stopped_message,
-    with_outlook,
-)
+from jupyter_tpu.kernels.connections.node_ends import end_of_node
+from jupyter_tpu.kernels.connections.preemption import with_outlook
 from jupyter_tpu.link import PreparationCache, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
+from jupyter_tpu.node_end import NodeEnd
 from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
 
 if TYPE_CHECKING:
@@ -93,15 +90,16 @@ class Worker:
 
     Attributes:
         preparation: the result of the last preparation, by this process or an earlier one.
-        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty if
-        unknown. end_message: for the user, how a stopped node ended its kernels; empty unless that is why `connect`
-        failed last.
+        last_host_key_alias: the host key alias of the last connection; a different one means a different node. Empty
+            if unknown.
+        node_end: how the node has ended; None unless that is why `connect` failed last.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
         self.key = key
         self.preparation = PreparationCache(self._save_ready)
-        self.last_host_key_alias = self.end_message = ""
+        self.last_host_key_alias = ""
+        self.node_end: NodeEnd | None = None
         self._on_progress = on_progress
         self._address: WorkerAddress | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -213,38 +211,27 @@ class Worker:
         return await asyncio.to_thread(worker_address, node, identity, user), key_is_new
 
     async def _found(self, cloud: CloudApi) -> tuple[Node, WorkerIdentity]:
-        key, self.end_message = self.key, ""
-        why = ""
+        key, self.node_end, node = self.key, None, None
         try:
             node = await cloud.get_node(key.node)
-            if node.state in ("STOPPING", "STOPPED", "DELETING"):
-                why = await asyncio.to_thread(end_reason, key.endpoint, key.node)
-                self.end_message = _end_message(node, why)
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
-            if why:
-                error = type(error)(
-                    error.message,
-                    exists=Text("{why} {exists}", why=why, exists=error.exists),
-                    hint=error.hint,
-                    raw=error.raw,
-                )
-            explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_preempted=is_taken)
-            if explained is not error:  # it says more than `end_message` does
-                self.end_message = ""
-            elif isinstance(error, NodeNotFound):
-                why = await asyncio.to_thread(end_reason, key.endpoint, key.node)
-                self.end_message = deleted_message(key.node, why) if why else ""
-            raise explained from error
+            self.node_end = end = await asyncio.to_thread(end_of_node, key.endpoint, key.node, node, time.time())
+            is_ours = end.why.cause not in ("preempted", "unknown")
+            shown = _explained(error, end) if is_ours else error
+            raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
 
     async def _refuse_another_node(self, node: Node) -> None:
         """Refuse a node that was recreated under the same name: it has none of the old one's kernels."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
+            self.node_end = end = await asyncio.to_thread(
+                end_of_node, self.key.endpoint, node.name, node, time.time(), is_another=True
+            )
             raise NodeNotFound(
-                await asyncio.to_thread(recreated_message, self.key.endpoint, node.name),
-                exists="The kernels of the old one are gone; the new one is READY.",
+                end.message,
+                exists="The kernels of the old node are gone; a new one of its name is READY.",
                 hint="Start a new kernel.",
             )
 
@@ -270,11 +257,10 @@ class Worker:
         self._on_progress({"phase": phase, "message": message, "fraction": None})
 
 
-def _end_message(node: Node, why: str) -> str:
-    """Return how a node that stops, is stopped or is being deleted ended its kernels; empty if that is not known."""
-    if node.state != "DELETING":
-        return stopped_message(node, why)
-    return deleted_message(node.name, why) if why else ""
+def _explained(error: TpuError, end: NodeEnd) -> TpuError:
+    """Return the error that a node is not READY, or gone, with why."""
+    exists = Text("{why} {exists}", why=end.message, exists=error.exists) if error.exists else end.message
+    return type(error)(error.message, exists=exists, hint=error.hint, raw=error.raw)
 
 
 def _has_succeeded(task: asyncio.Task[Any]) -> bool:

@@ -59,6 +59,7 @@ class LoopBridge:
     - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
     - ``unsent`` {channel, message}: a message was not sent to the kernel: too much waits for a link that is down
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
+    - ``node_ended`` {asked, header, error, is_first}: the node has ended before the kernel has answered a cell
     - ``unreadable`` {seq}: `deliver` has raised for this message alone, which is skipped
     - ``closed`` {}: the kernel was shut down; nothing will follow
 

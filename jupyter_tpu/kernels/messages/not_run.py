@@ -1,18 +1,21 @@
-"""Answers for cells that no kernel will run: an error, the status idle and a reply, as from a kernel."""
+"""Answers for cells that no kernel will answer: an error, the status idle and a reply, as from a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object, text_of
 from jupyter_tpu.errors import TpuError, error_from_json
 
 NOT_RUN = "not_run"
+"""The event for a cell that was not sent to the kernel."""
+NODE_ENDED = "node_ended"
+"""The event for a cell that was sent, but whose node ended before the answer."""
 
 
 class Answer(NamedTuple):
-    """One message in answer to a cell that was not run."""
+    """One message in answer to a cell that no kernel answers."""
 
     channel: str
     msg_type: str
@@ -33,19 +36,54 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
     return {"event": NOT_RUN, "asked": identities, "header": json_object(parts[place]), "error": error.to_json()}
 
 
+class OpenRequests:
+    """The execute requests that were sent to a kernel, until it answers them."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, Sequence[bytes]] = {}
+
+    def add(self, parts: Sequence[bytes]) -> None:
+        """Add a request that was sent; any other message is ignored."""
+        if is_execute_request(parts):
+            self._sent[text_of(json_object(parts[header_place(parts)]), "msg_id")] = parts
+
+    def answered(self, parts: Sequence[bytes]) -> None:
+        """Remove the request that this reply answers."""
+        place = header_place(parts)
+        if self._sent and place:  # most replies come while no cell runs
+            self._sent.pop(text_of(json_object(parts[place + 1]), "msg_id"), None)
+
+    def end(self, error: TpuError) -> list[dict[str, Any]]:
+        """Forget all requests; return an event for each: the first has the error, the others are aborted by it."""
+        sent, self._sent = [*self._sent.values()], {}
+        events = [event for parts in sent if (event := not_run(parts, error))]
+        return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
+
+
 def routing_identities(event: Mapping[str, Any]) -> list[bytes]:
     """Return the routing identities of the request in a `not_run` event."""
     return [bytes.fromhex(part) for part in event["asked"]]
 
 
 def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
-    """Return the messages that answer the cell of a `not_run` event; their parent is the event's ``header``."""
+    """Return the messages that answer the cell of such an event; their parent is the event's ``header``."""
+    if event["event"] == NODE_ENDED:
+        return _error(event, "") if event.get("is_first") else quiet_answers()
+    return _error(event, "The cell was not run.")
+
+
+def quiet_answers() -> tuple[Answer, ...]:
+    """Return the messages that end a cell without a word, for pages that show the reason elsewhere."""
+    return (
+        Answer("iopub", "status", {"execution_state": "idle"}),
+        Answer("shell", "execute_reply", {"status": "aborted"}),
+    )
+
+
+def _error(event: Mapping[str, Any], headline: str) -> tuple[Answer, ...]:
     error = error_from_json(event["error"])
-    content = {
-        "ename": type(error).__name__,
-        "evalue": error.message,
-        "traceback": ["The cell was not run.", *str(error).splitlines()],
-    }
+    lines = [headline, *str(error).splitlines()] if headline else str(error).splitlines()
+    content = {"ename": type(error).__name__, "evalue": error.message, "traceback": lines}
     # The reply last: a client may stop reading once it has it.
     return (
         Answer("iopub", "error", content),

@@ -20,7 +20,7 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.kernels.messages.event_notices import event_notice
 from jupyter_tpu.kernels.messages.local_ports import Addresses
 from jupyter_tpu.kernels.messages.loop_socket import LoopSocket, Parts
-from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, routing_identities
+from jupyter_tpu.kernels.messages.not_run import NODE_ENDED, NOT_RUN, answers, routing_identities
 from jupyter_tpu.kernels.messages.publisher import Publisher
 
 _IOPUB_QUEUE = 200  # messages, which is some MiB in a flood; ZMQ counts no bytes
@@ -148,7 +148,7 @@ class Bridge:
             self._learn(json_object(parts[0]))
 
     def _learn(self, event: Mapping[str, Any]) -> None:
-        if event.get("event") == NOT_RUN:
+        if event.get("event") in (NOT_RUN, NODE_ENDED):
             for answer in answers(event):
                 if answer.channel == "iopub":
                     self._publish(answer.msg_type, answer.content, parent=event["header"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from jupyter_server.auth.decorator import authorized
@@ -10,6 +11,7 @@ from tornado import web
 
 from jupyter_tpu.errors import OutputsNotFound
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LoggedRun, LostRuns, runs_folder
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.server.routes.kernels import KernelHandler
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -26,13 +28,14 @@ class ReplayHandler(KernelHandler):
         try:
             provisioner = self.provisioner_of(kernel_id)
         except OutputsNotFound:  # an ended kernel, whose lost cells are still here
-            lost, is_back = await asyncio.to_thread(_log_of(kernel_id).lost), False
+            lost = await asyncio.to_thread(_log_of(kernel_id).lost)
             if lost is None:
                 raise
+            end = {"is_back": False, "end": None, "recovery": None, "age_s": None}
         else:
             lost = await asyncio.to_thread(provisioner.lost_runs)
-            is_back = provisioner.link_state.state == "live"
-        self.write_json({"kernel_id": kernel_id, "is_back": is_back, **replay_view(lost)})
+            end = await asyncio.to_thread(_end_view, provisioner)
+        self.write_json({"kernel_id": kernel_id, **end, **replay_view(lost)})
 
     @web.authenticated
     @authorized
@@ -48,6 +51,17 @@ class ReplayHandler(KernelHandler):
         await asyncio.to_thread(settle)
         self.set_status(204)
         self.finish()
+
+
+def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
+    """Return how the kernel's node has ended, and whether it comes back. Blocks on the disk."""
+    end = provisioner.node_end
+    return {
+        "is_back": provisioner.link_state.state == "live",
+        "end": end.to_json() if end else None,
+        "recovery": provisioner.recovery_view(),
+        "age_s": max(time.time() - end.at, 0.0) if end else None,
+    }
 
 
 def _log_of(kernel_id: str) -> ExecutionLog:

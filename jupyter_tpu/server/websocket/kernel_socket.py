@@ -104,7 +104,13 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
 
     def _send_status_message(self, status: str) -> None:
-        """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up."""
+        """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up.
+
+        Not that a kernel restarts because its node was recreated: JupyterLab would open a dialog about a kernel that
+        "appears to have died", and the notebook shows the end of the node already.
+        """
+        if self._kernel and self._kernel.waits_for_node and status == "restarting":
+            status = "unknown"
         if self._page:
             self._page.send_status(status)
         elif self._kernel is None:

@@ -19,7 +19,14 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import LinkDown, TpuError
 from jupyter_tpu.kernels.messages.event_notices import event_notice, unreadable_event
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, KernelMessage, LoopBridge
-from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, not_run, routing_identities
+from jupyter_tpu.kernels.messages.not_run import (
+    NODE_ENDED,
+    NOT_RUN,
+    answers,
+    not_run,
+    quiet_answers,
+    routing_identities,
+)
 from jupyter_tpu.server.restore.cursors import Cursor, Cursors
 from jupyter_tpu.server.restore.request_listing import list_requests
 from jupyter_tpu.server.websocket.acks import Acknowledgements
@@ -316,7 +323,7 @@ class PageSession:
 
     def _for_this_page(self, message: KernelMessage) -> list[PageMessage]:
         event = json_object(message.parts[0]) if message.channel == "event" else {}
-        if event.get("event") == NOT_RUN:
+        if event.get("event") in (NOT_RUN, NODE_ENDED):
             return self._not_run(event)
         found = self._from_event(event) if event else self._found(message)
         return self._unless_refused(found) if found else []
@@ -340,12 +347,15 @@ class PageSession:
         return [notice] if refused.channel == "iopub" else [notice, small_reply(refused, text)]
 
     def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
-        """Return the messages for a request that was not run: the reply for its sender, the rest for all pages."""
+        """Return the messages for a request that no kernel answers: the reply for its sender, the rest for all pages.
+
+        A page shows the end of a node above its notebook, so cells end without an error.
+        """
         parent_header = json.dumps(event["header"]).encode()
         is_mine = routing_identities(event)[:1] == [self._session_id.encode()]
         return [
             PageMessage.made(self._make_header(each.msg_type), parent_header, each.content, channel=each.channel)
-            for each in answers(event)
+            for each in (quiet_answers() if event["event"] == NODE_ENDED else answers(event))
             if each.channel == "iopub" or is_mine
         ]
 
@@ -376,6 +386,8 @@ class PageSession:
             self._store_cursor()
         if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
             return status_message(self._make_header, shown_state("starting"))
+        if event.get("event") == "lost":  # what the page shows is of a kernel that cannot be reached any more
+            return status_message(self._make_header, "unknown")
         text = event_notice(event)
         return self._notice(text) if text else None
 

@@ -13,6 +13,7 @@ export * as common from './common';
 export * as create from './create';
 export * as grants from './grants';
 export * as load from './load';
+export * as nodeend from './nodeend';
 export * as notebook from './notebook';
 export * as panel from './panel';
 export * as problems from './problems';

@@ -2,6 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILostRun, IReplay } from '../api.generated';
+import { clockOf } from './nodeend';
 
 export function dialogTitle(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells');
@@ -32,14 +33,7 @@ export function running(trans: TranslationBundle): string {
 }
 
 export function rerunEllipsis(trans: TranslationBundle): string {
-  return trans.__('Rerun…');
-}
-
-/** `14:02`, with the date if it is not today. */
-export function clockOf(at_s: number, now: Date): string {
-  const at = new Date(at_s * 1000);
-  const time = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
-  return at.toDateString() === now.toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
+  return trans.__('Rerun lost cells…');
 }
 
 /** `Kernel lost with its node at 14:02. 7 cells had run; cell 8 was interrupted after 40 outputs.` */

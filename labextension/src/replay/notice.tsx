@@ -1,51 +1,65 @@
-/** A banner above a notebook whose node was pre-empted: what was lost, and buttons to rerun it. */
+/** The one line above a notebook about the end of its node: why it ended, then what was lost, to rerun it. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
-import { IReplay } from '../api.generated';
+import { INodeEnd, IReplay } from '../api.generated';
 import { Banner, NotebookBanner } from '../components/banner';
 import { Button } from '../components/button';
 import * as common from '../messages/common';
 import * as messages from '../messages/replay';
 import { noticeText } from '../messages/replay';
+import { ITpuModel } from '../tokens';
+import { EndLine, IEndActions } from './endline';
 import { NotebookReplay } from './replay';
 
-export interface IReplayActions {
+export interface IReplayActions extends IEndActions {
   onRun: () => void;
-  onDismiss: () => void;
 }
 
 export class ReplayNotice extends NotebookBanner {
+  /** @param _nodes the list of nodes, to know what can bring the node back; null where there is none */
   constructor(
     private readonly _replay: NotebookReplay,
+    private readonly _nodes: ITpuModel | null,
     private readonly _actions: IReplayActions,
     private readonly _trans: TranslationBundle
   ) {
     super();
+    this._nodes?.stateChanged.connect(this._onNodes, this);
+  }
+
+  dispose(): void {
+    this._nodes?.stateChanged.disconnect(this._onNodes, this);
+    super.dispose();
   }
 
   protected render(): JSX.Element {
-    const replay = this._replay;
-    return (
-      <UseSignal signal={replay.changed}>
-        {() =>
-          replay.lost && (
-            <Notice
-              {...this._actions}
-              lost={replay.lost}
-              isRunning={replay.isRunning}
-              trans={this._trans}
-              onHeight={this.setHeight}
-            />
-          )
-        }
-      </UseSignal>
-    );
+    return <UseSignal signal={this._replay.changed}>{() => this._line()}</UseSignal>;
+  }
+
+  private _line(): JSX.Element | null {
+    const { lost, isRunning, received_ms } = this._replay;
+    const shared = { ...this._actions, trans: this._trans, onHeight: this.setHeight };
+    if (lost && hasEnded(lost)) {
+      const node = this._nodes?.findNode(lost.end);
+      return <EndLine {...shared} lost={lost} received_ms={received_ms} node={node} />;
+    }
+    return lost && <Notice {...shared} lost={lost} isRunning={isRunning} />;
+  }
+
+  private _onNodes(): void {
+    if (this._replay.lost?.end) {
+      this.update();
+    }
   }
 }
 
-interface IProps extends IReplayActions {
+function hasEnded(lost: IReplay): lost is IReplay & { readonly end: INodeEnd } {
+  return lost.end !== null;
+}
+
+interface IProps extends Pick<IReplayActions, 'onRun' | 'onDismiss'> {
   lost: IReplay;
   isRunning: boolean;
   trans: TranslationBundle;

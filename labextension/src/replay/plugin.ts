@@ -7,26 +7,36 @@ import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/tran
 import { markText } from '../messages/replay';
 import { mayRunOnNode } from '../nodekernel';
 import { TpuClient } from '../request';
-import { IKernelEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
+import {
+  FLEET_SCHEMA,
+  IKernelEvent,
+  ITpuModel,
+  KERNEL_SCHEMA,
+  LINK_SCHEMA,
+  NODE_ENDED
+} from '../tokens';
 import { addReplayCommands, ReplayCommandIDs } from './commands';
 import { CutMarks } from './marks';
 import { ReplayCells } from './notebook';
 import { ReplayNotice } from './notice';
 import { NotebookReplay } from './replay';
 import { ReplaySource } from './source';
+import { IWayBack } from './wayback';
 
 const DOMAIN = 'jupyter_tpu';
+const CHANGE_KERNEL = 'notebook:change-kernel';
 
 export const replay: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:replay',
-  description: 'Offers to rerun cells that were lost with their node.',
+  description: 'Shows why a node has ended in its notebooks, and offers to rerun the cells that were lost with it.',
   autoStart: true,
   requires: [INotebookTracker],
-  optional: [ITranslator],
+  optional: [ITranslator, ITpuModel],
   activate: (
     { commands, serviceManager }: JupyterFrontEnd,
     tracker: INotebookTracker,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    nodes: ITpuModel | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const source = new ReplaySource(new TpuClient(serviceManager.serverSettings, trans));
@@ -43,14 +53,19 @@ export const replay: JupyterFrontEndPlugin<void> = {
         void commands.execute(id, { path: panel.context.path });
       const actions = {
         onRun: execute(ReplayCommandIDs.run),
-        onDismiss: execute(ReplayCommandIDs.dismiss)
+        onDismiss: () => {
+          execute(ReplayCommandIDs.dismiss)();
+          panel.content.activate(); // the button that had the focus is gone
+        },
+        onWayBack: ({ command, args }: IWayBack) => void commands.execute(command, { ...args }),
+        onChooseKernel: () => void commands.execute(CHANGE_KERNEL)
       };
-      panel.contentHeader.addWidget(new ReplayNotice(own, actions, trans));
+      panel.contentHeader.addWidget(new ReplayNotice(own, nodes, actions, trans));
     });
   }
 };
 
-/** Check for lost runs when the notebook gets a kernel, and when its kernel is lost or comes back. */
+/** Ask what was lost when the notebook gets a kernel, when its node ends, and when its kernel comes back. */
 function follow(
   { sessionContext, disposed }: NotebookPanel,
   own: NotebookReplay,
@@ -62,9 +77,20 @@ function follow(
     void own.refresh(isOurs ? kernel.id : null);
   };
   const onEvent = (_: Event.IManager, event: Event.Emission): void => {
-    const { kernel_id } = event as unknown as IKernelEvent;
+    const { kernel_id, phase } = event as unknown as IKernelEvent;
+    if (event.schema_id === FLEET_SCHEMA) {
+      void own.onNodes();
+      return;
+    }
     const isNews = event.schema_id === KERNEL_SCHEMA || event.schema_id === LINK_SCHEMA;
-    if (isNews && kernel_id === sessionContext.session?.kernel?.id) {
+    if (!isNews || kernel_id !== sessionContext.session?.kernel?.id) {
+      return;
+    }
+    if (event.schema_id === KERNEL_SCHEMA && phase === NODE_ENDED) {
+      void own.onNodeEnded(kernel_id);
+    } else if (event.schema_id === KERNEL_SCHEMA && phase === 'ready') {
+      void own.onKernelReady(kernel_id);
+    } else {
       refresh();
     }
   };

@@ -35,6 +35,11 @@ export class NotebookReplay {
     return this._lost;
   }
 
+  /** When `lost` arrived, in ms. */
+  get received_ms(): number {
+    return this._received_ms;
+  }
+
   get isRunning(): boolean {
     return this._isRunning;
   }
@@ -45,10 +50,37 @@ export class NotebookReplay {
 
   /** Request what a kernel lost; null for a notebook without one. Errors are ignored: the kernel may be unknown. */
   async refresh(kernelId: string | null): Promise<void> {
+    const isGone = kernelId === null && this._hasEnded;
+    if (isGone) {
+      return; // the kernel is off every list, but its notebook still shows the end of the node
+    }
+    if (kernelId !== this._kernelId) {
+      this._hasEnded = false;
+    }
     this._kernelId = kernelId;
     const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
-    if (kernelId === this._kernelId) {
-      this._set(found?.cells.length ? found : null);
+    if (kernelId === this._kernelId && (found || !this._hasEnded)) {
+      this._set(found?.cells.length || found?.end ? found : null);
+    }
+  }
+
+  /** The node of the kernel has ended: show it until the user dismisses it, or the notebook has another kernel. */
+  async onNodeEnded(kernelId: string): Promise<void> {
+    this._kernelId = kernelId;
+    this._hasEnded = true;
+    await this.refresh(kernelId);
+  }
+
+  /** The kernel of an ended node runs again, on another one. */
+  async onKernelReady(kernelId: string): Promise<void> {
+    this._hasEnded = false;
+    await this.refresh(kernelId);
+  }
+
+  /** Something has changed about a node: it may be the one that is being recreated. */
+  async onNodes(): Promise<void> {
+    if (this._hasEnded && this._lost?.end && this._kernelId !== null) {
+      await this.refresh(this._kernelId);
     }
   }
 
@@ -70,11 +102,11 @@ export class NotebookReplay {
     }
   }
 
-  /** Stop offering it, on every page. */
+  /** Stop offering the cells, on every page; the end of a node disappears only here. */
   async dismiss(): Promise<void> {
     const lost = this._lost;
     this._set(null);
-    if (lost) {
+    if (lost && !lost.end) {
       await this._source.settle(lost.kernel_id);
     }
   }
@@ -94,6 +126,7 @@ export class NotebookReplay {
       this._done.clear();
     }
     this._lost = lost;
+    this._received_ms = Date.now();
     this._changed.emit();
   }
 
@@ -102,4 +135,6 @@ export class NotebookReplay {
   private _lost: IReplay | null = null;
   private _kernelId: string | null = null;
   private _isRunning = false;
+  private _hasEnded = false;
+  private _received_ms = 0;
 }

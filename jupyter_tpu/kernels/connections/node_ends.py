@@ -1,0 +1,98 @@
+"""Find out how a node has ended: by the intents in the journal, auto-recovery, and what the cloud shows of it.
+
+The journal is imported only where it is read: a kernel on a node that exists must not wait for the import.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.error_actions import recreate_node, start_node
+from jupyter_tpu.errors import Action, TpuError
+from jupyter_tpu.kernels.connections.preemption import recovery_setting
+from jupyter_tpu.models import Node, NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause, NodeEnd
+from jupyter_tpu.provisioning import can_start_again
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.intents import Intent
+    from jupyter_tpu.lifecycle.recovery_state import Recovery
+
+_TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
+_RISING = frozenset({"CREATING", "STARTING"})
+
+
+def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, is_another: bool = False) -> NodeEnd:
+    """Return how and why the node has ended, and what its kernels' users can do. Blocks on the disk.
+
+    Args:
+        node: as the cloud shows it now; None when there is none.
+        at: when the end was noticed (Unix seconds); a recorded one has its own time.
+        is_another: whether `node` was created since, under the same name.
+    """
+    intents, choice = _intents_about(endpoint, name), recovery_setting(endpoint, name)
+    is_left = node is not None and not is_another and node.state not in ("DELETING", *_RISING)
+    own = None if choice and choice.is_being_recreated else _request(intents, skips_rising=not is_left)
+    if own:
+        why = own.because or EndCause(cause="delete" if own.verb == "delete" else "stop")
+        at, is_deleted = own.created_at, own.verb == "delete"
+    else:
+        is_taken = _was_preempted(node, choice, is_another)
+        why, is_deleted = EndCause(cause="preempted" if is_taken else "unknown"), not is_left
+    return NodeEnd(
+        node=name, why=why, at=at, is_deleted=is_deleted, actions=_actions(name, node if is_left else None, intents)
+    )
+
+
+def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
+    """Return all intents about the node, newest first; none if the journal cannot be read."""
+    from jupyter_tpu.journal.journal import FILE_NAME, Journal
+    from jupyter_tpu.journal.paths import data_dir
+
+    try:
+        folder = data_dir()
+        if not (folder / FILE_NAME).exists():
+            return ()
+        with closing(Journal.open(folder)) as journal:
+            return journal.intents_about(name, endpoint=endpoint, since=0.0)
+    except TpuError:  # that the node has ended matters more than why
+        return ()
+
+
+def _request(intents: tuple[Intent, ...], *, skips_rising: bool) -> Intent | None:
+    """Return the request that has ended the node: the newest intent, or the one before it was created again."""
+    for intent in intents:
+        if intent.verb in ("stop", "delete"):
+            return None if intent.error else intent
+        if not skips_rising:
+            return None
+    return None
+
+
+def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool) -> bool:
+    from jupyter_tpu.lifecycle.recovery_state import is_lost
+
+    if choice is not None and (choice.is_being_recreated or choice.phase == "given_up"):
+        return True
+    if is_another:
+        return choice is not None and choice.attempts > 0
+    return node is not None and (node.state in _TAKEN or is_lost(node))
+
+
+def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> tuple[Action, ...]:
+    """Return what brings the node back: a start, or else the form with its options.
+
+    Args:
+        left: the node, if it was not deleted.
+    """
+    if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
+        return (start_node(name),)
+    spec = _spec(left, intents)
+    return (recreate_node(spec, is_name_free=left is None),) if spec else ()
+
+
+def _spec(left: Node | None, intents: tuple[Intent, ...]) -> NodeSpec | None:
+    from jupyter_tpu.lifecycle.recovery_state import spec_of
+
+    return spec_of(left) if left else next((intent.spec for intent in intents if intent.spec), None)
