@@ -53,7 +53,7 @@ class EndCause:
     @classmethod
     def from_json(cls, data: object) -> EndCause | None:
         """Read what `to_json` wrote; None for anything else, such as an intent of an earlier version."""
-        if not isinstance(data, Mapping) or data.get("cause") not in _CAUSES:
+        if not isinstance(data, Mapping) or str(data.get("cause")) not in _CAUSES:
             return None
         return cls(cause=data["cause"], name=str(data.get("name", "")), detail=str(data.get("detail", "")))
 

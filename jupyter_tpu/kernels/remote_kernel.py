@@ -275,7 +275,9 @@ class RemoteKernel:
         # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState(
-                "The kernel is gone.", exists=self.reason, hint="Run the cell again when a kernel has started."
+                "A cell was not run: its kernel is gone.",
+                exists=self.reason,
+                hint="Run it when the kernel has started.",
             )
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
             raise refusal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from typing import Any
 
@@ -354,3 +355,31 @@ async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead_and_tries_not
     client.stop_channels()
     assert "Traceback" not in caplog.text
     await watched.manager.shutdown_kernel()
+
+
+async def test_a_program_reads_once_why_the_node_under_its_cell_has_ended(cloud: Any) -> None:
+    lost = await asyncio.to_thread(cloud.create_node, "lost-under-a-cell")
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(lost, cloud.settings))
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
+    running, waiting = client.execute("print(1)\nimport time; time.sleep(600)"), client.execute("2")
+    while (await client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
+        pass
+    await asyncio.to_thread(cloud.delete_node, lost.name)
+
+    replies = [await client.get_shell_msg(timeout=60) for _ in range(2)]
+    status = {reply["parent_header"]["msg_id"]: reply["content"]["status"] for reply in replies}
+    assert status == {running: "error", waiting: "aborted"}
+    shown = []
+    while len([each for each in shown if each["msg_type"] == "status"]) < 2:
+        shown.append(await client.get_iopub_msg(timeout=60))
+    (error,) = [each["content"] for each in shown if each["msg_type"] == "error"]
+    assert error["ename"] == "NodeEnded"
+    sentence = r"lost-under-a-cell was deleted at \d\d:\d\d, but not by this Jupyter server\."
+    assert re.fullmatch(sentence, error["evalue"])
+    assert "Variables are lost; outputs are kept." in error["traceback"]
+    assert [each["msg_type"] for each in shown if each["msg_type"] == "stream"] == []
+    client.stop_channels()
+    await manager.shutdown_kernel()

@@ -32,8 +32,9 @@ def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, 
         is_another: whether `node` was created since, under the same name.
     """
     intents, choice = _intents_about(endpoint, name), recovery_setting(endpoint, name)
-    is_left = node is not None and not is_another and node.state not in ("DELETING", *_RISING)
-    own = None if choice and choice.is_being_recreated else _request(intents, skips_rising=not is_left)
+    is_replaced = is_another or (node is not None and node.state in _RISING)
+    is_left = node is not None and not is_replaced and node.state != "DELETING"
+    own = None if choice and choice.is_being_recreated else _request(intents, is_replaced=is_replaced)
     if own:
         why = own.because or EndCause(cause="delete" if own.verb == "delete" else "stop")
         at, is_deleted = own.created_at, own.verb == "delete"
@@ -60,14 +61,15 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
         return ()
 
 
-def _request(intents: tuple[Intent, ...], *, skips_rising: bool) -> Intent | None:
-    """Return the request that has ended the node: the newest intent, or the one before it was created again."""
-    for intent in intents:
-        if intent.verb in ("stop", "delete"):
-            return None if intent.error else intent
-        if not skips_rising:
-            return None
-    return None
+def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None:
+    """Return the request that has ended the node; None if there is none.
+
+    Args:
+        is_replaced: whether the newest intent is about another node of the same name.
+    """
+    newest = intents[1:] if is_replaced and intents and intents[0].verb in ("create", "start") else intents
+    asked = bool(newest) and newest[0].verb in ("stop", "delete") and newest[0].error is None
+    return newest[0] if asked else None
 
 
 def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool) -> bool:

@@ -52,6 +52,12 @@ describe('FailureNotices', () => {
     expect(shown()).toEqual(['second']);
   });
 
+  it('leaves the end of a node to its notebooks', () => {
+    notices.onEvent(null, event('a', STOPPED, { phase: 'node_ended', error_code: 'node_ended' }));
+
+    expect(shown()).toEqual([]);
+  });
+
   it('says nothing of kernels that start', () => {
     notices.onEvent(null, event('a', 'It runs.', { phase: 'ready', error_code: '' }));
 

@@ -112,6 +112,12 @@ describe('the status in a notebook', () => {
     expect(said?.title).toBe('Connection lost 30 s ago: Key refused.');
   });
 
+  it('leaves the end of the node to the line above the notebook', async () => {
+    expect(await after(() => link('lost', { error_code: 'node_not_found' }))).toBe('');
+    const end = { phase: 'node_ended', error_code: 'node_ended', message: 'It was stopped.' };
+    expect(await after(() => tell(end))).toBe('');
+  });
+
   it('keeps the link apart from what the kernel does', async () => {
     await after(() => link('down'));
     expect(await after(() => session.statusChanged.emit('busy'))).toContain('Disconnected');

@@ -20,7 +20,7 @@ import { reply, Server } from './server';
 afterEach(cleanup);
 
 const LOST_AT = new Date(2026, 10, 21, 14, 2);
-const clock = LOST_AT.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+const clock = '14:02';
 const HOSTILE = '<img src=x onerror="window.pwned = true">';
 
 function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
@@ -34,7 +34,8 @@ function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
 
 function lost(...cells: ILostRun[]): IReplay {
   const lost_at = LOST_AT.getTime() / 1000;
-  return { kernel_id: 'k1', is_back: true, lost_at, reason: 'The node is gone.', cells };
+  const place = { kernel_id: 'k1', is_back: true, end: null, recovery: null, age_s: null };
+  return { ...place, lost_at, reason: 'The node is gone.', cells };
 }
 
 describe('the notice of a lost node', () => {
@@ -63,7 +64,7 @@ describe('the notice of a lost node', () => {
     const actions = { onRun: jest.fn(), onDismiss: jest.fn() };
     const props = { ...actions, isRunning: false, trans, onHeight: jest.fn() };
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
-    const button = (): HTMLButtonElement => screen.getByText('Rerun…');
+    const button = (): HTMLButtonElement => screen.getByText('Rerun lost cells…');
     expect(button().disabled).toBe(true);
     rerender(<Notice {...props} lost={lost(run('a'))} />);
     fireEvent.click(button());
@@ -188,7 +189,7 @@ describe('the mark under a cell that was cut', () => {
 class TestPanel {
   readonly context: { path: string };
   readonly contentHeader = new Panel();
-  readonly content = { widgets: [] };
+  readonly content = { widgets: [], activate: jest.fn() };
   readonly disposed = new Signal<this, void>(this);
   readonly sessionContext;
 

@@ -28,12 +28,7 @@ function stoppedText(
     case 'idle':
       return trans.__('%1 was stopped at %2: idle for %3.', node_id, at, detail);
     case 'session':
-      return trans.__(
-        '%1 was stopped at %2: session limit of %3 reached.',
-        node_id,
-        at,
-        detail
-      );
+      return trans.__('%1 was stopped at %2: session limit of %3 reached.', node_id, at, detail);
     case 'deadline':
       return trans.__('%1 was stopped at %2: deadline reached.', node_id, at);
     case 'budget':
@@ -65,12 +60,7 @@ function deletedText(
     case 'idle':
       return trans.__('%1 was deleted at %2: idle for %3.', node_id, at, detail);
     case 'session':
-      return trans.__(
-        '%1 was deleted at %2: session limit of %3 reached.',
-        node_id,
-        at,
-        detail
-      );
+      return trans.__('%1 was deleted at %2: session limit of %3 reached.', node_id, at, detail);
     case 'deadline':
       return trans.__('%1 was deleted at %2: deadline reached.', node_id, at);
     case 'budget':

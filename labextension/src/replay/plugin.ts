@@ -28,7 +28,8 @@ const CHANGE_KERNEL = 'notebook:change-kernel';
 
 export const replay: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:replay',
-  description: 'Shows why a node has ended in its notebooks, and offers to rerun the cells that were lost with it.',
+  description:
+    'Shows why a node has ended in its notebooks, and offers to rerun the cells that were lost with it.',
   autoStart: true,
   requires: [INotebookTracker],
   optional: [ITranslator, ITpuModel],

@@ -29,7 +29,9 @@ export function wayBack(end: INodeEnd, node: INode | undefined): IWayBack | null
     const isDue = node?.state === 'STOPPED';
     return { kind: 'start', command: action.command, args: key, isDue };
   }
-  return action ? { kind: 'recreate', command: action.command, args: action.args, isDue: true } : null;
+  return action
+    ? { kind: 'recreate', command: action.command, args: action.args, isDue: true }
+    : null;
 }
 
 const RISING = new Set(['CREATING', 'STARTING', 'RESTARTING', 'REPAIRING']);

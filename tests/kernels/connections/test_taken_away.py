@@ -12,19 +12,15 @@ import pytest
 
 from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.journal import Journal
-from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recovery_store import Recoveries
-from jupyter_tpu.kernels.connections.preemption import (
-    deleted_message,
-    end_reason,
-    recreated_message,
-    stopped_message,
-    with_outlook,
-)
+from jupyter_tpu.kernels.connections.node_ends import end_of_node
+from jupyter_tpu.kernels.connections.preemption import with_outlook
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import Node, NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause, NodeEnd
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
@@ -70,54 +66,92 @@ def test_what_was_not_taken_away_is_told_as_ever(data_dir: Path) -> None:
     assert "`jupyter tpu recover my-node" in told(stopped, is_taken=True)
 
 
-def test_a_node_of_the_same_name_is_said_to_be_another(data_dir: Path) -> None:
-    assert recreated_message("", NAME) == "The node my-node was deleted and recreated."
-    lay_down(data_dir, phase="watching", attempts=2)
-    assert recreated_message("", NAME) == ("The node my-node was pre-empted and recreated, attempt 2 of 3.")
+def node(state: str, **changes: Any) -> Node:
+    return replace(Node(name=NAME, state=state, accelerator_type="v5litepod-8"), **changes)
 
 
-def test_of_a_stopped_node_only_that_is_advised_which_is_possible() -> None:
-    node = Node(name=NAME, state="STOPPED", accelerator_type="v5litepod-8")
-    assert stopped_message(node) == (
-        "The node my-node was stopped, and its kernel ended with it.\n"
-        "Start the node in the TPU panel to run cells again. Outputs are kept."
-    )
-    assert stopped_message(replace(node, spot=True)) == (
-        "The node my-node was stopped, and its kernel ended with it.\n"
-        "A spot node can't be started again; create a new one to run cells again. Outputs are kept."
-    )
+def end(there: Node | None, *, is_another: bool = False) -> NodeEnd:
+    return end_of_node("", NAME, there, 99.0, is_another=is_another)
 
 
-def lay_down_end(folder: Path, verb: Verb, reason: str, endpoint: str = "") -> None:
+def request(folder: Path, verb: Verb, because: EndCause | None = None, *, at: float = 5.0, endpoint: str = "") -> None:
+    """Write an intent that has been performed."""
     folder.mkdir(parents=True, exist_ok=True)
     journal = Journal.open(folder)
-    intent = journal.begin(Intent(intent_id=f"{verb}-1", verb=verb, node_name=NAME, endpoint=endpoint, created_at=5.0))
-    entry = Entry(at=5, action=verb, subject=str(NAME), reason=reason, detail={"intent_id": intent.intent_id})
-    journal.save(replace(intent, settled=True, updated_at=time.time()))
-    Audit(journal, endpoint=endpoint, project=NAME.project).record(entry)
+    spec = SPEC if verb == "create" else None
+    intent = Intent(intent_id=f"{verb}-{at}", verb=verb, node_name=NAME, endpoint=endpoint, spec=spec)
+    begun = journal.begin(replace(intent, created_at=at, because=because))
+    journal.save(replace(begun, settled=True, updated_at=time.time()))
     journal.close()
 
 
-def test_a_kernel_whose_node_a_budget_ended_names_the_budget(data_dir: Path) -> None:
-    assert end_reason("", NAME) == ""
-    used_up = "The budget daily is used up: $10.02 of $10.00."
-    lay_down_end(data_dir, "delete", used_up)
-    assert end_reason("", NAME) == used_up
-    assert deleted_message(NAME, used_up) == (
-        "The node my-node was deleted with its disk, and its kernel ended with it: "
-        "The budget daily is used up: $10.02 of $10.00.\n"
-        "Create a new node to run cells again. Outputs are kept."
-    )
-    stopped = stopped_message(Node(name=NAME, state="STOPPED", accelerator_type="v5litepod-8"), used_up)
-    assert stopped.startswith("The node my-node was stopped, and its kernel ended with it: The budget daily is used up")
+def offered(ended: NodeEnd) -> list[tuple[str, object]]:
+    return [(action.command, action.args["node_id"]) for action in ended.actions]
+
+
+USED_UP = EndCause(cause="budget", name="daily", detail="$10.02 of $10.00 today")
+
+
+def test_a_node_without_a_known_cause_was_ended_by_someone_else(data_dir: Path) -> None:
+    assert (end(None).why.cause, end(None).is_deleted, end(None).at) == ("unknown", True, 99.0)
+    assert (end(node("STOPPED")).why.cause, end(node("STOPPED")).is_deleted) == ("unknown", False)
+    assert not (data_dir / "journal.db").exists()
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_a_request_without_a_cause_is_the_users(data_dir: Path, verb: Verb) -> None:
+    request(data_dir, verb)
+    ended = end(node("STOPPING") if verb == "stop" else None)
+    assert (ended.why.cause, ended.is_deleted, ended.at) == (verb, verb == "delete", 5.0)
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+def test_the_recorded_cause_is_what_its_kernels_say(data_dir: Path, verb: Verb) -> None:
+    request(data_dir, verb, USED_UP)
+    assert end(node("STOPPED") if verb == "stop" else None).why == USED_UP
 
 
 def test_an_older_end_does_not_explain_the_present_one(data_dir: Path) -> None:
-    lay_down_end(data_dir, "stop", "The budget daily is used up: $10.02 of $10.00.")
-    journal = Journal.open(data_dir)
-    journal.begin(Intent(intent_id="by-the-user", verb="start", node_name=NAME, created_at=6.0))
-    journal.close()
-    assert end_reason("", NAME) == ""
+    request(data_dir, "stop", USED_UP)
+    request(data_dir, "start", at=6.0)
+    assert end(node("STOPPED")).why.cause == "unknown"
+
+
+def test_a_node_that_was_created_again_says_how_the_one_before_it_has_ended(data_dir: Path) -> None:
+    request(data_dir, "delete", USED_UP)
+    request(data_dir, "create", at=6.0)
+    assert end(node("READY"), is_another=True).why == USED_UP
+    lay_down(data_dir, phase="watching", attempts=2)
+    assert end(node("READY"), is_another=True).why == USED_UP
+
+
+def test_a_deletion_before_the_node_was_created_explains_nothing(data_dir: Path) -> None:
+    request(data_dir, "delete", USED_UP)
+    request(data_dir, "create", at=6.0)
+    assert end(None).why.cause == "unknown"
+    request(data_dir, "create", at=7.0)
+    lay_down(data_dir, phase="watching", attempts=1)
+    assert end(node("READY"), is_another=True).why.cause == "preempted"
+
+
+def test_a_preempted_node_says_so_at_each_step_of_its_recovery(data_dir: Path) -> None:
+    assert end(node("PREEMPTED", spot=True)).why.cause == "preempted"
+    request(data_dir, "create", at=1.0)
+    for phase in ("clearing", "waiting", "making", "given_up"):
+        lay_down(data_dir, phase=phase)
+        assert end(None).why.cause == "preempted", phase
+    lay_down(data_dir, phase="watching", attempts=1)
+    assert end(node("READY"), is_another=True).why.cause == "preempted"
+
+
+def test_only_what_is_possible_is_offered(data_dir: Path) -> None:
+    assert offered(end(None)) == []  # it is not known what it was
+    assert offered(end(node("STOPPED"))) == [("tpu:start-node", "my-node")]
+    # a spot node can't be started again, and its name is free only when it is deleted
+    assert offered(end(node("STOPPED", spot=True))) == [("tpu:open-form", "")]
+    assert offered(end(node("PREEMPTED", spot=True))) == [("tpu:open-form", "")]
+    request(data_dir, "create")
+    assert offered(end(None)) == [("tpu:open-form", "my-node")]
 
 
 async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: Any, data_dir: Path) -> None:
@@ -148,12 +182,12 @@ async def test_a_kernel_on_a_node_that_a_budget_deletes_is_not_told_to_wait(emul
     emulator.control.pause()
     await cloud.delete_node(NAME)
     await cloud.aclose()
-    used_up = "The budget daily is used up: $10.02 of $10.00."
-    lay_down_end(data_dir, "delete", used_up, endpoint=emulator.settings.endpoint)
+    request(data_dir, "delete", USED_UP, endpoint=emulator.settings.endpoint)
     worker = Worker(WorkerKey(node=NAME, endpoint=emulator.settings.endpoint), lambda progress: None)
     with pytest.raises(WrongState, match="is DELETING, not READY") as refused:
         await worker.connect()
-    assert refused.value.exists.startswith(used_up)
+    assert "budget daily is used up ($10.02 of $10.00 today)." in refused.value.exists
     assert refused.value.hint == "Create another node."
-    assert worker.end_message.startswith("The node my-node was deleted with its disk")
+    assert worker.node_end is not None
+    assert worker.node_end.why == USED_UP
     emulator.control.resume()

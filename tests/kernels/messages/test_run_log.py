@@ -18,6 +18,7 @@ from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
 from jupyter_tpu.kernels.node_recovery import progress_of
 from jupyter_tpu.lifecycle.recovery_state import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.node_end import EndCause, NodeEnd
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
@@ -267,7 +268,8 @@ def choice(**changes: Any) -> Recovery:
     return replace(Recovery(choice_id="c", spec=SPEC, uid="1", was_ready=True), **changes)
 
 
-LOSS = Loss(host_key_alias="tpu-1-w0", at=90.0, known_at=100.0)
+END = NodeEnd(node=SPEC.name, why=EndCause(cause="preempted"), at=90.0, is_deleted=True)
+LOSS = Loss(host_key_alias="tpu-1-w0", at=90.0, known_at=100.0, end=END)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from playwright.sync_api import Locator, Page, expect
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
-    from conftest import OpenLab, Picture
     from running_demo import Demo
+
+    from conftest import OpenLab, Picture
 
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(600)]
 
@@ -206,7 +207,9 @@ def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     kernel_name = ready_node(demo, node, spot=True)
     demo.ask(_node(node, "/recovery"), "PUT", {"is_on": True})
     page = open_lab()
-    notebooks = opened(demo, page, kernel_name, tmp_path, [f"recovered-{count}" for count in range(3)], "pass_gate('a')")
+    notebooks = opened(
+        demo, page, kernel_name, tmp_path, [f"recovered-{count}" for count in range(3)], "pass_gate('a')"
+    )
     page.evaluate(WATCH)
 
     control.preempt(_full(node))
@@ -214,6 +217,7 @@ def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     expect(shown.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
     expect(shown.locator(LINES)).to_have_count(1)
+    page.wait_for_function(f"() => ({STATUS})() === 'unknown'")
     picture(page, "end-of-a-node-recreating")
     rerun = shown.get_by_role("button", name="Rerun lost cells…")
     for notebook in notebooks:
