@@ -125,7 +125,7 @@ function addNotebookCommands(context: ICommandContext): void {
 }
 
 function addNodeCommands(context: ICommandContext): void {
-  const { model, trans } = context;
+  const { app, model, trans } = context;
   const isEmulated = (): boolean => model.status?.emulated ?? false;
   addNodeCommand(context, CommandIDs.stopNode, {
     label: messages.stopNode(trans),
@@ -183,12 +183,12 @@ function addNodeCommands(context: ICommandContext): void {
 }
 
 /** Stop several nodes after one question; those that can't be stopped any more are left out. */
-async function stopNodes({ app, model, trans }: ICommandContext, args: Args): Promise<void> {
+async function stopNodes({ model, trans }: ICommandContext, args: Args): Promise<void> {
   const keys = Array.isArray(args.nodes) ? (args.nodes as Args[]).filter(isKey) : [];
   const nodes = keys.flatMap(key => model.findNode(key) ?? []).filter(isReady);
   const emulated = model.status?.emulated ?? false;
   if (nodes.length > 0 && (await confirmStopMany(nodes, emulated, trans))) {
-    await Promise.all(nodes.flatMap(node => [endKernels(app, node), model.stopNode(node)]));
+    await Promise.all(nodes.map(node => model.stopNode(node)));
   }
 }
 
