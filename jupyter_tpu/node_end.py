@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from jupyter_tpu.errors import Action, Text
+from jupyter_tpu.errors import Action
 from jupyter_tpu.models import NodeName
 
 Cause = Literal["stop", "delete", "idle", "session", "deadline", "budget", "stop_all", "preempted", "unknown"]
@@ -77,8 +77,8 @@ class NodeEnd:
     @property
     def message(self) -> str:
         """Return what happened, when and why, in one sentence with this machine's local time."""
-        return Text(
-            _SENTENCES[self.why.cause],
+        # front ends write it themselves, so it needs no template
+        return _SENTENCES[self.why.cause].format(
             node=self.node.node_id,
             what=_WHAT[self.is_deleted],
             time=time.strftime("%H:%M", time.localtime(self.at)),

@@ -211,6 +211,10 @@ class KernelHost:
         """Print a notice in all front ends, in the cell that printed last."""
         self._fanout.publish_event("words", message=text)
 
+    async def report_wait(self) -> None:
+        """Let pages show that the kernel starts when its node is recreated."""
+        self._fanout.publish_event("waits_for_node")
+
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
         """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
         follower.begin(self._fanout, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
@@ -336,7 +340,6 @@ class KernelHost:
         shared.watchers.append(self._link_changed)
 
     def _link_changed(self, status: LinkStatus) -> None:
-        self._answer_waiting(status)
         if status.state == "live":
             self._down_since = None
         elif self._down_since is None:
@@ -351,6 +354,7 @@ class KernelHost:
             else:
                 self.kernel.lose(status.message, is_gone=is_gone)
             self._fanout.publish_event("lost", message=status.message, error_code=status.error_code)
+        self._answer_waiting(status)  # after the end of a node, which has answered them in its own way
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:

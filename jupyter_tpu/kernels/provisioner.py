@@ -431,12 +431,15 @@ class TPUProvisioner(KernelProvisionerBase):
         await self._registry.write_again()
 
     async def _awaits_node(self, host: KernelHost) -> bool:
-        """Return whether the kernel was lost with a node that is being recreated."""
+        """Return whether the kernel was lost with a node that is being recreated; pages then show it as starting."""
         loss = host.loss
         if loss is None or not self._is_for_restarter():
             self._recovery = "no"
             return False
+        before = self._recovery
         self._recovery = await asyncio.to_thread(recovery_progress, self._worker_key(), loss, time.time())
+        if before == "no" != self._recovery:  # `poll` calls this every few seconds
+            await link_thread.run(host.report_wait())
         return self._recovery == "coming"
 
     async def _forget_runs(self) -> None:

@@ -60,6 +60,7 @@ class LoopBridge:
     - ``unsent`` {channel, message}: a message was not sent to the kernel: too much waits for a link that is down
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
     - ``node_ended`` {asked, header, error, is_first}: the node has ended before the kernel has answered a cell
+    - ``waits_for_node`` {}: auto-recovery recreates the node, on which the kernel is then started
     - ``unreadable`` {seq}: `deliver` has raised for this message alone, which is skipped
     - ``closed`` {}: the kernel was shut down; nothing will follow
 

@@ -110,7 +110,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         "appears to have died", and the notebook shows the end of the node already.
         """
         if self._kernel and self._kernel.waits_for_node and status == "restarting":
-            status = "unknown"
+            status = "starting"
         if self._page:
             self._page.send_status(status)
         elif self._kernel is None:

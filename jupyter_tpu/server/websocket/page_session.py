@@ -386,8 +386,8 @@ class PageSession:
             self._store_cursor()
         if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
             return status_message(self._make_header, shown_state("starting"))
-        if event.get("event") == "lost":  # what the page shows is of a kernel that cannot be reached any more
-            return status_message(self._make_header, "unknown")
+        if event.get("event") == "waits_for_node":  # JupyterLab takes no "unknown", and the kernel is not dead for good
+            return status_message(self._make_header, "starting")
         text = event_notice(event)
         return self._notice(text) if text else None
 

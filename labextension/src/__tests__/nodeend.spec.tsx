@@ -90,7 +90,9 @@ describe('the line about the end of a node', () => {
     ['Start node', 'Choose kernel…', 'Dismiss'].forEach(name =>
       fireEvent.click(screen.getByRole('button', { name }))
     );
-    expect(props.onWayBack.mock.calls[0][0].command).toBe('tpu:start-node');
+    expect(props.onWayBack).toHaveBeenCalledWith(
+      expect.objectContaining({ command: 'tpu:start-node' })
+    );
     expect(props.onChooseKernel).toHaveBeenCalledTimes(1);
     expect(props.onDismiss).toHaveBeenCalledTimes(1);
   });

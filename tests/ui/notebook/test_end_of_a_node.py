@@ -217,7 +217,7 @@ def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     expect(shown.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
     expect(shown.locator(LINES)).to_have_count(1)
-    page.wait_for_function(f"() => ({STATUS})() === 'unknown'")
+    page.wait_for_function(f"() => ({STATUS})() === 'starting'")
     picture(page, "end-of-a-node-recreating")
     rerun = shown.get_by_role("button", name="Rerun lost cells…")
     for notebook in notebooks:
