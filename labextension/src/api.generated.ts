@@ -137,6 +137,11 @@ export interface IIntent {
   readonly settled: boolean;
   readonly created_at: number;
   readonly updated_at: number;
+  /**
+   * How long such creations have taken before: the median in seconds for this type and zone; null
+   * if unknown or not in the list of nodes
+   */
+  readonly usual_s: number | null;
 }
 
 export interface IOffers {

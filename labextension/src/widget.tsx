@@ -165,6 +165,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onOpenSimulator: () => this._run(SimulatorCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key)),
     onToggle: key => this.model.toggleCard(key),
+    onStopNodes: keys => this._run(CommandIDs.stopNodes, { nodes: keys.map(keyOnly) }),
     onCancelCreation: key => this._run(CommandIDs.cancelCreation, keyOnly(key)),
     onCopy: text => this._run(CommandIDs.copyCommand, { command_line: text }),
     onStart: key => this._run(CommandIDs.startNode, keyOnly(key)),

@@ -275,3 +275,23 @@ def test_the_data_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "file" / "tpu"))
     with pytest.raises(JournalUnwritable, match="cannot be created"):
         data_dir()
+
+
+def created(journal: Journal, intent_id: str, seconds: float, *, phase: str = "ready", kind: str = "v5litepod-8") -> None:
+    """A creation that began at 1000 and ended so many seconds later."""
+    name = NodeName(project=NAME.project, zone=NAME.zone, node_id=intent_id)
+    spec = NodeSpec(name=name, accelerator_type=kind, runtime_version="tpu-ubuntu2204-base")
+    begun = journal.begin(
+        Intent(intent_id=intent_id, verb="create", node_name=name, spec=spec, created_at=1000.0, updated_at=1000.0)
+    )
+    journal.save(replace(begun, phase=phase, settled=True, updated_at=1000.0 + seconds))
+
+
+def test_the_usual_time_of_a_creation_is_the_median_of_those_that_succeeded(journal: Journal) -> None:
+    for number, seconds in enumerate((60.0, 300.0, 90.0)):
+        created(journal, f"n-{number}", seconds)
+    created(journal, "failed", 5.0, phase="failed")
+    created(journal, "other", 20.0, kind="v2-8")
+
+    assert journal.creation_seconds(endpoint="") == {("v5litepod-8", NAME.zone): 90.0, ("v2-8", NAME.zone): 20.0}
+    assert journal.creation_seconds(endpoint="another cloud") == {}

@@ -6,6 +6,7 @@ Pure: values in, JSON-ready dictionaries out. Text from the cloud is not escaped
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
@@ -79,8 +80,12 @@ def _accelerator_view(kind: Accelerator | None) -> JSON | None:
     }
 
 
-def intent_view(intent: Intent) -> JSON:
-    """Return an intent as JSON, without its spec and bookkeeping."""
+def intent_view(intent: Intent, *, usual_s: float | None = None) -> JSON:
+    """Return an intent as JSON, without its spec and bookkeeping.
+
+    Args:
+        usual_s: how long such an intent has taken before, in seconds; None: not known.
+    """
     return {
         "intent_id": intent.intent_id,
         "verb": intent.verb,
@@ -93,11 +98,22 @@ def intent_view(intent: Intent) -> JSON:
         "settled": intent.settled,
         "created_at": intent.created_at,
         "updated_at": intent.updated_at,
+        "usual_s": usual_s,
     }
 
 
-def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: NodeCosts = NO_COSTS) -> JSON:
-    """Return the whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
+def nodes_view(
+    snapshot: FleetSnapshot,
+    kernelspecs: Mapping[str, str],
+    costs: NodeCosts = NO_COSTS,
+    creation_seconds: Mapping[tuple[str, str], float] = MappingProxyType({}),
+) -> JSON:
+    """Return the whole list.
+
+    Args:
+        kernelspecs: the kernelspec's name by the node's full name.
+        creation_seconds: how long creations took before, by accelerator type and zone.
+    """
     return {
         "as_of": snapshot.as_of_here,
         "clock_ahead_s": snapshot.clock_ahead_s,
@@ -106,10 +122,16 @@ def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: N
             for node in snapshot.nodes
         ],
         "unreachable": list(snapshot.unreachable),
-        "intents": [intent_view(intent) for intent in snapshot.intents],
+        "intents": [intent_view(intent, usual_s=_usual_s(intent, creation_seconds)) for intent in snapshot.intents],
         "notices": list(snapshot.notices),
         "error": error_view(snapshot.error),
     }
+
+
+def _usual_s(intent: Intent, creation_seconds: Mapping[tuple[str, str], float]) -> float | None:
+    if intent.verb != "create" or intent.spec is None:
+        return None
+    return creation_seconds.get((intent.spec.accelerator_type, intent.node_name.zone))
 
 
 def no_nodes_view(error: TpuError) -> JSON:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -89,7 +90,19 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     async def list_view(self, snapshot: FleetSnapshot) -> dict[str, Any]:
         """Return the list of nodes with their kernelspecs and costs."""
-        return nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs())
+        return nodes_view(
+            snapshot, self.app.kernelspecs.names(), await self.costs(), await self._creation_seconds(snapshot)
+        )
+
+    async def _creation_seconds(self, snapshot: FleetSnapshot) -> Mapping[tuple[str, str], float]:
+        """Return how long creations took before, by accelerator type and zone; read only while a node is created."""
+        if not any(intent.verb == "create" and not intent.settled for intent in snapshot.intents):
+            return {}
+        opened = await self.app.fleet.get()
+        try:
+            return await asyncio.to_thread(opened.journal.creation_seconds, endpoint=opened.settings.endpoint)
+        except TpuError:  # an estimate is not worth an error: the list says what is wrong with the journal
+            return {}
 
     async def costs(self) -> NodeCosts:
         """Return what each node has cost."""

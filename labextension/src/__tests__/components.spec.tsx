@@ -39,6 +39,7 @@ function actions(): jest.Mocked<IPanelActions> {
     onStart: jest.fn(),
     onDelete: jest.fn(),
     onCancelCreation: jest.fn(),
+    onStopNodes: jest.fn(),
     onDismissFailure: jest.fn(),
     onDismissRefusal: jest.fn()
   };
@@ -200,7 +201,7 @@ describe('the panel', () => {
   it('opens no notebook on what is being deleted', () => {
     const intents = [intent('a', { verb: 'delete', phase: 'deleting' })];
     show({ list: list({ nodes: [node('a')], intents }) });
-    screen.getByText('Deleting');
+    screen.getByText(/^Deleting · /);
     expect(screen.queryByRole('button', { name: 'Open notebook on a' })).toBeNull();
   });
 

@@ -64,6 +64,7 @@ export function intent(node_id: string, rest: Partial<IIntent> = {}): IIntent {
     settled: false,
     created_at: 0,
     updated_at: 0,
+    usual_s: null,
     ...rest
   };
 }

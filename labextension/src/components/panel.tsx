@@ -7,8 +7,8 @@ import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
 import { clockTime } from '../money/moments';
-import { INodeActions, INodeRenderers } from '../nodes/nodecard';
-import { NodeList } from '../nodes/nodelist';
+import { INodeRenderers } from '../nodes/nodecard';
+import { IListActions, NodeList } from '../nodes/nodelist';
 import { IDatedList, IFormRequest, INodeSpec, IProblem, IRevealedCard, Phase } from '../tokens';
 import { Button } from './button';
 import { Header } from './header';
@@ -36,7 +36,7 @@ export interface IPanelState {
 }
 
 /** Callbacks of the panel; each runs a command. */
-export interface IPanelActions extends INodeActions {
+export interface IPanelActions extends IListActions {
   onOpenForm: () => void;
   onCloseForm: () => void;
   onCreate: (spec: INodeSpec) => Promise<void>;
@@ -183,7 +183,14 @@ function Nodes({
       <NoNodes onCreate={actions.onOpenForm} trans={trans} />
     );
   }
-  return <NodeList {...{ rows, state, actions, renderers, trans }} />;
+  return (
+    <NodeList {...{ rows, state, actions, renderers, trans }} clockAhead_s={clockAheadOf(list)} />
+  );
+}
+
+/** How far the server's clock is ahead of the browser's, in whole seconds. */
+function clockAheadOf({ as_of, age_s, received_ms }: IDatedList): number {
+  return as_of === null || age_s === null ? 0 : Math.round(as_of + age_s - received_ms / 1000);
 }
 
 interface INoNodesProps {

@@ -3,6 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INode, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
+import { formatCountdown } from '../money/moments';
 import { Verb } from '../tokens';
 import { formatPrice, provisioningName } from './units';
 
@@ -62,6 +63,47 @@ export function loadingOffers(trans: TranslationBundle): string {
 
 export function nodes(trans: TranslationBundle): string {
   return trans.__('Nodes');
+}
+
+export function listTools(trans: TranslationBundle): string {
+  return trans.__('Filter, sort and select nodes');
+}
+
+export function filterNodes(trans: TranslationBundle): string {
+  return trans.__('Filter nodes');
+}
+
+export function noMatch(trans: TranslationBundle): string {
+  return trans.__('No node matches the filter.');
+}
+
+export function sortBy(trans: TranslationBundle): string {
+  return trans.__('Sort by');
+}
+
+export function orderName(order: 'name' | 'state' | 'cost', trans: TranslationBundle): string {
+  const names: { readonly [order: string]: string } = {
+    name: trans.__('by name'),
+    state: trans.__('by state'),
+    cost: trans.__('by cost')
+  };
+  return names[order];
+}
+
+export function select(trans: TranslationBundle): string {
+  return trans.__('Select');
+}
+
+export function selectHint(trans: TranslationBundle): string {
+  return trans.__('Select several nodes to stop them');
+}
+
+export function selectNode(name: string, trans: TranslationBundle): string {
+  return trans.__('Select %1', name);
+}
+
+export function stopSelected(count: number, trans: TranslationBundle): string {
+  return trans._n('Stop %1 selected node', 'Stop %1 selected nodes', count);
 }
 
 export function noNodes(trans: TranslationBundle): string {
@@ -368,6 +410,16 @@ export function formatVerb(verb: Verb, trans: TranslationBundle): string {
 export function formatProgress(verb: Verb, phase: string, trans: TranslationBundle): string {
   const word = formatVerb(verb, trans);
   return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;
+}
+
+/** For how long something is in progress, and how long it usually takes: `0:41 of about 1:20`. */
+export function progressTime(
+  elapsed_s: number,
+  usual_s: number | null,
+  trans: TranslationBundle
+): string {
+  const elapsed = formatCountdown(elapsed_s);
+  return usual_s === null ? elapsed : trans.__('%1 of about %2', elapsed, formatCountdown(usual_s));
 }
 
 /** What the node costs now, and what stopping or deleting it changes. */

@@ -43,10 +43,16 @@ interface IProps {
   isOpen: boolean;
   /** Opens the form of the auto-stop rules when it rises. */
   changeTurn: number;
+  /** How far the server's clock is ahead of the browser's, in seconds, while something is in progress. */
+  clockAhead_s: number;
+  /** Whether the user is selecting nodes. */
+  isChoosing: boolean;
+  /** Null for a node that can't be selected. */
+  isChosen: boolean | null;
+  /** Changes the selection. */
+  onChoose: (change: (chosen: ReadonlySet<string> | null) => ReadonlySet<string> | null) => void;
   actions: INodeActions;
   renderers: INodeRenderers;
-  /** What is left of the card. */
-  children?: React.ReactNode;
   trans: TranslationBundle;
 }
 
@@ -85,7 +91,7 @@ function Card(props: IProps): JSX.Element {
       {exists && (
         <>
           <div className="jp-tpu-Node-line">
-            {props.children}
+            {props.isChoosing && <Choice {...props} />}
             <Heading {...props} bodyId={body} />
             <MoreButton name={row.node_id} trans={trans} />
           </div>
@@ -102,6 +108,30 @@ function Card(props: IProps): JSX.Element {
       )}
       {isOpen && node && <Body {...props} id={body} node={node} />}
     </li>
+  );
+}
+
+/** The checkbox of a card while nodes are selected. */
+function Choice({ row, isChosen, onChoose, trans }: IProps): JSX.Element {
+  return (
+    <input
+      type="checkbox"
+      className="jp-tpu-Node-choice"
+      aria-label={messages.selectNode(row.node_id, trans)}
+      checked={isChosen ?? false}
+      disabled={isChosen === null}
+      onChange={({ target }) =>
+        onChoose(chosen => {
+          const next = new Set(chosen);
+          if (target.checked) {
+            next.add(row.key);
+          } else {
+            next.delete(row.key);
+          }
+          return next;
+        })
+      }
+    />
   );
 }
 
@@ -153,7 +183,7 @@ function SecondLine(props: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Node-second">
       {intent ? (
-        <Progress intent={intent} trans={trans} />
+        <Progress intent={intent} clockAhead_s={props.clockAhead_s} trans={trans} />
       ) : node?.state === 'READY' ? (
         <>
           {renderers.load?.strip(node)}

@@ -1,8 +1,13 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import { HTMLSelect } from '@jupyterlab/ui-components';
+import React, { useRef, useState } from 'react';
+import { Button } from '../components/button';
 import { IRow } from '../fleet';
+import * as common from '../messages/common';
 import * as messages from '../messages/panel';
-import { IProblem, IRevealedCard } from '../tokens';
+import { orderName, stateName } from '../messages/panel';
+import { INodeKey, IProblem, IRevealedCard } from '../tokens';
+import { arrange, FILTER_FROM, Order, ORDERS, rememberedOrder, rememberOrder } from './arrangement';
 import { INodeActions, INodeRenderers, NodeCard } from './nodecard';
 
 /** State of the cards. */
@@ -13,31 +18,136 @@ export interface ICardsState {
   readonly revealedCard: IRevealedCard | null;
 }
 
+/** Callbacks of the list; each runs a command. */
+export interface IListActions extends INodeActions {
+  onStopNodes: (keys: readonly INodeKey[]) => void;
+}
+
 interface IProps {
   rows: readonly IRow[];
   state: ICardsState;
-  actions: INodeActions;
+  /** How far the server's clock is ahead of the browser's, in seconds. */
+  clockAhead_s: number;
+  actions: IListActions;
   renderers: INodeRenderers;
   trans: TranslationBundle;
 }
 
-/** The cards of all nodes. */
-export function NodeList({ rows, state, actions, renderers, trans }: IProps): JSX.Element {
+/** The cards of all nodes, to filter, sort and stop together. */
+export function NodeList(props: IProps): JSX.Element {
+  const { rows, state, clockAhead_s, actions, renderers, trans } = props;
+  const [filter, setFilter] = useState('');
+  const [order, setOrder] = useState(rememberedOrder);
+  const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
+  const hasFilter = rows.length >= FILTER_FROM;
+  const nameOf = (word: string): string => stateName(word, trans);
+  const shown = arrange(rows, hasFilter ? filter : '', order, nameOf);
+  const selected = shown.filter(row => canStop(row) && chosen?.has(row.key));
   return (
-    <ul className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
-      {rows.map(row => (
-        <NodeCard
-          key={row.key}
-          row={row}
-          refusal={state.refusals.get(row.key)}
-          isBusy={state.busy.has(row.key)}
-          isOpen={state.openCards.has(row.key)}
-          changeTurn={state.revealedCard?.key === row.key ? state.revealedCard.turn : 0}
-          actions={actions}
-          renderers={renderers}
-          trans={trans}
+    <>
+      {rows.length > 1 && (
+        <ListTools
+          {...{ filter, hasFilter, order, trans }}
+          selected={chosen && selected}
+          onFilter={setFilter}
+          onOrder={next => {
+            rememberOrder(next);
+            setOrder(next);
+          }}
+          onSelect={isOn => setChosen(isOn ? new Set() : null)}
+          onStop={() => actions.onStopNodes(selected)}
         />
-      ))}
-    </ul>
+      )}
+      {shown.length === 0 && (
+        <div className="jp-tpu-Empty jp-tpu-Muted">{messages.noMatch(trans)}</div>
+      )}
+      <ul className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
+        {shown.map(row => (
+          <NodeCard
+            key={row.key}
+            row={row}
+            refusal={state.refusals.get(row.key)}
+            isBusy={state.busy.has(row.key)}
+            isOpen={state.openCards.has(row.key)}
+            isChosen={chosen && canStop(row) ? chosen.has(row.key) : null}
+            isChoosing={chosen !== null}
+            changeTurn={state.revealedCard?.key === row.key ? state.revealedCard.turn : 0}
+            clockAhead_s={row.intent ? clockAhead_s : 0}
+            onChoose={setChosen}
+            actions={actions}
+            renderers={renderers}
+            trans={trans}
+          />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function canStop({ node, intent }: IRow): boolean {
+  return node?.state === 'READY' && intent === null;
+}
+
+interface IToolsProps {
+  filter: string;
+  hasFilter: boolean;
+  order: Order;
+  /** Null while nothing is being selected. */
+  selected: readonly IRow[] | null;
+  trans: TranslationBundle;
+  onFilter: (filter: string) => void;
+  onOrder: (order: Order) => void;
+  onSelect: (isOn: boolean) => void;
+  onStop: () => void;
+}
+
+/** The filter, the order, and the selection of several nodes. */
+function ListTools(props: IToolsProps): JSX.Element {
+  const { filter, hasFilter, order, selected, trans, onFilter, onOrder, onSelect, onStop } = props;
+  const opener = useRef<HTMLButtonElement>(null);
+  return (
+    <div className="jp-tpu-ListTools" role="group" aria-label={messages.listTools(trans)}>
+      {hasFilter && (
+        <input
+          type="search"
+          className="jp-mod-styled"
+          placeholder={messages.filterNodes(trans)}
+          aria-label={messages.filterNodes(trans)}
+          value={filter}
+          onChange={event => onFilter(event.target.value)}
+          onKeyDown={event => event.key === 'Escape' && onFilter('')}
+        />
+      )}
+      <HTMLSelect
+        value={order}
+        aria-label={messages.sortBy(trans)}
+        title={messages.sortBy(trans)}
+        onChange={event => onOrder(event.target.value as Order)}
+      >
+        {ORDERS.map(each => (
+          <option key={each} value={each}>
+            {orderName(each, trans)}
+          </option>
+        ))}
+      </HTMLSelect>
+      <Button
+        ref={opener}
+        aria-pressed={selected !== null}
+        title={messages.selectHint(trans)}
+        onClick={() => onSelect(selected === null)}
+      >
+        {selected === null ? messages.select(trans) : common.cancel(trans)}
+      </Button>
+      {selected && (
+        <Button
+          kind="warn"
+          aria-label={messages.stopSelected(selected.length, trans)}
+          disabled={selected.length === 0}
+          onClick={onStop}
+        >
+          {common.stopEllipsis(trans)}
+        </Button>
+      )}
+    </div>
   );
 }

@@ -1,20 +1,35 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { IIntent } from '../api.generated';
-import { formatProgress } from '../messages/panel';
+import { useNow } from '../components/now';
+import { formatProgress, progressTime } from '../messages/panel';
 
 interface IProps {
   intent: IIntent;
+  /** How far the server's clock is ahead of the browser's, in seconds. */
+  clockAhead_s: number;
   trans: TranslationBundle;
 }
 
-/** What is being done to a node. */
-export function Progress({ intent, trans }: IProps): JSX.Element {
+/** What is being done to a node: its phase, for how long, and how long it usually takes. */
+export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
+  const elapsed_s = useNow() / 1000 + clockAhead_s - intent.created_at;
   const text = formatProgress(intent.verb, intent.phase, trans);
+  const { usual_s } = intent;
+  const percent = usual_s === null ? null : Math.min(95, Math.round((100 * elapsed_s) / usual_s));
   return (
     <div className="jp-tpu-Progress" title={intent.message}>
-      <div className="jp-tpu-Progress-text">{text}</div>
-      <div role="progressbar" aria-label={text} className="jp-tpu-Bar" />
+      <div className="jp-tpu-Progress-text">
+        {[text, progressTime(elapsed_s, usual_s, trans)].join(' · ')}
+      </div>
+      <div
+        role="progressbar"
+        aria-label={text}
+        aria-valuenow={percent ?? undefined}
+        className={`jp-tpu-Bar${percent === null ? '' : ' jp-mod-known'}`}
+      >
+        {percent !== null && <i style={{ transform: `scaleX(${percent / 100})` }} />}
+      </div>
     </div>
   );
 }

@@ -7,7 +7,7 @@ import json
 from jupyter_tpu.errors import CredentialsMissing
 from jupyter_tpu.fleet import FleetSnapshot, Intent
 from jupyter_tpu.fleet.reconciler import views
-from jupyter_tpu.models import INTENT_LABEL, Node, NodeName
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 
@@ -80,3 +80,16 @@ def test_the_default_offer_is_one_of_the_offers() -> None:
 
     offered = {offer["accelerator_type"]: offer for offer in offers["zones"][default["zone"]]}
     assert default["runtime_version"] in offered[default["accelerator_type"]]["runtime_versions"]
+
+
+def test_only_a_creation_of_a_known_type_and_zone_has_a_usual_time() -> None:
+    spec = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="tpu-ubuntu2204-base")
+    creation = Intent(intent_id="i-1", verb="create", node_name=NAME, spec=spec)
+    deletion = Intent(intent_id="i-2", verb="delete", node_name=NAME)
+    snapshot = FleetSnapshot(intents=(creation, deletion))
+
+    known = views.nodes_view(snapshot, {}, creation_seconds={("v5litepod-8", NAME.zone): 90.0})
+    unknown = views.nodes_view(snapshot, {}, creation_seconds={("v5litepod-8", "us-west4-a"): 90.0})
+
+    assert [intent["usual_s"] for intent in known["intents"]] == [90.0, None]
+    assert [intent["usual_s"] for intent in unknown["intents"]] == [None, None]

@@ -39,10 +39,13 @@ export function ChipStrip({ node, load, trans }: IProps): JSX.Element {
 
 function Strip({ node, load, trans }: IProps): JSX.Element {
   const samples = freshSamples(load);
-  const duties = samples.flatMap(dutiesOf);
+  const totals = totalsOf(samples);
+  const chips = node.accelerator?.chips ?? 1;
+  // no process uses the chips, so nothing is measured: they do nothing
+  const duties = totals.isIdle ? Array<number>(chips).fill(0) : samples.flatMap(dutiesOf);
   const isKnown = duties.length > 0;
-  const chips = Math.min(MOST_UNKNOWN, node.accelerator?.chips ?? 1);
-  const text = samples.length > 0 ? formatTotals(totalsOf(samples), trans) : common.unknown(trans);
+  const text = samples.length > 0 ? formatTotals(totals, trans) : common.unknown(trans);
+  const unknown = Array<null>(Math.min(MOST_UNKNOWN, chips)).fill(null);
   const label = common.labelled(messages.loadOf(node.node_id, trans), text, trans);
   return (
     <span
@@ -51,7 +54,7 @@ function Strip({ node, load, trans }: IProps): JSX.Element {
       aria-label={label}
       title={label}
     >
-      <Spark kind="duty" percents={isKnown ? duties : Array<null>(chips).fill(null)} room={ROOM} />
+      <Spark kind="duty" percents={isKnown ? duties : unknown} room={ROOM} />
     </span>
   );
 }
@@ -69,7 +72,7 @@ export function ChipRows({ node, load, trans }: IProps): JSX.Element {
 function Rows({ node, load, trans }: IProps): JSX.Element | null {
   const samples = freshSamples(load);
   const totals = totalsOf(samples);
-  if (samples.length === 0 || (totals.isIdle && totals.duty_percent === null)) {
+  if (samples.length === 0 || totals.isIdle) {
     return null; // the section of the load says why
   }
   const hbm = percentOf(totals.hbm_used_bytes, totals.hbm_total_bytes);
@@ -116,9 +119,8 @@ function freshSamples({ part }: INodeLoad): readonly ISample[] {
   return part.dated && !part.problem ? samplesOf(part.dated.data) : [];
 }
 
-function dutiesOf({ chips, state }: ISample): (number | null)[] {
-  // no process uses the chips, so nothing was measured: they do nothing
-  return chips.map(({ duty_percent }) => (state === 'idle' ? 0 : duty_percent));
+function dutiesOf({ chips }: ISample): (number | null)[] {
+  return chips.map(({ duty_percent }) => duty_percent);
 }
 
 /** Of each chip; its cores share its memory. */
