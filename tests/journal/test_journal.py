@@ -277,7 +277,9 @@ def test_the_data_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest
         data_dir()
 
 
-def created(journal: Journal, intent_id: str, seconds: float, *, phase: str = "ready", kind: str = "v5litepod-8") -> None:
+def created(
+    journal: Journal, intent_id: str, seconds: float, *, phase: str = "ready", kind: str = "v5litepod-8"
+) -> None:
     """A creation that began at 1000 and ended so many seconds later."""
     name = NodeName(project=NAME.project, zone=NAME.zone, node_id=intent_id)
     spec = NodeSpec(name=name, accelerator_type=kind, runtime_version="tpu-ubuntu2204-base")

@@ -149,7 +149,7 @@ describe('the kernels of a node', () => {
 
   function session(id: string, path: string, spec: string, state = 'idle'): Session.IModel {
     const kernel = { id: `k-${id}`, name: spec, execution_state: state };
-    return { id, path, name: '', type: 'notebook', kernel } as unknown as Session.IModel;
+    return { id, path, name: '', type: 'notebook', kernel };
   }
 
   function kernels(...sessions: Session.IModel[]): NodeKernels {
@@ -167,7 +167,7 @@ describe('the kernels of a node', () => {
     const doing = { onOpen: jest.fn(), onRestart: jest.fn(), onShutDown: jest.fn() };
     show({ nodes: [node('a')] }, { kernels: kernelRenderers(found, doing, trans) });
     fireEvent.click(screen.getByRole('button', { name: 'eval.ipynb' }));
-    expect(doing.onOpen.mock.calls[0][0]).toMatchObject({ sessionId: '2' });
+    expect(doing.onOpen).toHaveBeenCalledWith(expect.objectContaining({ sessionId: '2' }));
     expect(screen.getByText('+1').title).toBe('train.ipynb');
     cleanup();
 
@@ -179,8 +179,8 @@ describe('the kernels of a node', () => {
     ]);
     fireEvent.click(own.getByRole('button', { name: 'Restart the kernel of train.ipynb' }));
     fireEvent.click(own.getByRole('button', { name: 'Shut down the kernel of eval.ipynb' }));
-    expect(doing.onRestart.mock.calls[0][0]).toMatchObject({ sessionId: '1' });
-    expect(doing.onShutDown.mock.calls[0][0]).toMatchObject({ sessionId: '2' });
+    expect(doing.onRestart).toHaveBeenCalledWith(expect.objectContaining({ sessionId: '1' }));
+    expect(doing.onShutDown).toHaveBeenCalledWith(expect.objectContaining({ sessionId: '2' }));
   });
 
   it('are none where another kernel runs', () => {
