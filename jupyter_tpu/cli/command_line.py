@@ -17,6 +17,7 @@ from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.commands.grammar import UsageError
 from jupyter_tpu.commands.shared import RENAMED
 from jupyter_tpu.errors import TpuError
+from jupyter_tpu.journal.saved_choices import apply_saved_choices
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -97,6 +98,7 @@ def _function(command: str) -> Run:
 
 def _perform(options: argparse.Namespace) -> int:
     try:
+        apply_saved_choices(os.environ)
         _load_prices(options)
         return _function(options.command.name)(options)
     except UsageError as error:  # found by the command itself, such as two arguments that exclude each other

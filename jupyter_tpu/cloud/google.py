@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import google.auth
 import grpc
 import grpc.aio
 from google.cloud import tpu_v2
@@ -26,6 +25,7 @@ from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.call_policy import CHANGE, READ, translated
 from jupyter_tpu.cloud.cloud_clock import CloudClock
+from jupyter_tpu.cloud.credentials import load_credentials
 from jupyter_tpu.cloud.emulator_address import emulator_authorization
 from jupyter_tpu.cloud.interceptors import ClockInterceptor, HeaderInterceptor, UnreadableAnswerInterceptor
 from jupyter_tpu.cloud.queued_resources import QueueCalls, create_flex_start
@@ -75,7 +75,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
         return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what="sign in to Google Cloud", project=settings.project)):
         # In a thread, because it may read files and ask the machine's metadata server.
-        credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
+        credentials, project = await asyncio.to_thread(load_credentials, _SCOPES, os.environ)
         # Credentials may be for a sovereign cloud with a domain of its own, whose hosts may get them too.
         universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""
     settings.check_host_may_get_credentials(universe, os.environ)
@@ -85,7 +85,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
         options=_CHANNEL_OPTIONS,
         interceptors=interceptors,
     )
-    return GoogleCloud(_with_project(settings, project or ""), channel, clock)
+    return GoogleCloud(_with_project(settings, project), channel, clock)
 
 
 def _with_project(settings: CloudSettings, default: str) -> CloudSettings:

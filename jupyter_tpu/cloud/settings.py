@@ -12,6 +12,8 @@ from jupyter_tpu.errors import BadInput, Text
 
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
+CREDENTIALS_VARIABLE = "JUPYTER_TPU_CREDENTIALS"
+"""The variable with the file of credentials that the user chose for this product; empty: Google's default ones."""
 TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
 """The variable with the one host outside Google's domains that may get the user's credentials."""
 

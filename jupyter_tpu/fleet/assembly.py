@@ -100,7 +100,8 @@ async def open_fleet(
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         # prices first: budgets and offers read them
-        stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
+        if not _is_trial(cloud.settings):
+            stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
         # before the journal, because unlike it the key leaves nothing behind on a full disk
         key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
@@ -115,6 +116,13 @@ async def open_fleet(
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)
         yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue, autostop=braking)
+
+
+def _is_trial(settings: CloudSettings) -> bool:
+    """Whether this is an emulated cloud beside the user's own, whose prices hold for the whole process."""
+    from jupyter_tpu.journal.paths import trial_endpoint
+
+    return bool(settings.endpoint) and settings.endpoint == trial_endpoint()
 
 
 def _pricing(cloud: CloudApi) -> PriceUpdater:
@@ -163,7 +171,7 @@ def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
     from jupyter_tpu.fleet.capacity.search_controller import release_searches
     from jupyter_tpu.journal import Journal
 
-    journal = Journal.of_user()
+    journal = Journal.of_user(cloud.settings.endpoint)
     stack.callback(journal.close)
     stack.callback(release_searches, cloud, journal)
     return journal

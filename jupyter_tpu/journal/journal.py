@@ -21,7 +21,7 @@ from typing import Any
 from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
 from jupyter_tpu.journal import database_file
 from jupyter_tpu.journal.owner import is_gone, new_owner
-from jupyter_tpu.journal.paths import data_dir, data_path
+from jupyter_tpu.journal.paths import data_path, journal_dir
 from jupyter_tpu.lifecycle.conflicts import may_appear, settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
@@ -70,10 +70,13 @@ class Journal:
         return cls(path, database, notice=notice)
 
     @classmethod
-    def of_user(cls) -> Journal:
-        """Open the journal in the user's folder. Never raises: without a folder nodes must still be deletable."""
+    def of_user(cls, endpoint: str = "") -> Journal:
+        """Open the user's journal for the cloud at `endpoint`.
+
+        Never raises: without a folder nodes must still be deletable.
+        """
         try:
-            return cls.open(data_dir())
+            return cls.open(journal_dir(endpoint))
         except JournalUnwritable as problem:
             return cls(data_path() / FILE_NAME, None, problem=problem)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -41,3 +42,39 @@ def data_dir() -> Path:
             raw=str(error),
         ) from error
     return path
+
+
+_TRIAL, _TRIAL_CLOUD = "emulated-cloud", "cloud.json"
+
+
+def trial_dir() -> Path:
+    """Return the folder of the emulated cloud that the set-up starts: its state, and a journal of its own.
+
+    Raises:
+        JournalUnwritable: as `data_dir`.
+    """
+    path = data_dir() / _TRIAL
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def trial_file() -> Path:
+    """Return the path of the file that says at which endpoint that cloud was last, and which process started it."""
+    return data_path() / _TRIAL / _TRIAL_CLOUD
+
+
+def trial_endpoint() -> str:
+    """Return the endpoint at which that cloud was last started; empty if it never was."""
+    try:
+        return str(json.loads(trial_file().read_bytes())["endpoint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def journal_dir(endpoint: str) -> Path:
+    """Return the folder with the journal of the cloud at `endpoint`: what a trial writes must not mix with real money.
+
+    Raises:
+        JournalUnwritable: as `data_dir`.
+    """
+    return trial_dir() if endpoint and endpoint == trial_endpoint() else data_dir()

@@ -114,6 +114,13 @@ def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = N
     return bool(meant)
 
 
+def remove_kernelspecs_of(endpoint: str) -> None:
+    """Remove all kernelspecs of the emulated cloud at `endpoint`, which has ended."""
+    for spec in list_kernelspecs():
+        if spec.endpoint == endpoint:
+            shutil.rmtree(spec.path, ignore_errors=True)
+
+
 def list_kernelspecs() -> tuple[InstalledSpec, ...]:
     """Return our kernelspecs, of all projects."""
     paths = sorted(kernels_folder().glob("tpu-*/kernel.json"))

@@ -23,6 +23,7 @@ from traitlets import Enum, Integer, List, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, Text, TpuError, WrongState
+from jupyter_tpu.journal.saved_choices import apply_saved_choices
 from jupyter_tpu.kernels.connections.pool import LinkStatus, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -96,6 +97,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        apply_saved_choices(os.environ)  # also in programs that know nothing of this product, such as nbclient
         import_ahead()  # a provisioner is created some time before `launch_kernel` needs asyncssh
         self._registry = RegistrySync(lambda note: self.call("note_kernel", note=note))
 

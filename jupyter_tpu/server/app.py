@@ -9,8 +9,8 @@ import asyncio
 import logging
 import os
 from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 from jupyter_events import EventLogger
@@ -19,28 +19,27 @@ from tornado.ioloop import IOLoop
 from traitlets import Bool, Float, Unicode
 
 from jupyter_tpu import __version__
-from jupyter_tpu.cloud.emulator_address import emulator_address, emulator_authorization
 from jupyter_tpu.cloud.settings import TRUST_VARIABLE, CloudSettings, settings_from_environment
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
-from jupyter_tpu.fleet.assembly import OpenFleet, open_fleet
 from jupyter_tpu.fleet.reconciler.views import error_view
-from jupyter_tpu.kernels.agents.open_links import LinkedAgents
+from jupyter_tpu.journal.saved_choices import apply_saved_choices
 from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
-from jupyter_tpu.kernels.connections.prewarm import ReadyLinks, workers_to_hold
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
-from jupyter_tpu.server.kernelspec_sync import KernelspecSync, usable_nodes
+from jupyter_tpu.server.kernelspec_sync import KernelspecSync
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 from jupyter_tpu.server.restore.adoption import Adoption
-from jupyter_tpu.server.routes.emulator_client import EmulatorClient
-from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES, SIMULATOR_ROUTES
+from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES
 from jupyter_tpu.server.routes.widget_scripts import widget_script_routes
+from jupyter_tpu.server.served_cloud import NodeAccess, ServedCloud
+from jupyter_tpu.server.trial_switch import TrialSwitch
 from jupyter_tpu.server.websocket.control_requests import exclude_control_requests
-from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket, open_pages
-from jupyter_tpu.server.websocket.serial import SerialExecutor
+from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket
+from jupyter_tpu.setup.engine import SetupEngine
+from jupyter_tpu.setup.trial import clean_up_trial
 from jupyter_tpu.ssh import import_ahead
 
 
@@ -124,15 +123,11 @@ class TPUApp(ExtensionApp):
         install_kernel_socket(self.serverapp, self.settings)
         exclude_control_requests(self.settings["kernel_manager"])
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
-        self.fleet = LazyFleet(self._open_fleet)
-        self.kernelspecs = KernelspecSync(
-            enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
-        )
+        apply_saved_choices(os.environ)
         import_ahead()  # asyncssh takes most of a second to import, which the first kernel would have to wait for
-        self.links = ReadyLinks()
+        self.own = ServedCloud(self.cloud_settings, self._access(), self._emit, self.log)
+        self.trial = TrialSwitch(self._serve, self.settings["kernel_manager"], self.log)
         self.metrics_pool = MetricsPool()
-        self.emulator: EmulatorClient | None = None
-        self._changes = SerialExecutor(self._handle_change, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
         self.adoption.follow_sessions()
@@ -140,14 +135,12 @@ class TPUApp(ExtensionApp):
     def initialize_handlers(self) -> None:
         """Register the routes; the server calls this after `initialize_settings`."""
         self.handlers.extend([*ROUTES, *OLD_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
-        if address := emulator_address(self._settings_or_none(), os.environ):
-            self.emulator = EmulatorClient(address, partial(emulator_authorization, os.environ))
-            self.handlers.extend(SIMULATOR_ROUTES)
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
         """Restore kernels before the server listens: a front end that finds none would drop its sessions."""
         try:
+            clean_up_trial()
             notes = self.adoption.claim()
         except (OSError, TpuError) as error:
             self.log.warning("The kernels of an earlier server cannot be restored: %s", error)
@@ -159,30 +152,52 @@ class TPUApp(ExtensionApp):
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
         """Start the fleet, so that it resumes what an earlier server left; called once the event loop runs."""
-        self._in_background(self._changes.run())
-        self._in_background(self._warm_up())
+        self.own.start()
+        self._in_background(self.own.warm_up())
+
+    @property
+    def shown(self) -> ServedCloud:
+        """The cloud that the panel shows."""
+        return self.trial.served or self.own
+
+    @property
+    def fleet(self) -> LazyFleet:
+        """The fleet of the cloud that the panel shows."""
+        return self.shown.fleet
+
+    @property
+    def kernelspecs(self) -> KernelspecSync:
+        """The kernelspecs of the cloud that the panel shows."""
+        return self.shown.kernelspecs
 
     def refresh_nodes(self) -> None:
         """List the nodes now, in the background, because they have just changed."""
-        self._in_background(self._refresh())
+        self._in_background(self.shown.refresh())
 
-    async def _refresh(self) -> None:
-        try:
-            await (await self.fleet.get()).fleet.refresh()
-        except TpuError as error:
-            self.log.debug("The nodes cannot be listed: %s", error)
+    def cloud_changed(self) -> None:
+        """Make front ends read everything again: another cloud, project or account is used from now on."""
+        self._emit(FleetChange(kind="cloud"))
 
-    async def _warm_up(self) -> None:
-        try:
-            opened = await self.fleet.get()
-        except TpuError as error:
-            self.log.warning("Cloud TPU nodes cannot be listed yet: %s", error)
-            return
-        snapshot = await opened.fleet.refresh()
-        # no change is reported for nodes that were deleted while no server ran, so remove their kernelspecs now
-        await self.kernelspecs.update(snapshot, opened.settings)
-        for notice in snapshot.notices:
-            self.log.warning("%s", notice)
+    def setup_engine(self) -> SetupEngine:
+        """Return the set-up of the user's own cloud."""
+        return SetupEngine(self.own.settings_or_none(), os.environ, is_project_fixed=bool(self.project))
+
+    def _access(self) -> NodeAccess:
+        return NodeAccess(
+            ssh_user=self.ssh_user,
+            proxy_command=self.proxy_command,
+            write_kernelspecs=self.write_kernelspecs,
+            connect_ahead=self.connect_ahead,
+            unsure_s=self.unsure_s,
+        )
+
+    def _serve(self, settings: CloudSettings) -> ServedCloud:
+        """Return an emulated cloud as this server uses it: workers on this machine are reached directly."""
+        access = replace(self._access(), ssh_user="", proxy_command="")
+        return ServedCloud(lambda: settings, access, self._emit, self.log)
+
+    def _emit(self, change: FleetChange) -> None:
+        self._event_logger.emit(schema_id=FLEET_EVENT, data=change.to_json())
 
     @property
     def _event_logger(self) -> EventLogger:
@@ -202,58 +217,17 @@ class TPUApp(ExtensionApp):
 
     async def status(self) -> dict[str, Any]:
         """Return the body of ``GET status``; an error is part of it."""
-        try:
-            opened = await self.fleet.get()
-            settings, error = opened.settings, opened.fleet.snapshot().error
-        except TpuError as failure:
-            settings, error = self._settings_or_none(), failure
+        shown = self.shown
+        settings, error = await shown.status()
         return {
             "project": settings.project,
             "endpoint": settings.endpoint,
             "emulated": settings.is_emulated,
-            "switchboard": self.emulator is not None,
+            "switchboard": shown.emulator is not None,
+            "trial": shown is not self.own,
             "version": __version__,
             "error": error_view(error),
         }
-
-    def _settings_or_none(self) -> CloudSettings:
-        try:
-            return self.cloud_settings()
-        except TpuError:
-            return CloudSettings()
-
-    def _open_fleet(self) -> AbstractAsyncContextManager[OpenFleet]:
-        settings = self.cloud_settings()
-        return open_fleet(
-            settings,
-            ssh_user=self.ssh_user,
-            on_change=self._changes.put,
-            limits=Limits(unsure_s=self.unsure_s),
-            agents=LinkedAgents(settings.endpoint, lambda node: open_pages(node, settings.endpoint)),
-        )
-
-    async def _handle_change(self, change: FleetChange) -> None:
-        """Update the kernelspecs, then emit the event: front ends read nodes and kernelspecs when they get it."""
-        if change.phase == "failed":  # the request was answered long ago, so only the log and the event can say it
-            self.log.warning("%s: %r", change.node_name, change.message)
-        try:
-            opened = await self.fleet.get()
-            await self.kernelspecs.update(opened.fleet.snapshot(), opened.settings)
-            if self.connect_ahead:
-                await self._connect_ahead(opened)
-        except (TpuError, OSError) as error:
-            self.log.warning("The kernelspecs could not be updated: %s", error)
-        self._event_logger.emit(schema_id=FLEET_EVENT, data=change.to_json())
-
-    async def _connect_ahead(self, opened: OpenFleet) -> None:
-        workers = await asyncio.to_thread(
-            workers_to_hold,
-            usable_nodes(opened.fleet.snapshot()),
-            opened.settings,
-            proxy_command=self.proxy_command,
-            ssh_user=self.ssh_user,
-        )
-        self.links.follow(workers)
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -270,11 +244,12 @@ class TPUApp(ExtensionApp):
         try:
             # in reverse order, and all of them even if one fails: kernels are left before the fleet closes
             async with AsyncExitStack() as each:
-                each.push_async_callback(self.fleet.close)
-                each.push_async_callback(self.links.close)
+                each.push_async_callback(self.own.close)
                 each.push_async_callback(self.metrics_pool.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
+                # first, because its kernels end with it
+                each.push_async_callback(self.trial.stop)
         except Exception:
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 

@@ -59,6 +59,11 @@ class LazyFleet:
             self._failure, self._retry_at = error, now + self._retry_after_s
             raise
 
+    async def reopen(self) -> None:
+        """Close the fleet, and open it with the next call, whatever failed before: settings or credentials changed."""
+        await self.close()
+        self._failure, self._retry_at = None, 0.0
+
     async def close(self) -> None:
         """Close the fleet if it is open; pending operations continue in the cloud and stay in the journal."""
         async with self._lock:

@@ -12,8 +12,57 @@ export interface IStatus {
   readonly emulated: boolean;
   /** Whether the routes under /emulator exist */
   readonly switchboard: boolean;
+  /** Whether an emulated cloud is shown instead of the user's own; see /trial */
+  readonly trial: boolean;
   readonly version: string;
   readonly error: IError | null;
+}
+
+export interface ISetup {
+  /** Whether nodes can be created */
+  readonly is_complete: boolean;
+  /** Five, always in this order */
+  readonly steps: readonly ISetupStep[];
+}
+
+export interface ISetupStep {
+  readonly key: 'credentials' | 'project' | 'api' | 'quota' | 'budget';
+  readonly state: 'done' | 'to_do' | 'unknown' | 'failed';
+  /** What is known */
+  readonly text: string;
+  /**
+   * What can be done about it; empty if nothing. open_billing opens the page of the Google Cloud
+   * console, add_grant the form of a grant; the others are performed by POST /setup/{action}
+   */
+  readonly action: '' | 'use_credentials' | 'use_project' | 'link_billing' | 'open_billing' | 'enable_api' | 'add_grant' | 'set_budget';
+  /** What the action does, to be shown before it is performed */
+  readonly does: string;
+  /** A command for a terminal, for what only a terminal can do; else empty */
+  readonly command: string;
+  /** What the action acts on: the account of link_billing, else for display */
+  readonly target: string;
+  readonly error: IError | null;
+  /** The templates of the texts with values, for translation; the others are constant */
+  readonly templates: ISetupStepTemplate;
+  /** The values that replace `{name}` in the templates, by name */
+  readonly arguments: { readonly [name: string]: string | number };
+}
+
+/** The templates of the texts with values, for translation; the others are constant */
+export interface ISetupStepTemplate {
+  readonly text?: string;
+  readonly does?: string;
+}
+
+export interface ISetupValues {
+  /** use_credentials; a file on the computer that Jupyter runs on */
+  readonly path?: string;
+  /** use_project; the id */
+  readonly project?: string;
+  /** link_billing; the step's target */
+  readonly account?: string;
+  /** set_budget; US dollars per week */
+  readonly usd?: number;
 }
 
 export interface INodeList {

@@ -31,6 +31,8 @@ import { RestoredNotice } from './restore/notice';
 import { Restorers } from './restore/restorers';
 import { SeenRequests } from './restore/seen';
 import { RecordSource } from './restore/source';
+import { setup } from './setup/plugin';
+import { ISetupModel } from './setup/tokens';
 import { simulator } from './simulator/plugin';
 import {
   CommandIDs,
@@ -119,7 +121,7 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The TPU panel in the left sidebar.',
   autoStart: true,
   requires: [ITpuModel],
-  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel, ICreateMemory],
+  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel, ICreateMemory, ISetupModel],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
@@ -127,11 +129,12 @@ const panel: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     money: IMoneyModel | null,
     load: ILoadModel | null,
-    memory: ICreateMemory | null
+    memory: ICreateMemory | null,
+    setup: ISetupModel | null
   ): void => {
     const kernels = new NodeKernels(app.serviceManager.sessions);
     const texts = translator ?? nullTranslator;
-    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels, memory);
+    const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels, memory, setup);
     // the keyboard focus returns to the card whose menu is closed
     app.contextMenu.menu.aboutToClose.connect(() =>
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
@@ -293,6 +296,7 @@ export default [
   spendStatus,
   autostopWarning,
   load,
+  setup,
   panel,
   kernelStatus,
   reconnect,

@@ -136,6 +136,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._poll.refresh();
   }
 
+  async reload(): Promise<void> {
+    this._status = null;
+    this._list = null;
+    this.stateChanged.emit();
+    await this.refresh();
+    // those of the nodes that are no longer listed are gone too
+    this._kernelspecsChanged.emit();
+  }
+
   /** A failure is shown as the model's problem, not thrown. */
   async refreshFromCloud(): Promise<void> {
     if (this._isRefreshing) {
@@ -311,7 +320,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id === FLEET_SCHEMA) {
+    if (event.schema_id !== FLEET_SCHEMA) {
+      return;
+    }
+    if (event.kind === 'cloud') {
+      void this.reload();
+    } else {
       void this._refetch.invoke();
     }
   }

@@ -3,8 +3,8 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { nullTranslator, TranslationBundle } from '@jupyterlab/translation';
-import { IError, IIntent, ILink, INodeList, IOffers, IStatus } from './api.generated';
-import { translated } from './messages/problems';
+import { IIntent, ILink, INodeList, IOffers, IStatus } from './api.generated';
+import { ITranslatable, translated } from './messages/problems';
 import { IOutputsAnswer } from './restore/records';
 import { IDatedList, INodeKey, INodeSpec, IProblem } from './tokens';
 
@@ -195,11 +195,13 @@ async function readProblem(response: Response, trans: TranslationBundle): Promis
 function parse(text: string, trans: TranslationBundle): unknown {
   // A reviver is slow, and most answers hold no error.
   return text.includes('"templates"')
-    ? JSON.parse(text, (_, value: unknown) => (isError(value) ? translated(value, trans) : value))
+    ? JSON.parse(text, (_, value: unknown) =>
+        isTranslatable(value) ? translated(value, trans) : value
+      )
     : JSON.parse(text);
 }
 
-function isError(value: unknown): value is IError {
+function isTranslatable(value: unknown): value is ITranslatable {
   return isObject(value) && isObject(value.templates) && isObject(value.arguments);
 }
 

@@ -171,6 +171,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
 
   /** Request the list that the server has. */
   refresh(): Promise<void>;
+  /** Forget the cloud, and request its status and list: the server uses another cloud, project or account. */
+  reload(): Promise<void>;
   /** Let the server ask the cloud, and request that list. */
   refreshFromCloud(): Promise<void>;
 

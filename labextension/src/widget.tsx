@@ -8,7 +8,7 @@ import { Message } from '@lumino/messaging';
 import React from 'react';
 import { activityPlot } from './autostop/activityplot';
 import { chipUseSummary } from './autostop/chipuse';
-import { IPanelActions, IPanelState, Panel } from './components/panel';
+import { IPanelActions, IPanelState, ISetupView, Panel } from './components/panel';
 import { ErrorActions, ErrorActionsContext } from './erroractions';
 import { tpuIcon } from './icons';
 import { plot } from './load/plot';
@@ -19,12 +19,14 @@ import { ICreateExtras } from './create/createform';
 import { ICreateMemory } from './create/tokens';
 import { createActions, moneyActions } from './money/actions';
 import { moneyRenderers } from './money/renderers';
-import { IMoneyModel } from './money/tokens';
+import { IMoneyModel, MoneyCommandIDs } from './money/tokens';
 import { IKernelActions } from './nodes/kernellist';
 import { kernelRenderers } from './nodes/kernelrenderers';
 import { INodeKernels } from './nodes/kernels';
 import { INodeRenderers } from './nodes/nodecard';
 import { problemOf } from './request';
+import { SetupSection } from './setup/section';
+import { ISetupModel, SetupCommandIDs } from './setup/tokens';
 import { SimulatorCommandIDs } from './simulator/tokens';
 import { plots } from './spend/historyplots';
 import { CommandIDs, CreateCommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
@@ -37,7 +39,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     private readonly _money: IMoneyModel | null = null,
     private readonly _load: ILoadModel | null = null,
     kernels: INodeKernels | null = null,
-    private readonly _memory: ICreateMemory | null = null
+    private readonly _memory: ICreateMemory | null = null,
+    private readonly _setup: ISetupModel | null = null
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
@@ -50,6 +53,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
     this._memory?.changed.connect(this._onMemory, this);
+    this._setup?.stateChanged.connect(this.update, this);
     this._renderers = {
       money: this._moneyRenderers(trans),
       load: this._loadRenderers(trans),
@@ -78,6 +82,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   dispose(): void {
     this._commands.commandChanged.disconnect(this._onCommandChanged, this);
     this._memory?.changed.disconnect(this._onMemory, this);
+    this._setup?.stateChanged.disconnect(this.update, this);
     super.dispose();
   }
 
@@ -90,6 +95,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
           actions={this._actions}
           renderers={this._renderers}
           extras={this._memory ? this._extras(this._memory) : undefined}
+          setup={this._setup ? this._setupView(this._setup) : undefined}
           trans={this._translator.load('jupyter_tpu')}
         />
       </ErrorActionsContext.Provider>
@@ -114,6 +120,26 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     if (this._load) {
       this._load.isWatched = isWatched;
     }
+    if (this._setup) {
+      this._setup.isWatched = isWatched;
+    }
+  }
+
+  private _setupView(model: ISetupModel): ISetupView {
+    const { status, list, isFormOpen } = this.model;
+    const { firstStep } = model;
+    const section = (
+      <SetupSection
+        {...{ model, status, list, isFormOpen }}
+        actions={this._setupActions}
+        trans={this._translator.load('jupyter_tpu')}
+      />
+    );
+    return {
+      section,
+      isConnecting: firstStep === 'connect',
+      isLeading: firstStep === 'connect' || firstStep === 'create'
+    };
   }
 
   private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
@@ -156,6 +182,23 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onOpen: ({ sessionId }) => this._run(CommandIDs.openKernel, { session_id: sessionId }),
     onRestart: ({ sessionId }) => this._run(CommandIDs.restartKernel, { session_id: sessionId }),
     onShutDown: ({ sessionId }) => this._run(CommandIDs.shutDownKernel, { session_id: sessionId })
+  };
+  private readonly _setupActions: React.ComponentProps<typeof SetupSection>['actions'] = {
+    onPerform: ({ key, action, target }, values) => {
+      if (action === 'add_grant') {
+        this._run(MoneyCommandIDs.showSection, { section: 'grants' });
+      } else if (action === 'open_billing') {
+        this._run(CommandIDs.openConsole, { page: 'billing', project: target });
+      } else {
+        this._run(SetupCommandIDs.perform, { key, values: { ...values } });
+      }
+    },
+    onCopy: command_line => this._run(CommandIDs.copyCommand, { command_line }),
+    onCheck: () => void this._setup?.check(),
+    onOpenForm: () => this._run(CommandIDs.createNode),
+    onStartTrial: () => this._run(SetupCommandIDs.startTrial),
+    onEndTrial: () => this._run(SetupCommandIDs.endTrial),
+    onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key))
   };
   private readonly _actions: IPanelActions = {
     onOpenForm: () => this._run(CommandIDs.createNode),

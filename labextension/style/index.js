@@ -1,6 +1,7 @@
 import './base.css';
 import './card.css';
 import './parts.css';
+import './setup.css';
 import './switchboard.css';
 import './create.css';
 import './money.css';

@@ -19,8 +19,9 @@ from jupyter_tpu.cli.terminal import Progress, note, say
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cli.demo.children import Child
     from jupyter_tpu.cli.demo.folder import DemoFolder
+    from jupyter_tpu.setup.child_process import Child
+    from jupyter_tpu.setup.trial import EmulatedCloud
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -89,14 +90,15 @@ async def _until_signalled(work: Awaitable[None]) -> None:
 
 
 async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
-    from jupyter_tpu.cli.demo.children import running
+    from jupyter_tpu.setup.child_process import running
+    from jupyter_tpu.setup.trial import announced, emulator_argv
 
     progress = Progress()
     # both take seconds to load, so start them together; JupyterLab waits for a line that says where the cloud is
     progress.show("Starting the emulated cloud and JupyterLab …")
-    argv, log = _emulator_argv(folder), folder.log("emulator")
+    argv, log = emulator_argv(folder.cloud), folder.log("emulator")
     async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
-        ready = asyncio.ensure_future(_emulator_ready(emulator))
+        ready = asyncio.ensure_future(announced(emulator))
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
         for start in range(1, _LAB_STARTS + 1):
             async with running("JupyterLab", argv, log=log, env=folder.environment(), listens=True) as lab:
@@ -115,19 +117,9 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
                 return
 
 
-def _emulator_argv(folder: DemoFolder) -> list[str]:
-    options = ["--json", "--link-faults", "--show-time", "--state-dir", str(folder.cloud)]
-    return [sys.executable, "-m", "jupyter_tpu.emulator", *options]
-
-
-def _variables(cloud: dict[str, Any]) -> dict[str, str]:
+def _variables(cloud: EmulatedCloud) -> dict[str, str]:
     """Return the environment variables that point JupyterLab's server to this cloud."""
-    return {
-        "JUPYTER_TPU_ENDPOINT": cloud["grpc"],
-        "JUPYTER_TPU_PROJECT": cloud["project"],
-        "JUPYTER_TPU_EMULATOR": cloud["rest"],
-        **({"JUPYTER_TPU_EMULATOR_TOKEN_FILE": cloud["token_file"]} if "token_file" in cloud else {}),
-    }
+    return {"JUPYTER_TPU_ENDPOINT": cloud.endpoint, "JUPYTER_TPU_PROJECT": cloud.project, **cloud.variables()}
 
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
@@ -141,16 +133,6 @@ def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
     if os.getuid() == 0:  # as in a container; Jupyter refuses to run as root without it
         argv.append("--allow-root")
     return [*argv, *options.passed_on]
-
-
-async def _emulator_ready(emulator: Child) -> dict[str, Any]:
-    line = b""
-    with suppress(TimeoutError):
-        line = await asyncio.wait_for(emulator.first_line(), _READY_WITHIN_S)
-    if not line:
-        raise emulator.failure()
-    ready: dict[str, Any] = json.loads(line)
-    return ready
 
 
 async def _lab_ready(lab: Child, folder: DemoFolder) -> dict[str, Any]:
@@ -184,12 +166,12 @@ def _read_json(path: Path) -> dict[str, Any]:
     return data
 
 
-def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder) -> None:
+def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells")
     # with a token file the emulator wants its token in each request, which a browser cannot send
-    ledger = "`jupyter tpu emulator ledger` there" if "token_file" in cloud else f"{cloud['rest']}/emulator/v1/ledger"
+    ledger = "`jupyter tpu emulator ledger` there" if cloud.token_file else f"{cloud.address}/emulator/v1/ledger"
     say(f"  Costs: {ledger} (what the nodes would have cost)")
     say("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")

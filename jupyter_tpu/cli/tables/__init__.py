@@ -8,6 +8,7 @@ from jupyter_tpu.cli.tables import money, nodes, others
 from jupyter_tpu.commands.grammar import Command
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "First": others.FIRST,
     "Nodes": nodes.COMMANDS,
     "Notebooks": others.NOTEBOOKS,
     "Chips": others.CHIPS,
@@ -39,6 +40,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "nodes.recover": ("recover",),
     "spend.quota": ("quota",),
     "spend.cleanup": ("cleanup",),
+    "nodes.setup": ("setup",),
     "nodes.doctor": ("doctor",),
     "demo.command": ("demo",),
     "other": ("emulator", "version"),

@@ -11,6 +11,22 @@ from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, actio
 from jupyter_tpu.commands.grammar import Command, argument, duration_or_off, flag
 from jupyter_tpu.frameworks import FRAMEWORKS
 
+FIRST = (
+    Command(
+        name="setup",
+        help="connect your Google Cloud project, step by step",
+        description="Check credentials, project and billing, the Cloud TPU API, quota, budget and auto-stop, and do "
+        "what is missing, after asking. Free of charge; may be repeated. The exit code is 0 if nodes can be created.",
+        arguments=(
+            argument("--credentials", metavar="FILE", help="use the credentials in this file from now on"),
+            argument("--budget", type=float, metavar="USD", help="first budget, in US dollars per week"),
+            flag("--link-billing", help="with --yes, also link the only billing account to the project"),
+            YES,
+            *REMOTE,
+        ),
+    ),
+)
+
 NOTEBOOKS = (
     Command(
         name="kernels",

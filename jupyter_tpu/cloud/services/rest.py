@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import google.auth
 from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
+from jupyter_tpu.cloud.credentials import load_credentials
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
 from jupyter_tpu.cloud.messages import LOGIN_ACTIONS, LOGIN_HINT
 from jupyter_tpu.cloud.settings import CloudSettings
@@ -78,7 +78,7 @@ class RestClient:
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
             # Google counts a user's requests against a quota project; without one some services refuse them.
-            credentials, _ = google.auth.default(scopes=_SCOPES, quota_project_id=settings.project)
+            credentials, _ = load_credentials(_SCOPES, environment, quota_project=settings.project)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
         return cls(_session(credentials), f"https://{service.host}", service, settings.project)
@@ -121,6 +121,10 @@ class RestClient:
             CloudUnavailable: there was no answer, so the outcome is unknown.
         """
         return self._send("POST", path, query, body)
+
+    def put(self, path: str, body: Mapping[str, Any]) -> tuple[int, str]:
+        """Replace a resource; returns and raises what `post` does."""
+        return self._send("PUT", path, {}, body)
 
     def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
         try:

@@ -20,11 +20,11 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
     Blocks on the disk.
     """
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
-    from jupyter_tpu.journal.paths import data_dir
+    from jupyter_tpu.journal.paths import journal_dir
     from jupyter_tpu.journal.recovery_store import Recoveries
 
     try:
-        folder = data_dir()
+        folder = journal_dir(endpoint)
         if not (folder / FILE_NAME).exists():
             return None
         journal = Journal.open(folder)

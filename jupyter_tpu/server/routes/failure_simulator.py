@@ -1,17 +1,20 @@
-"""The routes of the failure simulator: they exist only for an emulated cloud, and pass requests on to it."""
+"""The routes of the failure simulator: they answer only for an emulated cloud, and pass requests on to it."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.server.emulator_client import ALLOWED
 from jupyter_tpu.server.routes.bodies import json_object
-from jupyter_tpu.server.routes.emulator_client import ALLOWED, EmulatorClient
 from jupyter_tpu.server.routes.nodes import TpuHandler
+
+if TYPE_CHECKING:
+    from jupyter_tpu.server.served_cloud import ServedCloud
 
 _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset"])
 
@@ -19,7 +22,7 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 class EmulatedApp(Protocol):
     """What these routes need from the extension in addition to `nodes.App`."""
 
-    emulator: EmulatorClient
+    shown: ServedCloud
 
     def refresh_nodes(self) -> None:
         """List the nodes now, in the background."""
@@ -55,7 +58,10 @@ class FailureSimulatorHandler(TpuHandler):
         if part not in ALLOWED[verb]:
             raise web.HTTPError(404 if not any(part in parts for parts in ALLOWED.values()) else 405)
         app = cast(EmulatedApp, self.app)
-        answer = await app.emulator.call(verb, part, body, item=item)
+        emulator = app.shown.emulator
+        if emulator is None:
+            raise web.HTTPError(404)
+        answer = await emulator.call(verb, part, body, item=item)
         if part in _CHANGES_NODES:  # show it in the panel now, not at the next poll
             app.refresh_nodes()
         self.write_json(answer)
@@ -64,4 +70,4 @@ class FailureSimulatorHandler(TpuHandler):
 SIMULATOR_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/emulator/(?P<part>[a-z]+)", FailureSimulatorHandler),
 )
-"""As `nodes.NODE_ROUTES`; added to them if `emulator_address` finds an emulator."""
+"""As `nodes.NODE_ROUTES`; while the cloud is not emulated they answer 404."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
+    from jupyter_tpu.server.served_cloud import ServedCloud
 
 _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
 
@@ -37,10 +38,23 @@ _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
 class App(Protocol):
     """What the routes need from the extension (`server.app.TPUApp`)."""
 
-    fleet: LazyFleet
-    kernelspecs: KernelspecSync
     metrics_pool: MetricsPool
     billing_export: str
+
+    @property
+    def shown(self) -> ServedCloud:
+        """The cloud that the panel shows."""
+        ...
+
+    @property
+    def fleet(self) -> LazyFleet:
+        """Its fleet."""
+        ...
+
+    @property
+    def kernelspecs(self) -> KernelspecSync:
+        """Its kernelspecs."""
+        ...
 
     async def status(self) -> dict[str, Any]:
         """Return the body of ``GET status``."""

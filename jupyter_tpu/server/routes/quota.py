@@ -30,7 +30,7 @@ class QuotaRoute(TpuHandler):
 
     def quota_service(self, opened: OpenFleet) -> QuotaService:
         """Return the server's `QuotaService`."""
-        desk: QuotaService = self.settings.setdefault(_DESK, QuotaService(opened.cloud))
+        desk: QuotaService = self.app.shown.caches.setdefault(_DESK, QuotaService(opened.cloud))
         return desk
 
 

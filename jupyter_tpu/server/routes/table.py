@@ -9,7 +9,7 @@ from jupyter_tpu.server.routes.autostop import AUTOSTOP_ROUTES
 from jupyter_tpu.server.routes.capacity import CAPACITY_ROUTES
 from jupyter_tpu.server.routes.cleanup import CLEANUP_ROUTES
 from jupyter_tpu.server.routes.egress import EGRESS_ROUTES
-from jupyter_tpu.server.routes.failure_simulator import SIMULATOR_ROUTES as SIMULATOR_ROUTES
+from jupyter_tpu.server.routes.failure_simulator import SIMULATOR_ROUTES
 from jupyter_tpu.server.routes.grants import GRANT_ROUTES
 from jupyter_tpu.server.routes.kernels import KERNEL_ROUTES
 from jupyter_tpu.server.routes.metrics import METRICS_ROUTES
@@ -17,6 +17,7 @@ from jupyter_tpu.server.routes.nodes import NODE_ROUTES, TpuHandler
 from jupyter_tpu.server.routes.quota import QUOTA_ROUTES
 from jupyter_tpu.server.routes.recovery import RECOVERY_ROUTES
 from jupyter_tpu.server.routes.replay import REPLAY_ROUTES
+from jupyter_tpu.server.routes.setup import SETUP_ROUTES
 from jupyter_tpu.server.routes.spend import SPEND_ROUTES
 
 ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
@@ -33,8 +34,10 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *CLEANUP_ROUTES,
     *SPEND_ROUTES,
     *METRICS_ROUTES,
+    *SETUP_ROUTES,
+    *SIMULATOR_ROUTES,
 )
-"""Path pattern (under the server's base URL) and handler; `SIMULATOR_ROUTES` come with an emulated cloud only."""
+"""Path pattern (under the server's base URL) and handler."""
 
 # how a path ends now → how it ended before
 _RENAMED: Mapping[str, str] = {

@@ -22,6 +22,7 @@ const STATUS = {
   endpoint: '',
   emulated: true,
   switchboard: false,
+  trial: false,
   version: '',
   error: null
 };

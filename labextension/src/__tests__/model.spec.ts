@@ -12,6 +12,7 @@ const STATUS = {
   endpoint: '',
   emulated: true,
   switchboard: true,
+  trial: false,
   version: '',
   error: null
 };

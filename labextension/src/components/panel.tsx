@@ -44,18 +44,29 @@ export interface IPanelActions extends IListActions {
   onOpenSimulator: () => void;
 }
 
+/** What the set-up shows, and what of the panel it stands in for. */
+export interface ISetupView {
+  readonly section: JSX.Element;
+  /** It explains why there is no list. */
+  readonly isConnecting: boolean;
+  /** It leads to the first node. */
+  readonly isLeading: boolean;
+}
+
 interface IProps {
   state: IPanelState;
   actions: IPanelActions;
   renderers: INodeRenderers;
   /** What the form remembers; absent where that plugin is disabled. */
   extras?: ICreateExtras;
+  /** Absent where that plugin is disabled. */
+  setup?: ISetupView;
   trans: TranslationBundle;
 }
 
 /** The whole panel. */
 export function Panel(props: IProps): JSX.Element {
-  const { state, actions, renderers, trans } = props;
+  const { state, actions, renderers, setup, trans } = props;
   if (state.phase === 'missing') {
     return <ServerExtensionMissing onRetry={actions.onRefresh} trans={trans} />;
   }
@@ -70,11 +81,12 @@ export function Panel(props: IProps): JSX.Element {
         onRefresh={actions.onRefresh}
         onOpenSimulator={state.canOpenSimulator ? actions.onOpenSimulator : undefined}
       />
+      {setup?.section}
       <Freshness state={state} trans={trans} />
       <Problems {...props} />
       {state.isFormOpen && <Form {...props} />}
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
-      {renderers.money?.sections()}
+      {renderers.money?.sections(setup?.isLeading ?? false)}
       <Announcer list={state.list} trans={trans} />
     </>
   );
@@ -122,8 +134,9 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
 }
 
 /** Problems that keep the list from being complete and fresh. */
-function Problems({ state, actions, trans }: IProps): JSX.Element {
-  const problem = state.problem ?? state.status?.error ?? state.list?.error;
+function Problems({ state, actions, setup, trans }: IProps): JSX.Element {
+  const found = state.problem ?? state.status?.error ?? state.list?.error;
+  const problem = setup?.isConnecting ? null : found;
   const zones = state.list?.unreachable ?? [];
   return (
     <>
@@ -175,11 +188,12 @@ function Nodes({
   list,
   actions,
   renderers,
+  setup,
   trans
 }: IProps & { list: IDatedList }): JSX.Element | null {
   const rows = rowsOf(list);
   if (rows.length === 0) {
-    return state.isFormOpen || list.age_s === null ? null : (
+    return state.isFormOpen || setup?.isLeading || list.age_s === null ? null : (
       <NoNodes onCreate={actions.onOpenForm} trans={trans} />
     );
   }

@@ -19,6 +19,7 @@ export * as panel from './panel';
 export * as problems from './problems';
 export * as quota from './quota';
 export * as replay from './replay';
+export * as setup from './setup';
 export * as simulator from './simulator';
 export * as spend from './spend';
 export * as units from './units';

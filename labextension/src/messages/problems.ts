@@ -12,11 +12,24 @@ export function copied(trans: TranslationBundle): string {
   return trans.__('Copied');
 }
 
-/** An error of the server, with its texts in the user's language where the catalogue has them. */
-export function translated(error: IError, trans: TranslationBundle): IError {
-  const text = (part: 'message' | 'exists' | 'hint'): string =>
-    inLanguage(error[part], error.templates[part] ?? error[part], error.arguments, trans);
-  return { ...error, message: text('message'), exists: text('exists'), hint: text('hint') };
+/** A record of the server that can be translated: an error, or a step of the set-up. */
+export interface ITranslatable {
+  readonly templates: { readonly [part: string]: string | undefined };
+  readonly arguments: IError['arguments'];
+}
+
+const PARTS = ['message', 'exists', 'hint', 'text', 'does'];
+
+/** The record with its texts in the user's language where the catalogue has them. */
+export function translated<T extends ITranslatable>(record: T, trans: TranslationBundle): T {
+  const texts = Object.entries(record).filter(
+    (entry): entry is [string, string] => PARTS.includes(entry[0]) && typeof entry[1] === 'string'
+  );
+  const ours = texts.map(([part, english]) => {
+    const template = record.templates[part] ?? english;
+    return [part, inLanguage(english, template, record.arguments, trans)];
+  });
+  return { ...record, ...(Object.fromEntries(ours) as Partial<T>) };
 }
 
 function inLanguage(

@@ -37,6 +37,17 @@ const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
 };
 
 const NOT_LOADED: IPart<never> = { dated: null, problem: null };
+const NOTHING_LOADED: IParts = {
+  spend: NOT_LOADED,
+  autostops: NOT_LOADED,
+  recovery: NOT_LOADED,
+  searches: NOT_LOADED,
+  grants: NOT_LOADED,
+  quota: NOT_LOADED,
+  queue: NOT_LOADED,
+  cleanup: NOT_LOADED,
+  audit: NOT_LOADED
+};
 
 export class MoneyModel extends VDomModel implements IMoneyModel {
   /**
@@ -214,6 +225,9 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
     if (event.schema_id === FLEET_SCHEMA) {
+      if (event.kind === 'cloud') {
+        this._forget();
+      }
       void this._refetch.invoke();
       void this._settle.invoke();
     } else if (event.schema_id === LINK_SCHEMA) {
@@ -221,6 +235,14 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     } else if (event.schema_id === KERNEL_SCHEMA) {
       this._setCuts(afterKernel(this._cuts, event as unknown as IKernelEvent));
     }
+  }
+
+  /** The server uses another cloud: what is known, and what is under way, is of the one before. */
+  private _forget(): void {
+    const turn = ++this._turn;
+    this._parts = NOTHING_LOADED;
+    (Object.keys(NOTHING_LOADED) as Part[]).forEach(part => this._answered.set(part, turn));
+    this.stateChanged.emit();
   }
 
   private _setCuts(cuts: Cuts): void {
@@ -235,17 +257,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _refetch: Throttler<void>;
   private readonly _settle: Throttler<void>;
   private readonly _answered = new Map<Part, number>();
-  private _parts: IParts = {
-    spend: NOT_LOADED,
-    autostops: NOT_LOADED,
-    recovery: NOT_LOADED,
-    searches: NOT_LOADED,
-    grants: NOT_LOADED,
-    quota: NOT_LOADED,
-    queue: NOT_LOADED,
-    cleanup: NOT_LOADED,
-    audit: NOT_LOADED
-  };
+  private _parts: IParts = NOTHING_LOADED;
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
   private _revealed: IRevealed | null = null;
   private _cuts: Cuts = new Map();

@@ -19,7 +19,8 @@ import { IMoneyModel } from './tokens';
 
 /** What the panel shows of money: below its list, in the row of each node, and in the form. */
 export interface IMoneyRenderers {
-  readonly sections: () => JSX.Element;
+  /** @param isQuiet whether to show them only once there is something in them */
+  readonly sections: (isQuiet?: boolean) => JSX.Element;
   /** When the node stops, in the second line of its card. */
   readonly autostopBrief: (node: INode) => JSX.Element;
   /** What its closed card must show. */
@@ -52,21 +53,23 @@ export function moneyRenderers(
     ) : null;
   return {
     createActions,
-    sections: () => (
+    sections: (isQuiet = false) => (
       <UseSignal signal={model.stateChanged}>
-        {() => (
-          <RevealedContext.Provider value={model.revealed}>
-            <div className="jp-tpu-Sections">
-              <SpendingFault part={model.parts.spend} trans={trans} />
-              <SpendSection {...{ model, actions, history, trans }} />
-              <GrantsSection {...{ model, actions, trans }} />
-              <QuotaSection {...{ model, actions, trans }} />
-              <CapacitySection {...{ model, actions, trans }} />
-              <CleanupSection {...{ model, actions, trans }} />
-              <ActivityLogSection {...{ model, actions, trans }} />
-            </div>
-          </RevealedContext.Provider>
-        )}
+        {() =>
+          isQuiet && isEmpty(model) ? null : (
+            <RevealedContext.Provider value={model.revealed}>
+              <div className="jp-tpu-Sections">
+                <SpendingFault part={model.parts.spend} trans={trans} />
+                <SpendSection {...{ model, actions, history, trans }} />
+                <GrantsSection {...{ model, actions, trans }} />
+                <QuotaSection {...{ model, actions, trans }} />
+                <CapacitySection {...{ model, actions, trans }} />
+                <CleanupSection {...{ model, actions, trans }} />
+                <ActivityLogSection {...{ model, actions, trans }} />
+              </div>
+            </RevealedContext.Provider>
+          )
+        }
       </UseSignal>
     ),
     autostopBrief: node => (
@@ -101,4 +104,12 @@ export function moneyRenderers(
       </UseSignal>
     )
   };
+}
+
+/** Whether the sections would have nothing to show; one that was asked for has something. */
+function isEmpty({ parts, revealed }: IMoneyModel): boolean {
+  const spend = parts.spend.dated?.data;
+  const searches = parts.searches.dated?.data.searches ?? [];
+  const hasSpend = spend !== undefined && (spend.total.ready_s > 0 || spend.budgets.length > 0);
+  return !hasSpend && searches.length === 0 && revealed === null;
 }

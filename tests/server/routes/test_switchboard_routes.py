@@ -9,7 +9,7 @@ import pytest
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.server.routes.emulator_client import ALLOWED
+from jupyter_tpu.server.emulator_client import ALLOWED
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server, StartServer

@@ -1,0 +1,151 @@
+"""The command `setup`: what is missing before the first node, step by step, and doing it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, report, say, say_json, say_table
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.setup.steps import PERFORMED, Step, is_complete
+
+if TYPE_CHECKING:
+    from jupyter_tpu.setup.engine import SetupEngine
+
+_TITLES = {
+    "credentials": "Credentials",
+    "project": "Project and billing",
+    "api": "Cloud TPU API",
+    "quota": "Quota and grant",
+    "budget": "Budget and auto-stop",
+}
+_STATES = {"done": "done", "to_do": "to do", "unknown": "unknown", "failed": "failed"}
+_MOST_ROUNDS = 20  # bounds a step that stays as it is however often it is done
+
+
+def run_setup(options: argparse.Namespace) -> int:
+    """Check the steps and do what is missing; exit code 1 if something is left to do."""
+    steps = asyncio.run(_set_up(options))
+    if options.json:
+        say_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})
+    else:
+        _say(steps)
+    return 0 if is_complete(steps) else 1
+
+
+async def _set_up(options: argparse.Namespace) -> tuple[Step, ...]:
+    await _use_what_is_given(options)
+    done: set[str] = set()
+    steps = await _engine(options).check()
+    for _ in range(_MOST_ROUNDS):
+        step = next((each for each in steps if _is_open(each) and each.action not in done), None)
+        if step is None:
+            break
+        # each action once: a user who says no is not asked again, and a refusal is not repeated
+        done.add(step.action)
+        if await _do(options, step):
+            steps = await _engine(options).check()
+    return steps
+
+
+def _engine(options: argparse.Namespace) -> SetupEngine:
+    from jupyter_tpu.setup.engine import SetupEngine
+
+    return SetupEngine(cloud_settings(options), os.environ)
+
+
+async def _use_what_is_given(options: argparse.Namespace) -> None:
+    """Save the file and the project that the user has named, before anything is checked with them."""
+    engine = _engine(options)
+    if options.credentials:
+        await engine.perform("use_credentials", {"path": options.credentials})
+    if options.project and not cloud_settings(options).is_emulated:
+        await engine.perform("use_project", {"project": options.project})
+
+
+def _is_open(step: Step) -> bool:
+    return step.state in ("to_do", "failed") and step.action in PERFORMED
+
+
+async def _do(options: argparse.Namespace, step: Step) -> bool:
+    """Do the action of a step if the user agrees; return whether it was done."""
+    values = _agreed(options, step)
+    if values is None:
+        return False
+    try:
+        await _engine(options).perform(step.action, values)
+    except TpuError as error:
+        if options.json:
+            raise
+        report(error, as_json=False)
+        return False
+    return True
+
+
+def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None:
+    """Return the values of the action; None if the user does not agree to it, or a value is missing."""
+    is_asking = can_ask() and not options.yes and not options.json
+    if is_asking:
+        note(f"\n{_TITLES[step.key]}: {plain(step.text)}\n  {plain(step.does)}")
+    if step.action in ("use_credentials", "use_project"):
+        name, question = {
+            "use_credentials": ("path", "File with credentials (Enter to skip)"),
+            "use_project": ("project", "Project id (Enter to skip)"),
+        }[step.action]
+        answer = _typed(question) if is_asking else ""
+        return {name: answer} if answer else None
+    if step.action == "set_budget":
+        return _budget(options, is_asking=is_asking)
+    # --yes must not decide who pays
+    may = options.yes and (step.action != "link_billing" or options.link_billing)
+    is_agreed = may or (is_asking and is_confirmed("Do it?"))
+    return {"account": step.target} if is_agreed else None
+
+
+def _budget(options: argparse.Namespace, *, is_asking: bool) -> Mapping[str, Any] | None:
+    from jupyter_tpu.setup.engine import SUGGESTED_USD
+
+    if options.budget is not None or options.yes:
+        return {"usd": SUGGESTED_USD if options.budget is None else options.budget}
+    answer = _typed(f"US dollars per week (such as {SUGGESTED_USD}; Enter to skip)") if is_asking else ""
+    try:
+        return {"usd": float(answer)} if answer else None
+    except ValueError:
+        note(f"{answer[:40]!r} is not an amount; no budget was set.")
+        return None
+
+
+def _typed(question: str) -> str:
+    print(f"{question}: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
+    return sys.stdin.readline().strip()
+
+
+def _say(steps: Sequence[Step]) -> None:
+    say_table(("STEP", "STATE", ""), ((_TITLES[each.key], _STATES[each.state], each.text) for each in steps))
+    for each in steps:
+        for line in _advice(each):
+            note(f"{_TITLES[each.key]}: {plain(line)}")
+    if is_complete(steps):
+        say("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab.")
+    else:
+        note("Not complete. Without an account: `jupyter tpu demo` runs everything on an emulated cloud.")
+
+
+def _advice(step: Step) -> list[str]:
+    if step.state == "done":
+        return []
+    found = [step.error.hint] if step.error and step.error.hint else []
+    if step.command and step.command not in "".join(found):
+        found.append(f"Run `{step.command}`, or name a file: jupyter tpu setup --credentials FILE")
+    if step.action == "use_project":
+        found.append("Name it: jupyter tpu setup --project ID")
+    if step.action == "open_billing":
+        found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
+    if step.action == "add_grant":
+        found.append("If you have a TRC email: jupyter tpu grant add NAME --from FILE")
+    return found

@@ -1,0 +1,56 @@
+"""What the user chose in the set-up and every process of theirs must know: environment variables, kept in a file.
+
+A variable that is set in the environment wins over the saved one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, MutableMapping
+
+from jupyter_tpu.errors import JournalUnwritable, Text
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.journal.paths import data_dir, data_path
+
+_FILE = "setup.json"
+_PREFIX = "JUPYTER_TPU_"
+_LONGEST = 4096  # characters, as a path
+
+
+def saved_choices() -> Mapping[str, str]:
+    """Return the saved variables; none where the file is missing or damaged, since each can be chosen again."""
+    try:
+        found = json.loads((data_path() / _FILE).read_bytes())
+        return {name: value for name, value in found.items() if _is_variable(name, value)}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def apply_saved_choices(environment: MutableMapping[str, str]) -> None:
+    """Set the saved variables that the environment does not set itself."""
+    for name, value in saved_choices().items():
+        if not environment.get(name):
+            environment[name] = value
+
+
+def save_choice(name: str, value: str, environment: MutableMapping[str, str]) -> None:
+    """Save a variable for later processes, and set it for this one.
+
+    Raises:
+        JournalUnwritable: it cannot be saved; nothing has changed.
+    """
+    path = data_dir() / _FILE
+    try:
+        write_whole(path, json.dumps({**saved_choices(), name: value}, indent=2).encode())
+    except OSError as error:
+        raise JournalUnwritable(
+            Text("{path} cannot be written ({error}).", path=path, error=error.strerror),
+            hint="Free disk space, or fix its permissions.",
+            raw=str(error),
+        ) from error
+    environment[name] = value
+
+
+def _is_variable(name: object, value: object) -> bool:
+    is_name = isinstance(name, str) and name.startswith(_PREFIX)
+    return is_name and isinstance(value, str) and 0 < len(value) <= _LONGEST

@@ -1,0 +1,108 @@
+"""The routes of the set-up: the steps, the action of one, and the emulated cloud that can be tried instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
+from jupyter_tpu.server.routes.nodes import TpuHandler
+from jupyter_tpu.setup.steps import is_complete
+
+if TYPE_CHECKING:
+    from jupyter_tpu.server.served_cloud import ServedCloud
+    from jupyter_tpu.server.trial_switch import TrialSwitch
+    from jupyter_tpu.setup.engine import SetupEngine
+
+_VALUES = ("path", "project", "account", "usd")
+
+
+class SetupApp(Protocol):
+    """What these routes need from the extension in addition to `nodes.App`."""
+
+    own: ServedCloud
+    trial: TrialSwitch
+
+    def setup_engine(self) -> SetupEngine:
+        """Return the set-up of the user's own cloud."""
+        ...
+
+    def cloud_changed(self) -> None:
+        """Make front ends read everything again."""
+        ...
+
+    async def status(self) -> dict[str, Any]:
+        """Return the body of ``GET status``."""
+        ...
+
+
+class SetupRoute(TpuHandler):
+    """Base class of these handlers."""
+
+    @property
+    def setup_app(self) -> SetupApp:
+        """The extension."""
+        return cast(SetupApp, self.app)
+
+    async def steps(self) -> dict[str, Any]:
+        """Return the steps as JSON."""
+        steps = await self.setup_app.setup_engine().check()
+        return {"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]}
+
+
+class SetupHandler(SetupRoute):
+    """``setup``: the steps of the set-up of the user's own cloud."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Check all steps."""
+        self.write_json(await self.steps())
+
+
+class SetupActionHandler(SetupRoute):
+    """``setup/{action}``: perform the action of a step."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, action: str) -> None:
+        """Perform it, and return the steps as they are then."""
+        values = json_object(self.request.body, ", ".join(_VALUES))
+        refuse_unknown_fields(values, _VALUES)
+        app = self.setup_app
+        await app.setup_engine().perform(action, values)
+        await app.own.reopen()
+        app.cloud_changed()
+        self.write_json(await self.steps())
+
+
+class TrialHandler(SetupRoute):
+    """``trial``: use an emulated cloud on this machine, or the user's own again."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Start the emulated cloud and show it; return the status."""
+        await self.setup_app.trial.start()
+        await self._finish()
+
+    @web.authenticated
+    @authorized
+    async def delete(self) -> None:
+        """End the emulated cloud and show the user's own; return the status."""
+        await self.setup_app.trial.stop()
+        await self._finish()
+
+    async def _finish(self) -> None:
+        self.setup_app.cloud_changed()
+        self.write_json(await self.setup_app.status())
+
+
+SETUP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/setup", SetupHandler),
+    (r"/jupyter-tpu/v1/setup/(?P<action>[a-z_]+)", SetupActionHandler),
+    (r"/jupyter-tpu/v1/trial", TrialHandler),
+)
+"""As `nodes.NODE_ROUTES`."""

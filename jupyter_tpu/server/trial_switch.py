@@ -1,0 +1,78 @@
+"""Switches this server to the emulated cloud and back.
+
+The user's own cloud stays open meanwhile: kernels, budgets and auto-stop of real nodes go on as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.server.served_cloud import ServedCloud
+from jupyter_tpu.setup.trial import trial_cloud
+
+
+class TrialSwitch:
+    """The emulated cloud of this server, if it is being tried.
+
+    Args:
+        serve: makes a `ServedCloud` for settings.
+        kernels: Jupyter's kernel manager.
+        log: a logger.
+    """
+
+    def __init__(self, serve: Callable[[CloudSettings], ServedCloud], kernels: Any, log: Any) -> None:
+        self._serve = serve
+        self._kernels = kernels
+        self.log = log
+        self._lock = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        self.served: ServedCloud | None = None
+        self._endpoint = ""
+
+    async def start(self) -> None:
+        """Start the emulated cloud and use it; harmless if it is used already.
+
+        Raises:
+            TpuError: it did not start; nothing has changed.
+        """
+        async with self._lock:
+            if self.served is not None:
+                return
+            async with AsyncExitStack() as stack:
+                cloud = await stack.enter_async_context(trial_cloud(os.environ))
+                served = self._serve(cloud.settings)
+                stack.push_async_callback(served.close)
+                served.start()
+                await served.fleet.get()
+                stack.push_async_callback(self._shut_kernels_down, cloud.endpoint)
+                self._stack = stack.pop_all()
+            self.served, self._endpoint = served, cloud.endpoint
+
+    async def stop(self) -> None:
+        """Shut down the kernels on emulated nodes and end the emulated cloud; its nodes are kept for the next time."""
+        async with self._lock:
+            self.served = None
+            await self._stack.aclose()
+
+    async def _shut_kernels_down(self, endpoint: str) -> None:
+        ours = [each for each in self._kernels.list_kernel_ids() if self._is_of(each, endpoint)]
+        await asyncio.gather(*map(self._shut_down, ours))
+
+    def _is_of(self, kernel_id: str, endpoint: str) -> bool:
+        provisioner = getattr(self._kernels.get_kernel(kernel_id), "provisioner", None)
+        return isinstance(provisioner, TPUProvisioner) and provisioner.endpoint == endpoint
+
+    async def _shut_down(self, kernel_id: str) -> None:
+        try:
+            await ensure_async(self._kernels.shutdown_kernel(kernel_id, now=True))
+        except (TpuError, KeyError, RuntimeError) as error:  # it ends with its node in any case
+            self.log.info("the kernel %s was not shut down: %s", kernel_id, error)

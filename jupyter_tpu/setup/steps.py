@@ -1,0 +1,87 @@
+"""The steps of the set-up as records. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.errors import Text, TpuError
+
+Key = Literal["credentials", "project", "api", "quota", "budget"]
+State = Literal["done", "to_do", "unknown", "failed"]
+ActionName = Literal[
+    "", "use_credentials", "use_project", "link_billing", "open_billing", "enable_api", "add_grant", "set_budget"
+]
+
+KEYS: tuple[Key, ...] = ("credentials", "project", "api", "quota", "budget")
+PERFORMED: frozenset[ActionName] = frozenset(
+    {"use_credentials", "use_project", "link_billing", "enable_api", "set_budget"}
+)
+"""The actions that the engine performs; the others open a page or a form."""
+
+LOGIN_COMMAND = "gcloud auth application-default login"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step.
+
+    Attributes:
+        text: what is known, in one sentence.
+        action: what can be done about it here; empty: nothing.
+        does: what that action does, before the user agrees to it; empty without an action.
+        command: a command for a terminal, only for what neither a panel nor this engine can do; empty: none.
+        error: why the check failed, or why the state is unknown.
+        target: what the action acts on, such as a billing account's name; it goes back with the action.
+    """
+
+    key: Key
+    state: State
+    text: str
+    action: ActionName = ""
+    does: str = ""
+    command: str = ""
+    error: TpuError | None = None
+    target: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as the REST API and ``--json`` show it, with templates for translation as in an error."""
+        templates, arguments = _templates({"text": self.text, "does": self.does})
+        return {
+            "key": self.key,
+            "state": self.state,
+            "text": str(self.text),
+            "action": self.action,
+            "does": str(self.does),
+            "command": self.command,
+            "target": self.target,
+            "error": self.error.to_json() if self.error else None,
+            "templates": templates,
+            "arguments": arguments,
+        }
+
+
+def _templates(texts: dict[str, str]) -> tuple[dict[str, str], dict[str, str | int]]:
+    found = {name: text for name, text in texts.items() if isinstance(text, Text)}
+    arguments = {name: value for text in found.values() for name, value in text.arguments.items()}
+    return {name: text.template for name, text in found.items()}, arguments
+
+
+def is_complete(steps: Iterable[Step]) -> bool:
+    """Whether nodes can be created: the API answers, and nothing is to do or has failed.
+
+    What these credentials may not read, such as the billing state, is no reason against it.
+    """
+    states = {step.key: step.state for step in steps}
+    return states.get("api") == "done" and not {"to_do", "failed"} & set(states.values())
+
+
+def waiting(key: Key, text: str) -> Step:
+    """Return a step that cannot be checked yet."""
+    return Step(key=key, state="unknown", text=text)
+
+
+def failed(key: Key, error: TpuError, state: State = "failed") -> Step:
+    """Return a step whose check gave an error."""
+    return Step(key=key, state=state, text=error.message, error=error)

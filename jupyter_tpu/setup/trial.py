@@ -1,0 +1,164 @@
+"""The emulated cloud beside the user's own: a process that one Jupyter server starts, uses and ends.
+
+Its nodes, and a journal of its own, are in a folder of our data folder; nothing of the user's cloud is read or changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.error_actions import copy_command
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.journal.owner import is_gone, new_owner
+from jupyter_tpu.journal.paths import trial_dir, trial_file
+from jupyter_tpu.kernels.kernelspecs import remove_kernelspecs_of
+from jupyter_tpu.kernels.registry.notes import KernelRegistry
+from jupyter_tpu.setup.child_process import Child, running
+
+# bounds the start on a slow machine: normally it takes seconds
+READY_WITHIN_S = 120.0
+_NEEDED = ("aiohttp", "grpc_status")
+_INSTALL = "pip install 'jupyter-tpu[demo]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatedCloud:
+    """A running emulated cloud, as it announced itself; `token_file` is empty where it needs none."""
+
+    endpoint: str
+    address: str
+    project: str
+    token_file: str = ""
+
+    @property
+    def settings(self) -> CloudSettings:
+        """The settings of a client."""
+        return CloudSettings(project=self.project, endpoint=self.endpoint)
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables for its REST services; they change nothing for another cloud."""
+        token = {TOKEN_FILE_VARIABLE: self.token_file} if self.token_file else {}
+        return {ADDRESS_VARIABLE: self.address, **token}
+
+
+def emulator_argv(state_dir: Path) -> list[str]:
+    """Return the command of an emulated cloud with its state in this folder."""
+    options = ["--json", "--link-faults", "--show-time", "--state-dir", str(state_dir)]
+    return [sys.executable, "-m", "jupyter_tpu.emulator", *options]
+
+
+async def announced(emulator: Child) -> EmulatedCloud:
+    """Wait until the emulated cloud runs.
+
+    Raises:
+        TpuError: it did not start.
+    """
+    line = b""
+    with suppress(TimeoutError):
+        line = await asyncio.wait_for(emulator.first_line(), READY_WITHIN_S)
+    if not line:
+        raise emulator.failure()
+    ready: dict[str, Any] = json.loads(line)
+    return EmulatedCloud(
+        endpoint=ready["grpc"],
+        address=ready["rest"],
+        project=ready["project"],
+        token_file=ready.get("token_file", ""),
+    )
+
+
+@asynccontextmanager
+async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[EmulatedCloud]:
+    """Run the emulated cloud of the set-up; at the end nothing of it is left but its folder.
+
+    Args:
+        environment: gets the variables of its REST services while it runs.
+
+    Raises:
+        BadInput: packages are missing, or another Jupyter server uses it.
+        TpuError: it did not start.
+    """
+    _require_packages()
+    _refuse_second()
+    folder = await asyncio.to_thread(trial_dir)
+    state_dir = folder / "cloud"
+    state_dir.mkdir(mode=0o700, exist_ok=True)
+    argv, log = emulator_argv(state_dir), folder / "emulator.log"
+    async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
+        cloud = await announced(emulator)
+        about = {"endpoint": cloud.endpoint, "owner": new_owner()}
+        await asyncio.to_thread(write_whole, trial_file(), json.dumps(about).encode())
+        before = {name: environment.get(name) for name in cloud.variables()}
+        environment.update(cloud.variables())
+        try:
+            yield cloud
+        finally:
+            _restore(environment, before)
+            await asyncio.to_thread(_forget)
+
+
+def clean_up_trial() -> None:
+    """Remove the kernelspecs and notes of kernels that a killed server left of its emulated cloud."""
+    if trial_file().exists() and is_gone(_owner()):
+        _forget()
+
+
+def _restore(environment: MutableMapping[str, str], before: dict[str, str | None]) -> None:
+    for name, value in before.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
+
+
+def _require_packages() -> None:
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+        raise BadInput(
+            "The emulated cloud needs packages that are not installed.",
+            hint=f"Install them into Jupyter's environment: {_INSTALL}",
+            actions=(copy_command(_INSTALL),),
+        )
+
+
+def _refuse_second() -> None:
+    if trial_file().exists() and not is_gone(_owner()):
+        raise BadInput(
+            "Another Jupyter server of yours uses the emulated cloud.",
+            hint="Use it there, or switch that server back to Google Cloud.",
+        )
+
+
+def _owner() -> str:
+    return str(_about().get("owner", ""))
+
+
+def _about() -> dict[str, Any]:
+    try:
+        found = json.loads(trial_file().read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _forget() -> None:
+    """Remove what points to the cloud at its last endpoint: another program may get the port."""
+    endpoint = str(_about().get("endpoint", ""))
+    if endpoint:
+        remove_kernelspecs_of(endpoint)
+        registry = KernelRegistry()
+        for note in registry.list():
+            if note.endpoint == endpoint:
+                registry.remove(note.kernel_id)
+    trial_file().unlink(missing_ok=True)
