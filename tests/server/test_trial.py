@@ -1,0 +1,118 @@
+"""The emulated cloud beside the user's own: it starts, is used, and leaves nothing when it ends."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Server, StartServer
+
+NEW_NODE = {
+    "node_id": "my-node",
+    "zone": "us-central1-a",
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+}
+NO_CLOUD = {"JUPYTER_TPU_ENDPOINT": "", "JUPYTER_TPU_PROJECT": "some-project", "NO_GCE_CHECK": "true"}
+
+
+def node_when_ready(server: Server) -> dict[str, Any]:
+    end = time.monotonic() + 90
+    while time.monotonic() < end:
+        for node in server.tpu("GET", "nodes").json["nodes"]:
+            if node["state"] == "READY" and node["kernelspec"]:
+                found: dict[str, Any] = node
+                return found
+        time.sleep(0.2)
+    raise AssertionError(server.log())
+
+
+def kernelspecs(server: Server) -> set[str]:
+    return {path.name for path in (server.folder / "data" / "kernels").glob("tpu-*")}
+
+
+def test_the_set_up_says_what_is_missing_and_the_emulated_cloud_needs_none_of_it(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+    setup = server.tpu("GET", "setup").json
+    assert [step["state"] for step in setup["steps"]] == ["to_do", "unknown", "unknown", "unknown", "unknown"]
+
+    status = server.tpu("POST", "trial").json
+    assert (status["emulated"], status["trial"], status["switchboard"], status["error"]) == (True, True, True, None)
+    assert server.tpu("POST", "trial").json["endpoint"] == status["endpoint"]  # again: the same one
+    assert server.tpu("POST", "nodes", NEW_NODE).status == 202
+    node_when_ready(server)
+    kernel = server.request("POST", "api/kernels", {"name": "tpu-my-node-us-central1-a"}).json["id"]
+    # its journal is its own
+    assert not (server.folder / "tpu" / "journal.db").exists()
+    assert (server.folder / "tpu" / "emulated-cloud" / "journal.db").exists()
+
+    back = server.tpu("DELETE", "trial").json
+
+    assert (back["emulated"], back["trial"], back["error"]["code"]) == (False, False, "credentials_missing")
+    assert server.request("GET", f"api/kernels/{kernel}").status == 404
+    assert kernelspecs(server) == set()
+    assert not list((server.folder / "tpu" / "kernels").glob("*.json"))
+    assert not (server.folder / "tpu" / "emulated-cloud" / "cloud.json").exists()
+    assert server.tpu("GET", "emulator/state").status == 404
+    # the emulated node is there again next time
+    assert server.tpu("POST", "trial").status == 200
+    assert [node["node_id"] for node in server.tpu("POST", "refresh").json["nodes"]] == ["my-node"]
+    assert "Traceback" not in server.log()
+
+
+@pytest.mark.nightly
+def test_what_a_killed_server_leaves_of_the_emulated_cloud_is_removed_by_the_next(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+    server.tpu("POST", "trial")
+    server.tpu("POST", "nodes", NEW_NODE)
+    node_when_ready(server)
+    server.kill()
+
+    after = start_server(after=server, **NO_CLOUD)
+
+    assert kernelspecs(after) == set()
+    assert after.tpu("GET", "status").json["trial"] is False
+    assert after.tpu("POST", "trial").status == 200
+
+
+@pytest.mark.nightly
+def test_kernels_and_journal_of_the_own_cloud_go_on_meanwhile(start_server: StartServer, cloud: Cloud) -> None:
+    server = start_server(**cloud.variables)
+    server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "own"})
+    spec = node_when_ready(server)["kernelspec"]
+    kernel = server.request("POST", "api/kernels", {"name": spec}).json["id"]
+
+    server.tpu("POST", "trial")
+    assert server.tpu("GET", "nodes").json["nodes"] == []
+    assert server.request("GET", f"api/kernels/{kernel}").status == 200
+    assert spec in kernelspecs(server)
+    server.tpu("PUT", "budgets/mine", {"amount": 1, "unit": "usd", "period": "week", "action": "warn"})
+    server.tpu("DELETE", "trial")
+
+    assert server.request("GET", f"api/kernels/{kernel}").status == 200
+    assert [node["node_id"] for node in server.tpu("GET", "nodes").json["nodes"]] == ["own"]
+    assert server.tpu("GET", "spend").json["budgets"] == []
+    server.request("DELETE", f"api/kernels/{kernel}")
+    server.tpu("DELETE", "nodes/us-central1-a/own")
+
+
+def test_a_refused_action_changes_nothing(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+
+    refused = server.tpu("POST", "setup/use_credentials", {"path": "/nowhere.json"})
+    assert (refused.status, refused.json["reason"]) == (400, "bad_input")
+    assert server.tpu("POST", "setup/use_credentials", {"secret": "x"}).status == 400
+    assert server.tpu("POST", "setup/anything", {}).status == 400
+    assert not (server.folder / "tpu" / "setup.json").exists()
+
+    file = server.folder / "mine.json"
+    file.write_text(
+        json.dumps({"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"})
+    )
+    done = server.tpu("POST", "setup/use_credentials", {"path": str(file)}).json
+    assert done["steps"][0]["key"] == "credentials"
+    assert str(file) in (server.folder / "tpu" / "setup.json").read_text()
