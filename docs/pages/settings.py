@@ -24,6 +24,7 @@ VARIABLES = {
     "JUPYTER_TPU_TRUST_ENDPOINT": "Host that may be sent your Google Cloud credentials although it is not Google's.",
     "JUPYTER_TPU_EMULATOR": "Address of the emulated cloud's control API, `http://HOST:PORT`.",
     "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, where it requires one.",
+    "JUPYTER_TPU_CREDENTIALS": "File with credentials, instead of Google's default ones; see `jupyter tpu setup`.",
     "JUPYTER_TPU_BILLING_EXPORT": "BigQuery table of your billing export, for `jupyter tpu cost --billed`.",
     "JUPYTER_TPU_DATA_DIR": "Folder of the journal and of keys. Default: `tpu` in Jupyter's data folder.",
     "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",

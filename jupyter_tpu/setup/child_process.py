@@ -15,7 +15,7 @@ from typing import IO
 
 import psutil
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
 
 # JupyterLab shuts its kernels down before it exits; a process that takes longer than this hangs, and is killed
 _GRACE_S = 20.0
@@ -53,8 +53,11 @@ class Child:
     def failure(self) -> TpuError:
         """Return the error to report when it did not start, or exited before it was stopped."""
         code = self.process.returncode
-        what = "did not start" if code is None else f"exited unexpectedly with exit code {code}"
-        return TpuError(f"{self.name} {what}.", hint=f"Its messages are in {self.log}.", raw=_tail(self.log))
+        if code is None:
+            what = Text("{program} did not start.", program=self.name)
+        else:
+            what = Text("{program} exited unexpectedly with exit code {exit_code}.", program=self.name, exit_code=code)
+        return TpuError(what, hint=Text("Its messages are in {log}.", log=self.log), raw=_tail(self.log))
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from typing import Any
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.error_actions import copy_command
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import trial_dir, trial_file
@@ -127,7 +127,7 @@ def _require_packages() -> None:
     if any(importlib.util.find_spec(name) is None for name in _NEEDED):
         raise BadInput(
             "The emulated cloud needs packages that are not installed.",
-            hint=f"Install them into Jupyter's environment: {_INSTALL}",
+            hint=Text("Install them into Jupyter's environment: {command}", command=_INSTALL),
             actions=(copy_command(_INSTALL),),
         )
 
