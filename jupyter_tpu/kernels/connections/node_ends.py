@@ -49,10 +49,10 @@ def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, 
 def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
     """Return all intents about the node, newest first; none if the journal cannot be read."""
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
-    from jupyter_tpu.journal.paths import data_dir
+    from jupyter_tpu.journal.paths import journal_dir
 
     try:
-        folder = data_dir()
+        folder = journal_dir(endpoint)
         if not (folder / FILE_NAME).exists():
             return ()
         with closing(Journal.open(folder)) as journal:
