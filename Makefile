@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test nightly static front-end-tests conformance bounds soak mutants bench lint format docs site screenshots environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds lab-versions soak mutants bench lint format docs site screenshots environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
@@ -31,6 +31,7 @@ help:
 	@echo "make nightly       every test there is, long random plays, and clean installs: hours"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
+	@echo "make lab-versions  the main journey in the oldest and the newest JupyterLab and Notebook, in a browser"
 	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, KILLS=, MINUTES=)"
 	@echo "make mutants       sixty small defects, one at a time, each of which a test must notice: half an hour (MUTANTS=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
@@ -63,7 +64,7 @@ test: environment system-tools static
 
 nightly: environment system-tools static
 	$(PYTEST) $(PYTEST_ARGUMENTS)
-	$(MAKE) conformance bounds soak
+	$(MAKE) conformance bounds lab-versions soak
 
 # The front end's own tests take a core, the type checker the other.
 static: environment
@@ -102,6 +103,10 @@ conformance: environment .make/skypilot
 # Minutes, and a network: what pyproject.toml allows is installed and run, on Python 3.11, 3.12 and 3.13.
 bounds: environment
 	python tests/project/bounds.py $(BOUNDS)
+
+# A browser test: one wheel in the oldest JupyterLab and Notebook that we declare, and in the newest.
+lab-versions: environment system-tools
+	PYTHONPATH=tests/ui:tests/project python tests/ui/lab_versions.py $(LAB_VERSIONS)
 
 .make/skypilot: .make/packages
 	@echo "Installing SkyPilot into $@"

@@ -4,12 +4,22 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { refreshIcon } from '@jupyterlab/ui-components';
+import {
+  addIcon,
+  deleteIcon,
+  kernelIcon,
+  LabIcon,
+  notebookIcon,
+  refreshIcon,
+  runIcon,
+  stopIcon
+} from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INode, Provisioning } from './api.generated';
 import { consoleUrl } from './console';
 import { tpuIcon } from './icons';
+import { commandLabel } from './labels';
 import * as messages from './messages/commands';
 import { copied } from './messages/problems';
 import { isOpen } from './create/memory';
@@ -17,7 +27,8 @@ import { ensureKernelspec } from './create/notebookopener';
 import { chooseNode, confirmDelete, confirmStop, confirmStopMany } from './nodedialogs';
 import { addKernelCommands } from './nodes/kernelcommands';
 import { locatorIn } from './nodes/target';
-import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
+import { showPanel } from './surfaces/notebooktree';
+import { CommandIDs, IFormRequest, INodeKey, INodeSpec, ITpuModel } from './tokens';
 
 const NEW_NOTEBOOK = 'notebook:create-new';
 const COPIED_MS = 2_000;
@@ -43,47 +54,52 @@ export function addCommands(context: ICommandContext): void {
 function addPanelCommands({ app, model, trans }: ICommandContext): void {
   const { commands } = app;
   commands.addCommand(CommandIDs.openPanel, {
-    label: messages.showPanel(trans),
+    label: commandLabel(messages.showPanel(trans), trans, messages.tpuPanel(trans)),
     icon: tpuIcon,
     describedBy: noArgs,
-    execute: () => app.shell.activateById(PANEL_ID)
+    execute: () => showPanel(app.shell)
   });
   commands.addCommand(CommandIDs.refresh, {
-    label: messages.refreshNodes(trans),
+    label: commandLabel(messages.refreshNodes(trans), trans),
     icon: refreshIcon,
     describedBy: noArgs,
     execute: () => model.refreshFromCloud()
   });
   commands.addCommand(CommandIDs.createNode, {
-    label: args => (args.isLauncher ? messages.launchNode(trans) : messages.createNode(trans)),
+    label: args =>
+      args.isNew === true
+        ? messages.newNode(trans)
+        : args.isLauncher === true
+          ? messages.launchNode(trans)
+          : commandLabel(messages.createNode(trans), trans)(args),
     caption: messages.createCaption(trans),
-    icon: tpuIcon,
+    icon: args => (args.isNew === true || args.isLauncher === true ? tpuIcon : addIcon),
     describedBy: specArgs,
     execute: async args => {
       if (isSpec(args)) {
         return model.createNode(args);
       }
-      app.shell.activateById(PANEL_ID);
+      showPanel(app.shell);
       model.openForm();
     }
   });
   commands.addCommand(CommandIDs.openForm, {
-    label: messages.openForm(trans),
+    label: commandLabel(messages.openForm(trans), trans),
     describedBy: suggestionArgs,
     execute: args => {
-      app.shell.activateById(PANEL_ID);
+      showPanel(app.shell);
       const open = isOpen(args.open) ? args.open : undefined;
       model.openForm({ way: wayOf(args), spec: suggestionOf(args), open });
     }
   });
   commands.addCommand(CommandIDs.openConsole, {
-    label: messages.openConsole(trans),
+    label: commandLabel(messages.openConsole(trans), trans),
     describedBy: argsOf({ page: text, project: text, service: text }),
     execute: ({ page, project, service }) =>
       void window.open(consoleUrl(page, project, service), '_blank', 'noopener')
   });
   commands.addCommand(CommandIDs.copyCommand, {
-    label: messages.copyCommand(trans),
+    label: commandLabel(messages.copyCommand(trans), trans),
     describedBy: argsOf({ command_line: text }),
     execute: ({ command_line }) => {
       Clipboard.copyToSystem(command_line as string);
@@ -91,7 +107,7 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
     }
   });
   commands.addCommand(CommandIDs.dismissFailure, {
-    label: messages.dismissFailure(trans),
+    label: commandLabel(messages.dismissFailure(trans), trans),
     describedBy: argsOf({ intent_id: { type: 'string' } }),
     execute: args => model.dismissIntent(args.intent_id as string)
   });
@@ -102,6 +118,7 @@ function addNotebookCommands(context: ICommandContext): void {
   addNodeCommand(context, CommandIDs.openNotebook, {
     label: messages.openNotebook(trans),
     cardLabel: messages.openNotebookHere(trans),
+    icon: notebookIcon,
     isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
     isPossible: hasKernel,
     act: async (node, { cwd }) => {
@@ -113,6 +130,7 @@ function addNotebookCommands(context: ICommandContext): void {
   addNodeCommand(context, CommandIDs.switchKernel, {
     label: messages.switchKernel(trans),
     cardLabel: messages.switchKernelHere(trans),
+    icon: kernelIcon,
     isEnabled: () => Boolean(tracker?.currentWidget),
     isPossible: hasKernel,
     act: async node => {
@@ -130,6 +148,7 @@ function addNodeCommands(context: ICommandContext): void {
   addNodeCommand(context, CommandIDs.stopNode, {
     label: messages.stopNode(trans),
     cardLabel: messages.stopHere(trans),
+    icon: stopIcon,
     isPossible: isReady,
     act: async node => {
       if (await confirmStop(node, isEmulated(), trans)) {
@@ -140,12 +159,14 @@ function addNodeCommands(context: ICommandContext): void {
   addNodeCommand(context, CommandIDs.startNode, {
     label: messages.startNode(trans),
     cardLabel: messages.startHere(trans),
+    icon: runIcon,
     isPossible: node => node.state === 'STOPPED' && !node.spot,
     act: node => model.startNode(node)
   });
   addNodeCommand(context, CommandIDs.deleteNode, {
     label: messages.deleteNode(trans),
     cardLabel: messages.deleteHere(trans),
+    icon: deleteIcon,
     isPossible: node => node.state !== 'DELETING',
     act: async node => {
       if (await confirmDelete(node, isEmulated(), trans)) {
@@ -158,7 +179,7 @@ function addNodeCommands(context: ICommandContext): void {
     cardLabel: messages.changeAutostop(trans),
     isPossible: ({ billing }) => billing,
     act: node => {
-      app.shell.activateById(PANEL_ID);
+      showPanel(app.shell);
       model.revealAutostop(node);
       return Promise.resolve();
     }
@@ -206,6 +227,7 @@ interface INodeCommand {
   label: string;
   /** Its name in the menu of a node's card. */
   cardLabel: string;
+  icon?: LabIcon;
   isEnabled?: () => boolean;
   isPossible: (node: INode) => boolean;
   /** What it resolves to replaces the launcher that ran the command, if it is a widget. */
@@ -215,27 +237,24 @@ interface INodeCommand {
 /** Add a command on one node; without a node in its arguments, the user chooses one. */
 function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
   const { app, model, trans } = context;
-  const { label, cardLabel, isEnabled, isPossible, act } = command;
+  const { label, cardLabel, icon, isEnabled, isPossible, act } = command;
   const locate = locatorIn(app);
   const isPossibleHere = (args: Args): boolean => {
     const key = locate(args);
     const node = isKey(key) ? model.findNode(key) : undefined;
     return node !== undefined && isPossible(node);
   };
+  const ownLabel = commandLabel(messages.withEllipsis(label, trans), trans);
   app.commands.addCommand(id, {
     label: args => {
       // a card of the launcher has the node's name
       if (isKey(args) && args.isLauncher === true) {
         return args.node_id;
       }
-      return args.onCard === true
-        ? cardLabel
-        : isKey(args)
-          ? label
-          : messages.withEllipsis(label, trans);
+      return args.onCard === true ? cardLabel : isKey(args) ? label : ownLabel(args);
     },
     caption: args => (isKey(args) ? messages.onNode(label, args.node_id, args.zone, trans) : label),
-    icon: args => (args.isLauncher === true ? tpuIcon : undefined),
+    icon: args => (args.isLauncher === true ? tpuIcon : icon),
     isEnabled,
     isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: keyArgs,

@@ -34,6 +34,8 @@ import { RecordSource } from './restore/source';
 import { setup } from './setup/plugin';
 import { ISetupModel } from './setup/tokens';
 import { simulator } from './simulator/plugin';
+import { addTab, addToNewMenu, isTreePage } from './surfaces/notebooktree';
+import { nodeNotices, notebookCommands, running, settings } from './surfaces/plugins';
 import {
   CommandIDs,
   ILinkEvent,
@@ -139,8 +141,15 @@ const panel: JupyterFrontEndPlugin<void> = {
     app.contextMenu.menu.aboutToClose.connect(() =>
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
     );
-    app.shell.add(widget, 'left', { rank: 250, type: 'Cloud TPU' });
-    restorer?.add(widget, PANEL_ID);
+    if (isTreePage()) {
+      void app.restored.then(() => {
+        addTab(app, widget);
+        addToNewMenu(app);
+      });
+    } else {
+      app.shell.add(widget, 'left', { rank: 250, type: 'Cloud TPU' });
+      restorer?.add(widget, PANEL_ID);
+    }
   }
 };
 
@@ -297,6 +306,10 @@ export default [
   autostopWarning,
   load,
   setup,
+  settings,
+  running,
+  notebookCommands,
+  nodeNotices,
   panel,
   kernelStatus,
   reconnect,

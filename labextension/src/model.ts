@@ -19,7 +19,7 @@ import {
   Phase
 } from './tokens';
 
-/** Interval while the panel is visible; events of the server cause requests in between. */
+/** Default interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
 /** The longest interval to which the poll backs off while nothing answers. */
 const MAX_INTERVAL_MS = 120_000;
@@ -45,7 +45,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
       frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
       standby: () => (this._isDue || this._isWorthPolling ? 'when-hidden' : true)
     });
-    this._refetch = new Throttler(() => this.refresh(), { limit: BURST_MS, edge: 'trailing' });
+    const refetch = async (): Promise<void> => {
+      if (document.hidden) {
+        this._isDue = true;
+      } else {
+        await this.refresh();
+      }
+    };
+    this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
+    document.addEventListener('visibilitychange', this._onVisibility);
   }
 
   get phase(): Phase {
@@ -103,6 +111,13 @@ export class TpuModel extends VDomModel implements ITpuModel {
   set isCollaborative(value: boolean) {
     this._isCollaborative = value;
     this.stateChanged.emit();
+  }
+
+  /** What the form starts with where nothing else is requested. */
+  formDefaults: Partial<INodeSpec> = {};
+
+  get nodeCreated(): ISignal<ITpuModel, INodeKey> {
+    return this._nodeCreated;
   }
 
   get kernelspecsChanged(): ISignal<ITpuModel, void> {
@@ -180,10 +195,20 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this.stateChanged.emit();
   }
 
+  get interval_ms(): number {
+    return this._poll.frequency.interval;
+  }
+
+  set interval_ms(value: number) {
+    this._poll.frequency = { ...this._poll.frequency, interval: value };
+  }
+
   openForm(request?: Omit<IFormRequest, 'turn'>): void {
     this._isFormOpen = true;
     this._formTurn += 1;
-    this._formRequest = request ? { ...request, turn: this._formTurn } : null;
+    const hasDefaults = Object.keys(this.formDefaults).length > 0;
+    const choice = request ?? (hasDefaults ? { way: 'now', spec: this.formDefaults } : null);
+    this._formRequest = choice ? { ...choice, turn: this._formTurn } : null;
     void this._fetchOffers();
     this.stateChanged.emit();
   }
@@ -195,6 +220,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
 
   async createNode(spec: INodeSpec): Promise<void> {
     await this._client.createNode(spec);
+    this._nodeCreated.emit(spec);
     this.closeForm();
     await this.refresh();
   }
@@ -232,6 +258,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   dispose(): void {
+    document.removeEventListener('visibilitychange', this._onVisibility);
     this._events?.disconnect(this._onEvent, this);
     this._refetch.dispose();
     this._poll.dispose();
@@ -330,9 +357,17 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
+  /** What happened while the page was hidden is requested as soon as it is visible. */
+  private readonly _onVisibility = (): void => {
+    if (this._isDue && !document.hidden && this._phase !== 'loading') {
+      void this.refresh();
+    }
+  };
+
   private readonly _events: Event.Stream | undefined;
   private readonly _poll: Poll<void>;
   private readonly _refetch: Throttler<void>;
+  private readonly _nodeCreated = new Signal<this, INodeKey>(this);
   private readonly _kernelspecsChanged = new Signal<this, void>(this);
   private readonly _refusals = new Map<string, IProblem>();
   private readonly _busy = new Set<string>();

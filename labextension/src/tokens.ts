@@ -61,6 +61,12 @@ export namespace CreateCommandIDs {
   export const deleteProfile = 'tpu:delete-profile';
 }
 
+/** Ids of the commands on the current notebook and its node. */
+export namespace NotebookCommandIDs {
+  export const runOnTpu = 'tpu:run-on-tpu';
+  export const keepCurrentNode = 'tpu:keep-current-node';
+}
+
 /** Ids of the commands on recorded outputs. */
 export namespace RestoreCommandIDs {
   export const restoreOutputs = 'tpu:restore-outputs';
@@ -161,6 +167,12 @@ export interface ITpuModel extends VDomRenderer.IModel {
   readonly revealedCard: IRevealedCard | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
+  /** What the form starts with where nothing else is requested. */
+  formDefaults: Partial<INodeSpec>;
+  /** Interval of requests while the panel is visible. */
+  interval_ms: number;
+  /** Emitted when the server has accepted a new node of this page. */
+  readonly nodeCreated: ISignal<ITpuModel, INodeKey>;
   /** Emitted when a kernelspec was added or removed. */
   readonly kernelspecsChanged: ISignal<ITpuModel, void>;
   /** Whether the panel is visible; nothing is polled otherwise. */

@@ -17,6 +17,7 @@ import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
 import { ICreateExtras } from './create/createform';
 import { ICreateMemory } from './create/tokens';
+import { tab } from './messages/surfaces';
 import { createActions, moneyActions } from './money/actions';
 import { moneyRenderers } from './money/renderers';
 import { IMoneyModel, MoneyCommandIDs } from './money/tokens';
@@ -29,6 +30,7 @@ import { SetupSection } from './setup/section';
 import { ISetupModel, SetupCommandIDs } from './setup/tokens';
 import { SimulatorCommandIDs } from './simulator/tokens';
 import { plots } from './spend/historyplots';
+import { isTreePage } from './surfaces/notebooktree';
 import { CommandIDs, CreateCommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
 
 export class TpuPanel extends VDomRenderer<ITpuModel> {
@@ -49,6 +51,9 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.addClass('jp-tpu-Panel');
     this.title.icon = tpuIcon;
     this.title.caption = common.product(trans);
+    if (isTreePage()) {
+      this.title.label = tab(trans);
+    }
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', common.product(trans));
     this._commands.commandChanged.connect(this._onCommandChanged, this);

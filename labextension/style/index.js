@@ -8,3 +8,4 @@ import './money.css';
 import './replay.css';
 import 'uplot/dist/uPlot.min.css';
 import './load.css';
+import './surfaces.css';

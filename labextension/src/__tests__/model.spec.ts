@@ -75,6 +75,22 @@ describe('the model', () => {
     await until(() => model.list?.nodes.length === 1);
   });
 
+  it('asks nothing while the page is hidden, and at once when it is visible again', async () => {
+    const hidden = jest.spyOn(document, 'hidden', 'get').mockReturnValue(false);
+    model.start();
+    await until(() => model.list !== null);
+    hidden.mockReturnValue(true);
+    const asked = server.asked.length;
+    nodesAre({ nodes: [node('a')] });
+    events.emit({ schema_id: FLEET_SCHEMA });
+    await new Promise(resolve => setTimeout(resolve, 600));
+    expect(server.asked).toHaveLength(asked);
+    hidden.mockReturnValue(false);
+    document.dispatchEvent(new window.Event('visibilitychange'));
+    await until(() => model.list?.nodes.length === 1);
+    hidden.mockRestore();
+  });
+
   it('does not ask for the sake of other events', async () => {
     model.start();
     await until(() => model.list !== null);

@@ -82,6 +82,7 @@ function modelOf(
   return {
     parts: { ...PARTS, ...parts },
     open: new Set(open),
+    isShown: () => true,
     chosenZone,
     cuts: new Map(),
     stateChanged

@@ -1,4 +1,8 @@
-import { INodeAutostop } from '../api.generated';
+import { IAutostops, INodeAutostop } from '../api.generated';
+import { IPart } from '../money/tokens';
+
+/** Default time of warnings before the end. */
+export const WARNING_S = 600;
 
 /** Extending postpones only the idle timeout and the maximum session length. */
 export function canKeepRunning({ ends_why }: INodeAutostop): boolean {
@@ -10,4 +14,18 @@ export function nextToStop(autostops: readonly INodeAutostop[]): INodeAutostop |
   return [...autostops]
     .filter(({ ends_at }) => ends_at !== null)
     .sort((left, right) => (left.ends_at ?? 0) - (right.ends_at ?? 0))[0];
+}
+
+/** Warn as early as the user wants; half of the idle timeout before the end where that is shorter. */
+export function withWarnings(part: IPart<IAutostops>, warning_s: number): IPart<IAutostops> {
+  const { dated } = part;
+  if (!dated) {
+    return part;
+  }
+  const nodes = dated.data.nodes.map(one => {
+    const limit_s = one.ends_why === 'idle' ? (one.idle_limit_s ?? Infinity) / 2 : Infinity;
+    const left_s = (one.ends_at ?? Infinity) - dated.server_s;
+    return { ...one, is_warning: left_s <= Math.min(warning_s, limit_s) && warning_s > 0 };
+  });
+  return { ...part, dated: { ...dated, data: { ...dated.data, nodes } } };
 }

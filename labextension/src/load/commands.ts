@@ -2,9 +2,11 @@
 
 import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { closeIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IReleaseResult } from '../api.generated';
+import { commandLabel } from '../labels';
 import * as commandsMessages from '../messages/commands';
 import * as messages from '../messages/load';
 import { processName } from '../messages/load';
@@ -40,13 +42,15 @@ export function addLoadCommands({ commands, model, nodes, locate, trans }: ICont
     return isKey(key) && nodes.findNode(key)?.state === 'READY';
   };
   const label = commandsMessages.releaseChips(trans);
+  const ownLabel = commandLabel(commandsMessages.withEllipsis(label, trans), trans);
   commands.addCommand(LoadCommandIDs.release, {
     label: args =>
       args.onCard === true
         ? commandsMessages.releaseChipsHere(trans)
         : isKey(args)
           ? label
-          : commandsMessages.withEllipsis(label, trans),
+          : ownLabel(args),
+    icon: closeIcon,
     isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
     execute: async given => {

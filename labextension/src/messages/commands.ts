@@ -2,18 +2,43 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 
+/** The label in the palette, where all commands of JupyterLab are. */
+export function inPalette(label: string, trans: TranslationBundle): string {
+  return trans.__('TPU: %1', label);
+}
+
 // Nodes and notebooks
 
+export function runOnTpu(trans: TranslationBundle): string {
+  return trans.__('Run on TPU…');
+}
+
+export function runNotebookOnTpu(trans: TranslationBundle): string {
+  return trans.__('Run Notebook on Node…');
+}
+
+export function newNode(trans: TranslationBundle): string {
+  return trans.__('TPU Node…');
+}
+
+export function tpuPanel(trans: TranslationBundle): string {
+  return trans.__('TPU Panel');
+}
+
+export function keepCurrentNode(trans: TranslationBundle): string {
+  return trans.__('Keep Node of This Notebook Running 1 h');
+}
+
 export function showPanel(trans: TranslationBundle): string {
-  return trans.__('Show the TPU Panel');
+  return trans.__('Show Panel');
 }
 
 export function refreshNodes(trans: TranslationBundle): string {
-  return trans.__('Refresh TPU Nodes');
+  return trans.__('Refresh Nodes');
 }
 
 export function createNode(trans: TranslationBundle): string {
-  return trans.__('Create a TPU Node…');
+  return trans.__('Create Node…');
 }
 
 /** The card of the launcher. */
@@ -60,51 +85,51 @@ export function onNode(
 }
 
 export function openForm(trans: TranslationBundle): string {
-  return trans.__('Create a TPU Node from a Suggestion…');
+  return trans.__('Create Node from a Suggestion…');
 }
 
 export function openConsole(trans: TranslationBundle): string {
-  return trans.__('Open a Page of the Google Cloud Console');
+  return trans.__('Open Google Cloud Console');
 }
 
 export function copyCommand(trans: TranslationBundle): string {
-  return trans.__('Copy a Command');
+  return trans.__('Copy Command');
 }
 
 export function showSection(trans: TranslationBundle): string {
-  return trans.__('Show a Section of the TPU Panel');
+  return trans.__('Show Section of Panel');
 }
 
 export function raiseBudget(trans: TranslationBundle): string {
-  return trans.__('Raise a Budget…');
+  return trans.__('Raise Budget…');
 }
 
 export function dismissFailure(trans: TranslationBundle): string {
-  return trans.__('Dismiss a Failure');
+  return trans.__('Dismiss Failure');
 }
 
 export function openNotebook(trans: TranslationBundle): string {
-  return trans.__('Open a Notebook on a TPU Node');
+  return trans.__('Open Notebook on Node');
 }
 
 export function switchKernel(trans: TranslationBundle): string {
-  return trans.__('Run the Current Notebook on a TPU Node');
+  return trans.__('Run Current Notebook on Node');
 }
 
 export function stopNode(trans: TranslationBundle): string {
-  return trans.__('Stop a TPU Node');
+  return trans.__('Stop Node');
 }
 
 export function startNode(trans: TranslationBundle): string {
-  return trans.__('Start a TPU Node');
+  return trans.__('Start Node');
 }
 
 export function deleteNode(trans: TranslationBundle): string {
-  return trans.__('Delete a TPU Node');
+  return trans.__('Delete Node');
 }
 
 export function releaseChips(trans: TranslationBundle): string {
-  return trans.__('Release the Chips of a TPU Node');
+  return trans.__('Release Chips of Node');
 }
 
 export function withEllipsis(label: string, trans: TranslationBundle): string {
@@ -174,65 +199,65 @@ export function changeAutostopOf(trans: TranslationBundle): string {
 }
 
 export function keepRunning(trans: TranslationBundle): string {
-  return trans.__('Keep a TPU Node Running');
+  return trans.__('Keep Node Running');
 }
 
 export function setAutostop(trans: TranslationBundle): string {
-  return trans.__('Change Auto-Stop for a TPU Node');
+  return trans.__('Change Auto-Stop for Node');
 }
 
 export function setRecreation(trans: TranslationBundle): string {
-  return trans.__('Recreate a TPU Node After Pre-emption');
+  return trans.__('Recreate Node After Pre-emption');
 }
 
 export function setBudget(trans: TranslationBundle): string {
-  return trans.__('Set a Budget for TPU Nodes');
+  return trans.__('Set Budget');
 }
 
 export function removeBudget(trans: TranslationBundle): string {
-  return trans.__('Remove a Budget');
+  return trans.__('Remove Budget');
 }
 
 export function saveGrant(trans: TranslationBundle): string {
-  return trans.__('Save a Grant or Credit');
+  return trans.__('Save Grant or Credit');
 }
 
 export function removeGrant(trans: TranslationBundle): string {
-  return trans.__('Remove a Grant or Credit');
+  return trans.__('Remove Grant or Credit');
 }
 
 export function search(trans: TranslationBundle): string {
-  return trans.__('Search for a TPU Node');
+  return trans.__('Search for Node');
 }
 
 export function cancelSearch(trans: TranslationBundle): string {
-  return trans.__('Cancel a Search');
+  return trans.__('Cancel Search');
 }
 
 export function queue(trans: TranslationBundle): string {
-  return trans.__('Queue for a TPU Node');
+  return trans.__('Queue for Node');
 }
 
 export function removeQueued(trans: TranslationBundle): string {
-  return trans.__('Remove a Queued Resource');
+  return trans.__('Remove Queued Resource');
 }
 
 export function cleanUp(trans: TranslationBundle): string {
-  return trans.__('Delete Billable TPU Resources');
+  return trans.__('Clean Up Billable Resources');
 }
 
 export function stopAll(trans: TranslationBundle): string {
-  return trans.__('Stop All TPU Spending…');
+  return trans.__('Stop Everything Billed…');
 }
 
 // Outputs and lost cells
 
 export function restoreOutputs(trans: TranslationBundle): string {
-  return trans.__('Restore All Outputs of This Notebook from Its Kernel');
+  return trans.__('Restore All Outputs of This Notebook');
 }
 
 export function showOutputs(trans: TranslationBundle): string {
-  return trans.__('Show Outputs That Are Not in This Notebook');
+  return trans.__('Show Outputs Missing in This Notebook');
 }
 
 export function addCell(trans: TranslationBundle): string {
@@ -250,11 +275,11 @@ export function dismissLostCells(trans: TranslationBundle): string {
 // Failure simulator
 
 export function showSimulator(trans: TranslationBundle): string {
-  return trans.__('Show the Failure Simulator');
+  return trans.__('Show Failure Simulator');
 }
 
 export function resetCloud(trans: TranslationBundle): string {
-  return trans.__('Reset the Emulated Cloud…');
+  return trans.__('Reset Emulated Cloud…');
 }
 
 export function setClock(trans: TranslationBundle): string {

@@ -22,4 +22,5 @@ export * as replay from './replay';
 export * as setup from './setup';
 export * as simulator from './simulator';
 export * as spend from './spend';
+export * as surfaces from './surfaces';
 export * as units from './units';

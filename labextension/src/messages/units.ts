@@ -44,6 +44,11 @@ export function formatPrice(price: IPrice | null, trans: TranslationBundle): str
     : trans.__('Price per hour unknown');
 }
 
+/** The same where space is scarce. */
+export function shortPrice(price: IPrice | null, trans: TranslationBundle): string {
+  return price ? trans.__('%1/h', formatUsd(price.usd_per_hour)) : trans.__('price unknown');
+}
+
 /** The source of a price, shown with it because a list price is not a bill. */
 export function formatPriceSource(price: IPrice | null, trans: TranslationBundle): string {
   if (!price) {

@@ -1,9 +1,11 @@
 /** The commands about money. A refusal is thrown, to be shown where the action was started. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
+import { LabIcon, stopIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated';
+import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
 import { formatRate } from '../messages/spend';
@@ -80,7 +82,7 @@ function addBudgetCommands(context: ICommandContext): void {
     act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as INewBudget)
   });
   context.commands.addCommand(MoneyCommandIDs.raiseBudget, {
-    label: messages.raiseBudget(trans),
+    label: commandLabel(messages.raiseBudget(trans), trans),
     describedBy: { args: { type: 'object', properties: { name: text } } },
     execute: ({ name }) => raiseBudget(context, name as string)
   });
@@ -120,7 +122,7 @@ async function raiseBudget(context: ICommandContext, name: string): Promise<void
 
 function addSectionCommand({ commands, model, trans, showPanel }: ICommandContext): void {
   commands.addCommand(MoneyCommandIDs.showSection, {
-    label: messages.showSection(trans),
+    label: commandLabel(messages.showSection(trans), trans),
     describedBy: { args: { type: 'object', properties: { section: text, zone: text } } },
     execute: ({ section, zone }) => {
       showPanel();
@@ -191,6 +193,7 @@ function addCleanupCommands(context: ICommandContext): void {
   });
   addCommand(context, MoneyCommandIDs.stopAll, {
     label: messages.stopAll(trans),
+    icon: stopIcon,
     args: {},
     act: async () => {
       const spend = model.parts.spend.dated?.data;
@@ -204,6 +207,7 @@ function addCleanupCommands(context: ICommandContext): void {
 
 interface ICommand {
   label: string | ((args: Args) => string);
+  icon?: LabIcon;
   isVisible?: (args: Args) => boolean;
   args: JSONObject;
   act: (args: Args) => Promise<unknown>;
@@ -211,10 +215,11 @@ interface ICommand {
 
 /** Add a command after which all parts are requested again. */
 function addCommand(context: ICommandContext, id: string, command: ICommand): void {
-  const { label, isVisible, args, act } = command;
-  const { commands, model, nodes } = context;
+  const { label, icon, isVisible, args, act } = command;
+  const { commands, model, nodes, trans } = context;
   commands.addCommand(id, {
-    label,
+    label: typeof label === 'string' ? commandLabel(label, trans) : label,
+    icon,
     isVisible,
     describedBy: { args: { type: 'object', properties: args } },
     execute: async given => {

@@ -4,6 +4,7 @@ import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
 import { Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
+import { WARNING_S, withWarnings } from '../autostop/rules';
 import { SpendHistoryModel } from '../spend/historymodel';
 import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
@@ -12,7 +13,7 @@ import { afterKernel, afterLink, Cuts } from './connections';
 import { Part } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
-/** Interval while the panel is visible; events of the server cause requests in between. */
+/** Default interval while the panel is visible; events of the server cause requests in between. */
 const INTERVAL_MS = 15_000;
 /** The longest interval to which the poll backs off while nothing answers. */
 const MAX_INTERVAL_MS = 120_000;
@@ -98,6 +99,38 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     return this._revealed;
   }
 
+  get hidden(): ReadonlySet<SectionName> {
+    return this._hidden;
+  }
+
+  set hidden(sections: ReadonlySet<SectionName>) {
+    this._hidden = sections;
+    this.stateChanged.emit();
+  }
+
+  isShown(section: SectionName): boolean {
+    return !this._hidden.has(section) || this._revealed?.section === section;
+  }
+
+  get interval_ms(): number {
+    return this._poll.frequency.interval;
+  }
+
+  set interval_ms(value: number) {
+    this._poll.frequency = { ...this._poll.frequency, interval: value };
+  }
+
+  get warning_s(): number {
+    return this._warning_s;
+  }
+
+  set warning_s(value: number) {
+    this._warning_s = value;
+    const { autostops } = this._parts;
+    this._parts = { ...this._parts, autostops: withWarnings(autostops, value) };
+    this.stateChanged.emit();
+  }
+
   get isWatched(): boolean {
     return this._isWatched;
   }
@@ -176,7 +209,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** The parts that are visible. */
   private get _wanted(): readonly Part[] {
-    const sections = [...this._open].flatMap(section => BY_SECTION[section]);
+    const shown = [...this._open].filter(section => this.isShown(section));
+    const sections = shown.flatMap(section => BY_SECTION[section]);
     return this._isWatched ? [...ALWAYS, ...IN_PANEL, ...sections] : ALWAYS;
   }
 
@@ -219,7 +253,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       return;
     }
     this._answered.set(part, turn);
-    this._parts = { ...this._parts, [part]: answer };
+    const parts = { ...this._parts, [part]: answer };
+    this._parts = { ...parts, autostops: withWarnings(parts.autostops, this._warning_s) };
     this.stateChanged.emit();
   }
 
@@ -259,7 +294,9 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = NOTHING_LOADED;
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
+  private _hidden: ReadonlySet<SectionName> = new Set();
   private _revealed: IRevealed | null = null;
+  private _warning_s = WARNING_S;
   private _cuts: Cuts = new Map();
   private _chosenZone = '';
   private _isWatched = false;

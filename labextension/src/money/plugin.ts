@@ -3,14 +3,18 @@
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
-import { IStatusBar } from '@jupyterlab/statusbar';
+import { IStatusBar, Popup, showPopup } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { AutostopWarning } from '../autostop/warning';
+import { ErrorActions } from '../erroractions';
+import { ILoadModel } from '../load/tokens';
 import * as common from '../messages/common';
 import { locatorIn } from '../nodes/target';
-import { TpuClient } from '../request';
+import { problemOf, TpuClient } from '../request';
 import { SpendStatus } from '../spend/statusitem';
-import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
+import { StatusPopup } from '../spend/statuspopup';
+import { showPanel } from '../surfaces/notebooktree';
+import { CommandIDs, ITpuModel } from '../tokens';
 import { moneyActions } from './actions';
 import { MoneyClient } from './client';
 import { addMoneyCommands } from './commands';
@@ -36,8 +40,8 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new MoneyClient(new TpuClient(serviceManager.serverSettings, trans));
     const model = new MoneyModel(client, serviceManager.events.stream);
-    const showPanel = (): void => shell.activateById(PANEL_ID);
-    addMoneyCommands({ commands, model, nodes, showPanel, locate: locatorIn(app), trans });
+    const locate = locatorIn(app);
+    addMoneyCommands({ commands, model, nodes, showPanel: () => showPanel(shell), locate, trans });
     palette?.addItem({ command: MoneyCommandIDs.stopAll, category: common.product(trans) });
     void started.then(() => model.start());
     return model;
@@ -46,23 +50,53 @@ export const money: JupyterFrontEndPlugin<IMoneyModel> = {
 
 export const spendStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:money-status',
-  description: 'Shows the cost per hour and the next auto-stop in the status bar.',
+  description: 'Shows cost, load, budget and the next auto-stop in the status bar, with a pop-up.',
   autoStart: true,
-  requires: [IMoneyModel],
-  optional: [ITranslator, IStatusBar],
+  requires: [IMoneyModel, ITpuModel],
+  optional: [ITranslator, IStatusBar, ILoadModel],
   activate: (
     { commands }: JupyterFrontEnd,
-    model: IMoneyModel,
+    money: IMoneyModel,
+    nodes: ITpuModel,
     translator: ITranslator | null,
-    statusBar: IStatusBar | null
+    statusBar: IStatusBar | null,
+    load: ILoadModel | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const open = (): void => void commands.execute(CommandIDs.openPanel);
-    statusBar?.registerStatusItem('jupyter-tpu:money-status', {
-      item: new SpendStatus(model, trans, open),
-      align: 'left',
-      rank: 90
-    });
+    const errors = new ErrorActions(commands, trans);
+    let popup: Popup | null = null;
+    const close = (): void => {
+      popup?.dispose();
+      item.node.querySelector('button')?.focus();
+    };
+    const run = (command: string) => (): void => {
+      close();
+      commands.execute(command).catch(error => errors.notify(problemOf(error)));
+    };
+    const actions = {
+      onOpenPanel: run(CommandIDs.openPanel),
+      onCreate: run(CommandIDs.createNode),
+      onStopAll: run(MoneyCommandIDs.stopAll)
+    };
+    const open = (): void => {
+      if (popup && !popup.isDisposed) {
+        close();
+        return;
+      }
+      const body = new StatusPopup({ nodes, money, load, actions, trans });
+      popup = showPopup({ body, anchor: item, align: 'left', hasDynamicSize: true });
+      popup.disposed.connect(() => {
+        if (
+          document.activeElement === document.body ||
+          body.node.contains(document.activeElement)
+        ) {
+          item.node.querySelector('button')?.focus();
+        }
+      });
+      void Promise.allSettled([nodes.refresh(), money.refresh()]);
+    };
+    const item = new SpendStatus(money, trans, open);
+    statusBar?.registerStatusItem('jupyter-tpu:money-status', { item, align: 'left', rank: 90 });
   }
 };
 

@@ -60,12 +60,12 @@ export function moneyRenderers(
             <RevealedContext.Provider value={model.revealed}>
               <div className="jp-tpu-Sections">
                 <SpendingFault part={model.parts.spend} trans={trans} />
-                <SpendSection {...{ model, actions, history, trans }} />
-                <GrantsSection {...{ model, actions, trans }} />
-                <QuotaSection {...{ model, actions, trans }} />
-                <CapacitySection {...{ model, actions, trans }} />
-                <CleanupSection {...{ model, actions, trans }} />
-                <ActivityLogSection {...{ model, actions, trans }} />
+                {model.isShown('spend') && <SpendSection {...{ model, actions, history, trans }} />}
+                {model.isShown('grants') && <GrantsSection {...{ model, actions, trans }} />}
+                {model.isShown('quota') && <QuotaSection {...{ model, actions, trans }} />}
+                {model.isShown('capacity') && <CapacitySection {...{ model, actions, trans }} />}
+                {model.isShown('cleanup') && <CleanupSection {...{ model, actions, trans }} />}
+                {model.isShown('audit') && <ActivityLogSection {...{ model, actions, trans }} />}
               </div>
             </RevealedContext.Provider>
           )

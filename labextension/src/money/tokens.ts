@@ -63,6 +63,12 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly cuts: Cuts;
   /** Whether the panel is visible. */
   isWatched: boolean;
+  /** Sections that the user has hidden; one that an action points to is shown anyway. */
+  hidden: ReadonlySet<SectionName>;
+  /** Interval of requests while the panel is visible. */
+  interval_ms: number;
+  /** How long before its end a node shows a warning, in seconds; 0 = never. */
+  warning_s: number;
 
   /** Spending over time. */
   readonly history: ISpendHistoryModel;
@@ -74,6 +80,7 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly revealed: IRevealed | null;
 
   chooseZone(zone: string): void;
+  isShown(section: SectionName): boolean;
   toggle(section: SectionName): void;
   /** Open a section and move the keyboard focus to it. */
   reveal(section: SectionName): void;

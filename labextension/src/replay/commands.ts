@@ -5,6 +5,7 @@ import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as replayMessages from '../messages/replay';
 import { ReplayChoice } from './dialog';
@@ -29,12 +30,12 @@ type Args = ReadonlyPartialJSONObject;
 export function addReplayCommands(context: IReplayContext): void {
   const { commands, trans } = context;
   commands.addCommand(ReplayCommandIDs.run, {
-    label: messages.rerunLostCells(trans),
+    label: commandLabel(messages.rerunLostCells(trans), trans),
     describedBy: { args: ARGS },
     execute: async args => chooseCells(find(context, args), trans)
   });
   commands.addCommand(ReplayCommandIDs.dismiss, {
-    label: messages.dismissLostCells(trans),
+    label: commandLabel(messages.dismissLostCells(trans), trans),
     describedBy: { args: ARGS },
     execute: async args => find(context, args)?.dismiss()
   });

@@ -4,7 +4,9 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { listIcon, undoIcon } from '@jupyterlab/ui-components';
 import { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as notebookMessages from '../messages/notebook';
 import { TpuClient } from '../request';
@@ -33,19 +35,21 @@ export function addRestoreCommands(context: IRestoreContext): void {
   const { app, tracker, trans } = context;
   const isEnabled = (): boolean => tracker.currentWidget !== null;
   app.commands.addCommand(RestoreCommandIDs.restoreOutputs, {
-    label: messages.restoreOutputs(trans),
+    label: commandLabel(messages.restoreOutputs(trans), trans),
+    icon: undoIcon,
     isEnabled,
     describedBy: { args: argsOf({}) },
     execute: async args => open(context, args)?.restorer.restore(true)
   });
   app.commands.addCommand(RestoreCommandIDs.showOutputs, {
-    label: messages.showOutputs(trans),
+    label: commandLabel(messages.showOutputs(trans), trans),
+    icon: listIcon,
     isEnabled,
     describedBy: { args: argsOf({}) },
     execute: async args => showUnplaced(context, open(context, args))
   });
   app.commands.addCommand(RestoreCommandIDs.addCell, {
-    label: messages.addCell(trans),
+    label: commandLabel(messages.addCell(trans), trans),
     isEnabled,
     describedBy: { args: argsOf({ msg_id: { type: 'string' } }) },
     execute: args => addCell(open(context, args), args.msg_id)

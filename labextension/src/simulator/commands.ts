@@ -2,8 +2,10 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { undoIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as common from '../messages/common';
 import * as simulatorMessages from '../messages/simulator';
@@ -26,13 +28,14 @@ export function addSimulatorCommands(
 ): void {
   for (const { id, label, args, requests } of commandsOf(trans)) {
     commands.addCommand(id, {
-      label,
+      label: commandLabel(label, trans),
       describedBy: { args: { type: 'object', properties: args } },
       execute: given => model.send(...requests(given as JSONObject))
     });
   }
   commands.addCommand(SimulatorCommandIDs.reset, {
-    label: messages.resetCloud(trans),
+    label: commandLabel(messages.resetCloud(trans), trans),
+    icon: undoIcon,
     describedBy: { args: { type: 'object', properties: {} } },
     execute: async () => {
       if (await confirmReset(trans)) {

@@ -5,6 +5,7 @@ import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
 import { IOffers } from '../api.generated';
 import { tpuIcon } from '../icons';
+import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as common from '../messages/common';
 import { TpuClient } from '../request';
@@ -50,7 +51,7 @@ function addSimulator(app: JupyterFrontEnd, trans: TranslationBundle): void {
   let offers: Promise<IOffers> | null = null;
   let page: MainAreaWidget<Simulator> | null = null;
   commands.addCommand(SimulatorCommandIDs.open, {
-    label: messages.showSimulator(trans),
+    label: commandLabel(messages.showSimulator(trans), trans),
     caption: common.simulatorSummary(trans),
     icon: tpuIcon,
     describedBy: { args: { type: 'object', properties: {} } },

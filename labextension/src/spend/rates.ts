@@ -16,3 +16,9 @@ export function knownRate({ nodes }: ISpend): number {
     .filter(({ is_open }) => is_open)
     .reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
 }
+
+/** How much of the fullest budget is used, in whole percent; null without a budget. */
+export function budgetPercent({ budgets }: ISpend): number | null {
+  const fractions = budgets.flatMap(({ fraction }) => (fraction === null ? [] : [fraction]));
+  return fractions.length > 0 ? Math.round(100 * Math.max(...fractions)) : null;
+}

@@ -191,7 +191,7 @@ function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | nu
   );
 }
 
-function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
+export function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
   const looks = { ok: 'ok', '50': 'ok', '80': 'near', '100': 'full' } as const;
   return looks[level] ?? 'full';
 }

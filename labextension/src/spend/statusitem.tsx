@@ -1,22 +1,26 @@
-/** Current rate and next auto-stop in the status bar; hidden while nothing is billed. */
+/** Current rate, load, budget and next auto-stop in the status bar; never hidden, because it leads to the panel. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import React from 'react';
-import { ISpend } from '../api.generated';
+import { INodeAutostop, ISpend } from '../api.generated';
 import { nextToStop } from '../autostop/rules';
 import { useNow } from '../components/now';
+import { tpuIcon } from '../icons';
 import { autostopSummary } from '../messages/autostop';
 import * as messages from '../messages/spend';
 import { formatRate, shortRate } from '../messages/spend';
+import * as surfaces from '../messages/surfaces';
 import { formatDuration } from '../messages/units';
 import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
 import { IMoneyModel } from '../money/tokens';
-import { budgetErrors, isBilled } from './rates';
+import { budgetErrors, budgetPercent, isBilled } from './rates';
+
+type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
 
 export class SpendStatus extends VDomRenderer<IMoneyModel> {
-  /** @param _open shows the panel */
+  /** @param _open shows the pop-up */
   constructor(
     model: IMoneyModel,
     private readonly _trans: TranslationBundle,
@@ -26,72 +30,132 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
     this.addClass('jp-tpu-MoneyStatus');
   }
 
-  protected render(): JSX.Element | null {
-    const { spend } = this.model.parts;
-    return spend.dated && isBilled(spend.dated.data) ? (
-      <Item spend={spend.dated.data} model={this.model} trans={this._trans} onOpen={this._open} />
-    ) : null;
+  protected render(): JSX.Element {
+    const { dated, problem } = this.model.parts.spend;
+    const shown = { trans: this._trans, onOpen: this._open };
+    if (dated) {
+      return <Item spend={dated.data} model={this.model} {...shown} />;
+    }
+    const text = problem ? surfaces.noServer(this._trans) : surfaces.notLoaded(this._trans);
+    return <StatusButton text={text} title={problem?.message ?? text} {...shown} />;
   }
 }
 
 interface IProps {
   spend: ISpend;
-  model: Pick<IMoneyModel, 'parts' | 'cuts'>;
+  model: Model;
   trans: TranslationBundle;
   onOpen: () => void;
 }
 
-/** One button with both, which opens the panel. */
+/** One button with all of it, which opens the pop-up. */
 export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const now_ms = useNow();
   const { dated } = model.parts.autostops;
   const autostops = dated?.data.nodes ?? [];
-  const next = nextToStop(autostops);
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
+  const next = nextToStop(autostops);
+  const cut = firstCut(spend, model, autostops, now_ms / 1000);
   const faults = budgetErrors(spend);
-  const cut = spend.nodes
-    .filter(({ is_open }) => is_open)
-    .find(({ name }) =>
-      cutOf(
-        model.cuts,
-        name,
-        autostops.find(one => one.name === name),
-        now_ms / 1000
-      )
-    );
-  const disconnected = cut ? messages.disconnected(cut.node_id, trans) : '';
+  const percent = budgetPercent(spend);
+  const { problem } = model.parts.spend;
   const isWarning =
-    cut !== undefined ||
+    [cut, problem].some(Boolean) ||
     faults.length > 0 ||
+    (percent ?? 0) >= 80 ||
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
-  const end =
-    next && next.ends_at !== null
-      ? messages.endsIn(next.node_id, formatDuration(next.ends_at - now_s, trans), trans)
-      : '';
-  const billed = autostops.find(({ reminder }) => reminder !== null);
-  const reminded =
-    billed?.reminder && !end
-      ? messages.noActionFor(
-          billed.node_id,
-          formatDuration(billed.reminder.days * 86400, trans),
-          trans
-        )
-      : '';
+  const texts = [
+    isBilled(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
+    problem ? messages.outOfDate(trans) : '',
+    cut ? messages.disconnected(cut, trans) : '',
+    endText(next, now_s, trans) || reminderText(autostops, trans),
+    useText(spend, autostops, trans),
+    percent === null ? '' : surfaces.ofBudget(percent, trans)
+  ];
   const title = [
     messages.tooltip(formatRate(spend, trans), trans),
     ...autostops.flatMap(({ reminder }) => (reminder ? [reminder.text] : [])),
     next && `${next.node_id}: ${autostopSummary(next, now_s, trans)}`,
     ...faults,
-    model.parts.spend.problem && messages.outOfDate(trans)
+    problem && messages.outOfDate(trans)
   ];
+  return (
+    <StatusButton
+      text={texts.filter(Boolean).join(' · ')}
+      title={title.filter(Boolean).join('\n')}
+      isWarning={isWarning}
+      trans={trans}
+      onOpen={onOpen}
+    />
+  );
+}
+
+interface IButtonProps {
+  text: string;
+  title: string;
+  isWarning?: boolean;
+  trans: TranslationBundle;
+  onOpen: () => void;
+}
+
+function StatusButton({ text, title, isWarning, onOpen }: IButtonProps): JSX.Element {
+  const Icon = tpuIcon.react;
   return (
     <button
       type="button"
       className={isWarning ? 'jp-mod-warning' : undefined}
-      title={title.filter(Boolean).join('\n')}
+      aria-haspopup="dialog"
+      title={title}
       onClick={onOpen}
     >
-      {[shortRate(spend, trans), disconnected, end, reminded].filter(Boolean).join(' · ')}
+      <Icon tag="span" stylesheet="statusBar" aria-hidden />
+      <span>{text}</span>
     </button>
   );
+}
+
+/** The first node whose connection is lost. */
+function firstCut(
+  spend: ISpend,
+  { cuts }: Model,
+  autostops: readonly INodeAutostop[],
+  now_s: number
+): string | undefined {
+  const isCut = (name: string): boolean => {
+    const autostop = autostops.find(one => one.name === name);
+    return cutOf(cuts, name, autostop, now_s) !== undefined;
+  };
+  return spend.nodes.find(({ is_open, name }) => is_open && isCut(name))?.node_id;
+}
+
+function endText(next: INodeAutostop | undefined, now_s: number, trans: TranslationBundle): string {
+  return next && next.ends_at !== null
+    ? messages.endsIn(next.node_id, formatDuration(next.ends_at - now_s, trans), trans)
+    : '';
+}
+
+function reminderText(autostops: readonly INodeAutostop[], trans: TranslationBundle): string {
+  const reminded = autostops.find(({ reminder }) => reminder !== null);
+  return reminded?.reminder
+    ? messages.noActionFor(
+        reminded.node_id,
+        formatDuration(reminded.reminder.days * 86400, trans),
+        trans
+      )
+    : '';
+}
+
+/** Whether the nodes that are billed are in use; unknown counts as in use. */
+function useText(
+  spend: ISpend,
+  autostops: readonly INodeAutostop[],
+  trans: TranslationBundle
+): string {
+  const billed = new Set(spend.nodes.filter(({ is_open }) => is_open).map(({ name }) => name));
+  const known = autostops.filter(({ name }) => billed.has(name));
+  const busy = known.filter(({ verdict }) => verdict !== 'idle').length;
+  if (known.length > 1) {
+    return surfaces.someInUse(busy, known.length, trans);
+  }
+  return known.length === 0 ? '' : busy > 0 ? surfaces.inUse(trans) : surfaces.idle(trans);
 }

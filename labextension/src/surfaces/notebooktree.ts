@@ -1,0 +1,71 @@
+/** The tree page of Notebook 7: the panel is a tab there, and its menu *New* creates nodes. */
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { PageConfig } from '@jupyterlab/coreutils';
+import { Menu, MenuBar, TabPanel, Widget } from '@lumino/widgets';
+import { CommandIDs, PANEL_ID } from '../tokens';
+
+const NEW_MENU = 'jp-DropdownMenu';
+
+/** Whether this is Notebook 7's page with the files. */
+export function isTreePage(): boolean {
+  return PageConfig.getOption('notebookPage') === 'tree';
+}
+
+/**
+ * Add a widget as a tab beside *Files* and *Running*.
+ *
+ * Notebook's token for its tabs would bring a package that JupyterLab lacks, so they are looked up in its shell.
+ */
+export function addTab({ shell }: JupyterFrontEnd, widget: Widget): void {
+  const tabs = tabsOf(shell);
+  if (tabs) {
+    tabs.addWidget(widget);
+  } else {
+    shell.add(widget, 'left');
+  }
+}
+
+/** Show the panel, wherever it is. */
+export function showPanel(shell: JupyterFrontEnd.IShell): void {
+  const tabs = isTreePage() ? tabsOf(shell) : undefined;
+  const panel = tabs?.widgets.find(({ id }) => id === PANEL_ID);
+  if (tabs && panel) {
+    tabs.currentWidget = panel;
+    panel.activate();
+  } else {
+    shell.activateById(PANEL_ID);
+  }
+}
+
+/** Add an item to the menu *New*, which Notebook makes late and fills again whenever kernelspecs change. */
+export function addToNewMenu({ shell, serviceManager }: JupyterFrontEnd): void {
+  const add = (): boolean => {
+    const menu = newMenuOf(shell);
+    if (menu && !menu.items.some(({ command }) => command === CommandIDs.createNode)) {
+      menu.addItem({ type: 'separator' });
+      menu.addItem({ command: CommandIDs.createNode, args: { isNew: true } });
+    }
+    return menu !== undefined;
+  };
+  serviceManager.kernelspecs.specsChanged.connect(add);
+  const page = tabsOf(shell)?.node;
+  if (!add() && page) {
+    const observer = new MutationObserver(() => add() && observer.disconnect());
+    observer.observe(page, { childList: true, subtree: true });
+  }
+}
+
+function tabsOf(shell: JupyterFrontEnd.IShell): TabPanel | undefined {
+  return [...shell.widgets('main')].find((one): one is TabPanel => one instanceof TabPanel);
+}
+
+function newMenuOf(shell: JupyterFrontEnd.IShell): Menu | undefined {
+  const bars = [...shell.widgets('main')].flatMap(descendants);
+  const bar = bars.find((one): one is MenuBar => one instanceof MenuBar && one.hasClass(NEW_MENU));
+  return bar?.menus[0];
+}
+
+function descendants(widget: Widget): Widget[] {
+  return [widget, ...[...widget.children()].flatMap(descendants)];
+}

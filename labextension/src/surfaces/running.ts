@@ -1,0 +1,80 @@
+/** The nodes in JupyterLab's Running panel: what each costs, and a button that stops it. */
+
+import { IRunningSessions } from '@jupyterlab/running';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { stopIcon } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { ISignal } from '@lumino/signaling';
+import { INode } from '../api.generated';
+import { stateKind } from '../format';
+import { tpuIcon } from '../icons';
+import * as messages from '../messages/surfaces';
+import { shortPrice } from '../messages/units';
+import { MoneyCommandIDs } from '../money/tokens';
+import { CommandIDs, ITpuModel } from '../tokens';
+
+type Nodes = Pick<ITpuModel, 'list' | 'refresh' | 'stateChanged'>;
+
+export class RunningNodes implements IRunningSessions.IManager {
+  constructor(
+    private readonly _nodes: Nodes,
+    private readonly _run: (command: string, args?: { zone: string; node_id: string }) => void,
+    private readonly _trans: TranslationBundle
+  ) {
+    this.name = messages.runningNodes(_trans);
+    this.shutdownLabel = messages.stopNode(_trans);
+    this.shutdownAllLabel = messages.stopAllNodes(_trans);
+    this.shutdownAllConfirmationText = messages.stopAllHint(_trans);
+  }
+
+  readonly name: string;
+  readonly shutdownLabel: string;
+  readonly shutdownAllLabel: string;
+  readonly shutdownAllConfirmationText: string;
+  readonly shutdownItemIcon = stopIcon;
+
+  get runningChanged(): ISignal<unknown, unknown> {
+    return this._nodes.stateChanged;
+  }
+
+  running(): IRunningSessions.IRunningItem[] {
+    return (this._nodes.list?.nodes ?? []).filter(isRunning).map(node => this._item(node));
+  }
+
+  /** Our own question shows what stops and what it costs. */
+  shutdownAll(): void {
+    this._run(MoneyCommandIDs.stopAll);
+  }
+
+  refreshRunning(): void {
+    void this._nodes.refresh().catch(() => undefined);
+  }
+
+  private _item(node: INode): IRunningSessions.IRunningItem {
+    const { zone, node_id, accelerator_type, state } = node;
+    const end = state === 'READY' ? CommandIDs.stopNode : CommandIDs.deleteNode;
+    return {
+      className: 'jp-tpu-RunningNode',
+      icon: () => tpuIcon,
+      label: () => node_id,
+      labelTitle: () => messages.nodeTitle(accelerator_type, zone, state, this._trans),
+      detail: () => (node.billing ? shortPrice(node.price, this._trans) : state),
+      open: () => this._run(CommandIDs.openPanel),
+      shutdown: () => this._run(end, { zone, node_id })
+    };
+  }
+}
+
+function isRunning({ state, billing }: INode): boolean {
+  const kind = stateKind(state);
+  return billing || ((kind === 'ready' || kind === 'working') && state !== 'DELETING');
+}
+
+/** Run a command; its errors are notified. */
+export function runner(
+  commands: CommandRegistry,
+  onError: (error: unknown) => void
+): (command: string, args?: { zone: string; node_id: string }) => void {
+  return (command, args = undefined) =>
+    void commands.execute(command, args ? { ...args } : {}).catch(onError);
+}

@@ -1,0 +1,84 @@
+"""The main journey, create a node, run a notebook on it, delete it, in any version of JupyterLab and Notebook 7."""
+
+from __future__ import annotations
+
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+SPEC = {
+    "node_id": "my-node",
+    "zone": "us-central1-a",
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+}
+READY_WITHIN_MS = 90_000
+KERNEL_IS_IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+RUN = "([id, args]) => { void window.jupyterapp.commands.execute(id, args); }"
+HAS_KERNEL = """() => Object.keys(window.jupyterapp.serviceManager.kernelspecs.specs?.kernelspecs ?? {})
+  .some(name => name.startsWith('tpu-my-node'))"""
+HAS_COMMAND = "() => window.jupyterapp?.commands.hasCommand('tpu:create-node')"
+
+
+def in_jupyterlab(page: Page, url: str) -> None:
+    """`url` opens JupyterLab, with its token."""
+    page.goto(f"{url}&reset")
+    page.wait_for_function(HAS_COMMAND)
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    expect(page.locator(".jp-tpu-MoneyStatus")).to_contain_text("TPU: nothing running")
+    page.evaluate(RUN, ["tpu:create-node", SPEC])
+    ready(page).get_by_role("button", name="Open notebook").click()
+    run_on_node(page)
+    page.locator('.jp-SideBar [data-id="jp-running-sessions"]').click()
+    expect(page.locator(".jp-tpu-RunningNode")).to_contain_text("my-node$9.60/h")
+    expect(page.locator(".jp-tpu-MoneyStatus")).to_contain_text("$9.60/h")
+    delete_node(page)
+    expect(page.locator(".jp-tpu-RunningNode")).to_have_count(0, timeout=READY_WITHIN_MS)
+
+
+def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
+    """`url` opens Notebook's page of files, with its token."""
+    page.goto(url)
+    page.wait_for_function(HAS_COMMAND)
+    tab = page.locator(".lm-TabBar-tab", has_text="TPU")
+    expect(tab).to_be_visible()
+    page.locator(".jp-DropdownMenu").get_by_text("New").click()
+    page.locator(".lm-Menu-item", has_text="TPU Node…").click()
+    expect(tab).to_have_attribute("aria-selected", "true")
+    expect(page.locator("#jupyter-tpu-panel form")).to_be_visible()
+    page.evaluate(RUN, ["tpu:create-node", SPEC])
+    page.wait_for_function(HAS_KERNEL, timeout=READY_WITHIN_MS)
+    page.locator(".lm-TabBar-tab", has_text="Files").click()
+    page.locator(".jp-DropdownMenu").get_by_text("New").click()
+    with context.expect_page() as opened:
+        page.locator(".lm-Menu-item", has_text="my-node").click()
+    opened.value.set_default_timeout(60_000)
+    opened.value.wait_for_function(HAS_COMMAND)
+    run_on_node(opened.value)
+    opened.value.close()
+    delete_node(page)
+    expect(page.locator("#jupyter-tpu-panel")).not_to_contain_text("my-node", timeout=READY_WITHIN_MS)
+
+
+def ready(page: Page) -> Locator:
+    """The notification that the node is ready."""
+    notice = page.locator(".Toastify__toast", has_text="my-node is ready.")
+    expect(notice).to_be_visible(timeout=READY_WITHIN_MS)
+    return notice
+
+
+def run_on_node(page: Page) -> None:
+    """Run a cell of the new notebook, whose result only the node can give."""
+    expect(page.locator(".jp-Notebook-ExecutionIndicator").last).to_have_attribute("data-status", "idle")
+    notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    code = notebook.locator(".jp-CodeCell .cm-content").first
+    code.click()
+    page.keyboard.type("%env TPU_ACCELERATOR_TYPE")
+    expect(code).to_have_text("%env TPU_ACCELERATOR_TYPE")
+    page.keyboard.press("Shift+Enter")
+    expect(notebook.locator(".jp-OutputArea-output").first).to_contain_text("v5litepod-8")
+
+
+def delete_node(page: Page) -> None:
+    page.evaluate(RUN, ["tpu:delete-node", {"zone": SPEC["zone"], "node_id": SPEC["node_id"]}])
+    dialog = page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("$9.60 per hour")
+    dialog.get_by_role("button", name="Delete").click()

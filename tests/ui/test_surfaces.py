@@ -1,0 +1,112 @@
+"""Nodes are where JupyterLab and Notebook 7 have such things: menus, Running panel, notifications, status bar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+
+import pytest
+from main_journey import KERNEL_IS_IDLE, RUN, delete_node, in_notebook, ready
+from playwright.sync_api import BrowserContext, Page, Request, expect
+
+if TYPE_CHECKING:
+    from conftest import Demo, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+
+HIDE = """() => {
+  Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => 'hidden' });
+  Object.defineProperty(document, 'hidden', { configurable: true, get: () => true });
+  document.dispatchEvent(new Event('visibilitychange'));
+}"""
+KERNEL_NAME = "() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.name"
+
+
+@pytest.fixture(autouse=True)
+def _no_nodes(demo: Demo) -> Iterator[None]:
+    yield
+    deadline = time.monotonic() + 90
+    while (nodes := demo.ask("jupyter-tpu/v1/nodes")["nodes"]) and time.monotonic() < deadline:
+        for node in nodes:
+            with suppress(HTTPError):  # it is being deleted
+                demo.ask(f"jupyter-tpu/v1/nodes/{node['zone']}/{node['node_id']}", "DELETE")
+        time.sleep(0.5)
+
+
+def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab: Page, picture: Picture) -> None:
+    status = lab.locator(".jp-tpu-MoneyStatus button")
+    expect(status).to_have_text("TPU: nothing running")
+    demo.create_node()
+    expect(ready(lab).get_by_role("button", name="Open notebook")).to_be_visible()
+
+    # the status item's pop-up takes the focus, Escape gives it back
+    status.click()
+    popup = lab.get_by_role("dialog", name="TPU status")
+    expect(popup).to_contain_text("connected")
+    lab.wait_for_function("() => document.activeElement.textContent === 'Open TPU panel'")
+    picture(lab, "status-popup")
+    lab.keyboard.press("Escape")
+    expect(popup).to_have_count(0)
+    expect(status).to_be_focused()
+
+    # the tab of a notebook offers the node; the keyboard is enough to choose it
+    lab.evaluate(RUN, ["notebook:create-new", {"kernelName": "python3"}])
+    lab.wait_for_function(KERNEL_IS_IDLE)
+    lab.locator("#jp-main-dock-panel .lm-TabBar-tab", has_text="Untitled").click(button="right")
+    lab.locator(".lm-Menu-item", has_text="Run on TPU…").click()
+    expect(lab.get_by_role("radio", name="my-node")).to_be_checked()
+    lab.wait_for_function("() => document.activeElement.textContent === 'Continue'")
+    picture(lab, "run-on-tpu")
+    lab.keyboard.press("Enter")
+    lab.wait_for_function(f"() => ({KERNEL_NAME})()?.startsWith('tpu-my-node')")
+
+    # only a notebook's tab has that entry
+    lab.locator("#jp-main-dock-panel .lm-TabBar-tab", has_text="Launcher").click(button="right")
+    expect(lab.locator(".lm-Menu-item", has_text="Close Tab").first).to_be_visible()
+    expect(lab.locator(".lm-Menu-item", has_text="Run on TPU…")).to_have_count(0)
+    lab.keyboard.press("Escape")
+
+    lab.locator('.jp-SideBar [data-id="jp-running-sessions"]').click()
+    node = lab.locator(".jp-tpu-RunningNode")
+    expect(node).to_contain_text("my-node$9.60/h")
+    node.hover()
+    picture(lab, "running-panel")
+    node.locator(".jp-RunningSessions-itemShutdown").click()
+    dialog = lab.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("Stop my-node")
+    lab.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+
+    lab.keyboard.press("Alt+Shift+KeyP")
+    expect(lab.locator("#jupyter-tpu-panel")).to_be_visible()
+    delete_node(lab)
+    expect(status).to_contain_text("nothing running", timeout=90_000)
+
+
+def test_a_hidden_page_requests_nothing(demo: Demo, lab: Page) -> None:
+    lab.locator('.jp-SideBar [data-id="jupyter-tpu-panel"]').click()
+    expect(lab.locator("#jupyter-tpu-panel")).to_contain_text("Emulated cloud")
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/jupyter-tpu/" in request.url:
+            asked.append(request.url)
+
+    lab.on("request", note)
+    lab.evaluate(HIDE)
+    lab.wait_for_timeout(1_000)  # a request under way may end
+    asked.clear()
+    demo.create_node()  # the server emits events all the while
+    lab.wait_for_timeout(16_000)  # longer than the interval of the visible panel
+    assert asked == []
+
+
+@pytest.mark.nightly
+def test_the_main_journey_passes_in_notebook(demo: Demo, browser: BrowserContext, picture: Picture) -> None:
+    page = browser.new_page()
+    in_notebook(page, browser, f"{demo.base_url}/tree?token={demo.token}")
+    picture(page, "notebook-tree")
+    page.close()
