@@ -24,7 +24,7 @@ import pytest
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
 
-from jupyter_tpu.cli.demo import children
+from jupyter_tpu.setup import child_process as children
 
 if TYPE_CHECKING:
     from terminal import Terminal
