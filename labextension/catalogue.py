@@ -32,6 +32,8 @@ LOCALE = ROOT / "jupyter_tpu" / "locale"
 DOMAIN = "jupyter_tpu"
 """The name by which the front end loads its texts, and JupyterLab finds those of its settings."""
 
+UNTRANSLATED = "no translation of"
+
 # Dates would make each run another file; Babel writes placeholders for names and addresses.
 _NOT_KEPT = (b'"POT-Creation', b'"PO-Revision', b'"Generated-By', b'"Last-Translator', b'"Report-Msgid-Bugs')
 # Of the front end %1, of the server {name}.
@@ -97,7 +99,7 @@ def _errors() -> Iterator[tuple[Path, str, None]]:
 def _problems(catalog: Catalog) -> Iterator[str]:
     for message in filter(lambda each: each.id, catalog):
         if not all(_translations(message)):
-            yield f"no translation of {message.id!r}"
+            yield f"{UNTRANSLATED} {message.id!r}"
             continue
         placeholders = set(_PLACEHOLDER.findall(_source(message)))
         if any(set(_PLACEHOLDER.findall(each)) != placeholders for each in _translations(message)):
