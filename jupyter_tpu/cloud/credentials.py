@@ -66,7 +66,7 @@ def read_credentials_file(path: str) -> Mapping[str, Any]:
     """Return the content of a file with credentials, which holds a secret: never show or log it.
 
     Raises:
-        BadInput: it cannot be read, or has credentials of another kind.
+        BadInput: it cannot be read, or contains credentials of an unsupported type.
     """
     try:
         with Path(path).expanduser().open("rb") as file:
@@ -82,7 +82,11 @@ def read_credentials_file(path: str) -> Mapping[str, Any]:
     if kind not in _TYPES:
         # other kinds name programs and addresses, to which a file that came from elsewhere must not lead
         raise BadInput(
-            Text("{path} has credentials of another kind ({kind}).", path=path[:300], kind=repr(str(kind)[:40])),
+            Text(
+                "{path} contains credentials of an unsupported type ({kind}).",
+                path=path[:300],
+                kind=repr(str(kind)[:40]),
+            ),
             exists="Nothing was changed.",
             hint=Text("Set {variable} to the file before you start Jupyter.", variable=GOOGLE_VARIABLE),
         )

@@ -92,7 +92,7 @@ class SetupEngine:
             TpuError: it was refused.
         """
         if action not in PERFORMED:
-            raise BadInput("There is no such action of the set-up.", hint="Use one that a step names.")
+            raise BadInput("The set-up has no such action.", hint="Use one that a step names.")
         await getattr(self, f"_{action}")(values)
 
     # -- checks

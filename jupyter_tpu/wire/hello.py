@@ -51,7 +51,7 @@ def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
         ProtocolError: there is none, or `theirs` is not a list of numbers.
     """
     if not isinstance(theirs, list) or not all(isinstance(protocol, int) for protocol in theirs):
-        raise ProtocolError(f"no list of protocols: {str(theirs)[:60]}")
+        raise ProtocolError(f"not a list of protocols: {str(theirs)[:60]}")
     common: set[int] = set(theirs) & set(ours)
     if not common:
         raise ProtocolError(f"it speaks protocols {sorted(theirs)[:9]}, we speak {sorted(ours)}")

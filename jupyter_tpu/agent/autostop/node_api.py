@@ -118,7 +118,7 @@ class OwnNode:
         try:
             return str(json.loads(self._read_metadata(_TOKEN))["access_token"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CannotEnd("the metadata server gives no token for the node's service account") from error
+            raise CannotEnd("the metadata server returned no token for the node's service account") from error
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         request = urllib.request.Request(f"{self._safe_api()}/v2/{path}", data=body, method=method)

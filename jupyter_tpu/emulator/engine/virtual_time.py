@@ -72,7 +72,7 @@ class VirtualTime:
         async with self._jumping:
             target = self._clock.now() + seconds
             if target > LAST_MOMENT:
-                raise ValueError("the emulator's time ends with the year 9000")
+                raise ValueError("the emulated clock cannot pass the year 9000")
             # held, so that virtual time does not run on while real time passes in the acts
             with self._clock.held():
                 await self._step_to(target)

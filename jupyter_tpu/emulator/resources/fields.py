@@ -80,7 +80,7 @@ def difference(value: object) -> float:
 def fraction(value: object) -> float:
     """Check a number, more than 0 and at most 1."""
     if not 0 < amount(value) <= 1:
-        raise ValueError(f"{value!r} is not more than 0 and at most 1")
+        raise ValueError(f"{value!r} must be more than 0 and at most 1")
     return amount(value)
 
 

@@ -62,7 +62,7 @@ class SavedEnvironment:
             KeyError, TypeError, ValueError: it is not an environment.
         """
         if report["framework"] not in FRAMEWORKS or not isinstance(report["version"], str):
-            raise ValueError("no environment of a framework")
+            raise ValueError("not the environment of a framework")
         lists = {name: tuple(map(plain, report[name])) for name in _LISTS}
         return cls(framework=report["framework"], version=plain(report["version"], 100), **lists)
 

@@ -119,7 +119,7 @@ def _listed(row: Mapping[str, Any]) -> ListedRequest:
     listed = ListedRequest(**{name: row[name] for name in ListedRequest.__slots__})
     numbers = (listed.first_seq, listed.last_seq, listed.bytes)
     if not isinstance(listed.msg_id, str) or not all(isinstance(number, int) for number in numbers):
-        raise TypeError(f"a request of {str(row)[:200]}")
+        raise TypeError(f"not a valid request: {str(row)[:200]}")
     return listed
 
 

@@ -460,7 +460,7 @@ async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, s
         ({"method": "GetNode", "kind": "error", "code": "OK"}, "code: 'OK' is not"),
         ({"method": "GetNode", "kind": "error", "times": 0}, "times: it must be at least 1"),
         ({"method": "GetNode", "kind": "error", "nth": -1}, "nth: -1 is not a whole number"),
-        ({"method": "GetNode", "kind": "error", "probability": 2}, "probability: 2 is not more than 0 and at most 1"),
+        ({"method": "GetNode", "kind": "error", "probability": 2}, "probability: 2 must be more than 0 and at most 1"),
         ({"method": "GetNode", "kind": "error", "seed": "x"}, "seed: 'x' is not a whole number"),
         ({"method": "GetNode", "kind": "error", "applied": "yes"}, "applied: 'yes' is neither true nor false"),
         ({"method": "GetNode", "kind": "latency", "seconds": -1}, "seconds: -1 is less than 0"),
