@@ -90,7 +90,7 @@ _READ = _PricesRead()
 
 
 def set_live_prices(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Use these prices before the catalogue's own, in the whole process; they replace the ones set before."""
+    """Prefer these prices to the catalogue's, in the whole process; they replace prices set earlier."""
     _READ.rows = tuple(rows)
 
 

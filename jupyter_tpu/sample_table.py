@@ -48,7 +48,7 @@ _TEXTS: Mapping[str, Callable[[float], str]] = {
 def chips_table(sample: Sample) -> Table:
     """Return a row per core; a column that is unknown for all cores is left out.
 
-    A runtime without per-core metrics still tells the load of each chip: then it is a row per chip.
+    Without per-core metrics there is a row per chip, with its load.
     """
     if not sample.cores:
         return Table(

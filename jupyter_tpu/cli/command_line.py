@@ -39,7 +39,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         options = _parsed(parser, arguments)
     except UsageError as error:
         return _usage_error(error, as_json="--json" in arguments)
-    except TpuError as error:  # a value that its type refuses
+    except TpuError as error:  # an argument's type function rejected the value
         report(error, as_json="--json" in arguments)
         return 1
     return _perform(options)

@@ -121,7 +121,7 @@ def _one_host(host: str) -> str:
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name: never trusted to stay on this machine
+    except ValueError:  # a host name, which may resolve to another machine
         return False
 
 

@@ -144,7 +144,7 @@ class Effects:
             self._finish(operation, node)
 
     async def _make_gone(self, node: NodePb, operation: OperationRecord) -> None:
-        # before the row goes: a node that is gone from the list must have no process
+        # before the row is deleted: a node that is no longer listed must have no process
         await self._workers.remove(node)
         if not self._is_in_flight(operation):
             await self._bring_back(operation)

@@ -88,7 +88,7 @@ def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bo
     seen = set[int]()
     try:
         for rowid, *row in database.execute(query):
-            if rowid in seen:  # damaged pages may lead back to themselves
+            if rowid in seen:  # damaged pages can form a cycle
                 return False
             seen.add(rowid)
             found.setdefault(rowid, tuple(row))

@@ -45,7 +45,7 @@ _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
 # longer than one request takes, so that a deletion under way is not requested at every turn
 _ASK_AGAIN_S = 15.0
 _HALTED = frozenset({"STOPPED", "STOPPING"})
-# errors that waiting does not cure
+# permanent errors, which a retry does not fix
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
 
 

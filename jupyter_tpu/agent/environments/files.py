@@ -74,7 +74,7 @@ class EnvironmentFiles:
         return str(self.folder / "bin" / "python")
 
     def build_record(self) -> BuildRecord | None:
-        """Return what it was built from; None if it was never complete, or its Python is gone."""
+        """Return what the environment was built from; None if its build never finished or its Python is gone."""
         try:
             made = BuildRecord.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):

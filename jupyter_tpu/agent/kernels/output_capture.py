@@ -137,7 +137,7 @@ class Router(zmq.Socket):  # type: ignore[type-arg]
     def send_multipart(
         self, msg_parts: Any, flags: int = 0, copy: bool = True, track: bool = False, **kwargs: Any
     ) -> Any:
-        """Send a message to the agent or, to any other client, directly."""
+        """Send a message through the agent, or directly if it is for another client."""
         is_for_agent = bytes(msg_parts[0]) == self.capture.buffer.identity
         if not is_for_agent or self.channel == Channel.CONTROL:
             try:

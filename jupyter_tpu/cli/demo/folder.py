@@ -128,7 +128,7 @@ class DemoFolder:
             return ""
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment of the demo's JupyterLab: these folders, and no cloud yet."""
+        """Return the environment variables of the demo's JupyterLab: its folders, but no cloud yet."""
         jupyter = self.root / "jupyter"
         return {
             **os.environ,

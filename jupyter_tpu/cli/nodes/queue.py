@@ -145,7 +145,7 @@ async def _added(
 
 
 def _remove(options: argparse.Namespace) -> int:
-    # two event loops, with the question at the terminal between them
+    # two event loops: the confirmation between them blocks
     async def find(opened: OpenFleet) -> QueuedResource:
         return _only_match((await opened.queue.list()).items, options.name, options.zone)
 

@@ -62,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Let operations that start within follow the plan, in the words of that API version."""
+        """Apply the plan to operations that start in this context, with the texts of this API version."""
         self._plan, self._version = plan, version
         try:
             yield

@@ -158,7 +158,7 @@ class _Service:
 
     @staticmethod
     def start(folder: Path) -> _Service | None:
-        """Start it; None: it could not start, and its log says why. The chips are taken in any case."""
+        """Start the service; None if it could not start (its log says why). The chips are in use either way."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
         # the worker's PYTHONPATH must not reach the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}

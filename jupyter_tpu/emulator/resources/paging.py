@@ -49,7 +49,7 @@ def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token:
 
 
 def cut(rest: Sequence[Item], key: Callable[[Item], str], size: int) -> tuple[list[Item], str]:
-    """Return the first `size` of the rest, and the token of the page after them or an empty one."""
+    """Return the first `size` items, and the token of the next page (empty if there is none)."""
     head = list(rest[:size])
     # by name, not by number: items that come or go between two pages shift nothing
     return head, token_after(key(head[-1])) if len(rest) > size else ""

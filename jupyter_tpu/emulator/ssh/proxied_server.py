@@ -82,5 +82,5 @@ def _is_ours(connection: socket.socket) -> bool:
     """Return whether the connection is our own user's; the SSH server behind it sees only the proxy."""
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
-    except OSError:  # closed again already
+    except OSError:  # already closed
         return False

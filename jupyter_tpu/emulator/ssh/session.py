@@ -56,7 +56,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         return self._serves_files
 
     def session_started(self) -> None:
-        """Start what was granted."""
+        """Start the shell, command or subsystem that was granted."""
         self._starting = asyncio.ensure_future(self._start())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:

@@ -56,7 +56,7 @@ class QueuedRows:
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def queued_waiting(self) -> list[tuple[float, str]]:
-        """Return those WAITING_FOR_RESOURCES, first come first, with the moment from which they may be provisioned."""
+        """Return those in WAITING_FOR_RESOURCES, oldest first, with the time from which each may be provisioned."""
         query = "select ifnull(valid_from, created), name from queued_resources where state = ? order by seq"
         rows = self._db.execute(query, (int(QueuedState.WAITING_FOR_RESOURCES),))
         return [(float(moment), str(name)) for moment, name in rows]

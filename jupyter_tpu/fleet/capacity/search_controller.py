@@ -52,7 +52,7 @@ class SearchController:
                 await self._reconcile_one(fleet, search, now)
             except ClaimLost:
                 log.info("The search %s is driven by another process now.", search.search_id)
-            except TpuError as error:  # it is driven again at the next turn
+            except TpuError as error:  # retried at the next turn
                 log.debug("The search %s is delayed: %s", search.search_id, error)
         if now - self._forgot_at > _FORGET_EVERY_S:
             self._forgot_at = now

@@ -31,7 +31,7 @@ FRESH_S = 24 * 3600.0
 USABLE_S = 30 * 24 * 3600.0
 """Older prices are ignored, and the table is used; our choice. The date is shown with them."""
 
-# our choices: after a failure, and so that the start of a server is not slowed down
+# our choices: the delay after a failure, and before the first update, which must not slow down a starting server
 _TRY_AGAIN_S = 3600.0
 _FIRST_AFTER_S = 15.0
 _FILE = "prices.json"

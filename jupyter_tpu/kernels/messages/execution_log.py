@@ -175,7 +175,7 @@ class ExecutionLog:
                 del self._open[msg_id]
 
     def lose(self, reason: str, at: float) -> None:
-        """Move all runs to the lost ones, in front of those that an earlier loss has left; `at` is Unix seconds."""
+        """Move all runs to the lost runs, before those of earlier losses; `at` is in Unix seconds."""
         self._guarded(self._lose, reason, at)
 
     def lost(self) -> LostRuns | None:

@@ -165,7 +165,7 @@ def _is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # it runs, as another user
+    except (OSError, OverflowError):  # it belongs to another user
         return False
     return False
 

@@ -130,7 +130,7 @@ class Publisher:
             self.flush()
         else:
             self._starve()
-            self._start_patience()  # a second subscriber may come
+            self._start_patience()  # a second subscriber may connect
 
 
 def _size(parts: Parts) -> int:
