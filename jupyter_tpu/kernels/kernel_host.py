@@ -245,6 +245,8 @@ class KernelHost:
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """Send a client's request. A refused one is answered here: a cell with an error, others with a notice."""
+        if channel == "control" and self.kernel.is_late(parts):
+            return
         try:
             self.kernel.send(channel, parts)
         except TpuError as error:

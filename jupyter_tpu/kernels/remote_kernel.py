@@ -15,7 +15,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from jupyter_tpu.agent.recording.jupyter_messages import asks_to_restart, date_of, json_object
+from jupyter_tpu.agent.recording.jupyter_messages import (
+    asks_to_interrupt,
+    asks_to_restart,
+    date_of,
+    json_object,
+)
 from jupyter_tpu.error_actions import START_NODE
 from jupyter_tpu.errors import (
     LONGEST_TEXT,
@@ -270,8 +275,6 @@ class RemoteKernel:
             BadInput: the message is larger than the link carries.
             TpuError: it is a cell, and there is no kernel to run it, or the kernel cannot be reached.
         """
-        if channel == "control" and self._is_late_shutdown(parts):
-            return
         # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState(
@@ -292,6 +295,18 @@ class RemoteKernel:
                 self._open.add(parts)
             if self._is_starting and _asks_to_run(channel, parts):
                 self._asked_ahead.append(parts)
+
+    def is_late(self, parts: Sequence[bytes]) -> bool:
+        """Return whether an interrupt_request or shutdown_request was made for the process before the last launch.
+
+        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them: on its way
+        through a local socket the launch may overtake them, and they would interrupt or end the new process.
+
+        Args:
+            parts: a control request of a program on this machine, whose date is of the clock that dates launches.
+        """
+        asked_at = date_of(parts) if asks_to_interrupt(parts) or asks_to_restart(parts) else None
+        return asked_at is not None and asked_at < self._launched_at
 
     def hold_cells(self) -> None:
         """Hold cells from now on for the next process: the user wants a restart.
@@ -332,15 +347,6 @@ class RemoteKernel:
             await self._start_and_wait(method, launch)
         if self._fanout.stream is None:
             self._fanout.connect(self._attach, self._receive)
-
-    def _is_late_shutdown(self, parts: Sequence[bytes]) -> bool:
-        """Return whether this is a shutdown_request for the process before the last launch, which overtook it.
-
-        Jupyter does not wait until a dead process has read the request. The same program sends it and launches, so the
-        two times are of one clock.
-        """
-        asked_at = date_of(parts) if asks_to_restart(parts) else None
-        return asked_at is not None and asked_at < self._launched_at
 
     def _can_start_in_background(self, method: str, launch: Launch) -> bool:
         """Return whether to start in the background: with a pre-warmed kernel, or to restart while disconnected.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,30 @@ async def test_a_kernel_that_dies_is_seen_dead_and_starts_again(kernel: tuple[As
     await manager.restart_kernel(now=True)
     await client.wait_for_ready(timeout=60)
     assert await printed(client, "print('back')") == "back\n"
+
+
+@pytest.mark.parametrize("kind", ["interrupt_request", "shutdown_request"])
+async def test_what_was_meant_for_a_dead_process_and_comes_late_spares_the_next_one(
+    start: Any, kernel_name: str, tmp_path: Path, kind: str
+) -> None:
+    manager, client = await start(kernel_name)
+    client.execute("import os; os._exit(3)")
+    await asyncio.wait_for(manager.provisioner.wait(), 30)
+    late = manager.session.msg(kind, {"restart": True} if kind == "shutdown_request" else {})
+    await manager.restart_kernel(now=True)
+    await client.wait_for_ready(timeout=60)
+    go = tmp_path / "go"
+    waits = f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.02)"
+    running = client.execute(f"import pathlib, time; print('begun', flush=True)\n{waits}")
+    await until_it_prints(client, running)
+    client.control_channel.send(late)
+    asked = client.session.msg("kernel_info_request")
+    client.control_channel.send(asked)
+    reply = await client.get_control_msg(timeout=30)
+    go.touch()
+
+    assert reply["parent_header"]["msg_id"] == asked["header"]["msg_id"]
+    assert (await reply_to(client, running))["content"]["status"] == "ok"
 
 
 async def test_a_killed_kernel_is_seen_dead_by_its_signal(start: Any, kernel_name: str) -> None:

@@ -248,26 +248,26 @@ async def test_a_cell_behind_a_restart_is_answered_once_when_the_link_is_lost() 
     assert [event["event"] for event in events] == ["not_run", "words"]
 
 
-def goodbye(after_s: float, *, restart: bool) -> list[bytes]:
+def control_request(msg_type: str, after_s: float, **content: Any) -> list[bytes]:
     """What Jupyter sends before it ends a process, made so many seconds from now."""
     date = (datetime.now(UTC) + timedelta(seconds=after_s)).isoformat().replace("+00:00", "Z")
-    header = {"msg_type": "shutdown_request", "msg_id": "2", "date": date}
-    return [b"page", b"<IDS|MSG>", b"", *(json.dumps(part).encode() for part in (header, {}, {}, {"restart": restart}))]
+    header = {"msg_type": msg_type, "msg_id": "2", "date": date}
+    return [b"page", b"<IDS|MSG>", b"", *(json.dumps(part).encode() for part in (header, {}, {}, content))]
 
 
-@pytest.mark.parametrize(
-    ("after_s", "restart", "arrives"),
-    [(-60, True, False), (60, True, True), (-60, False, True)],
-    ids=["made before the launch", "made after it", "a shutdown by a client whose clock is behind"],
-)
-async def test_a_request_to_end_that_is_slower_than_the_restart_does_not_end_the_new_process(
-    after_s: float, restart: bool, arrives: bool
+@pytest.mark.parametrize(("after_s", "is_late"), [(-60, True), (60, False)], ids=["before the launch", "after it"])
+@pytest.mark.parametrize(("msg_type", "content"), [("shutdown_request", {"restart": True}), ("interrupt_request", {})])
+async def test_a_request_to_end_or_interrupt_that_is_slower_than_the_restart_is_not_for_the_new_process(
+    msg_type: str, content: dict[str, Any], after_s: float, is_late: bool
 ) -> None:
-    link, kernel, _ = await restarted_while_cut()
-    message = goodbye(after_s, restart=restart)
-    link.streams[0].withdraw_unsent_cells()
-    kernel.send("control", message)
-    assert link.streams[0].withdraw_unsent_cells() == ([message] if arrives else [])
+    _, kernel, _ = await restarted_while_cut()
+    assert kernel.is_late(control_request(msg_type, after_s, **content)) is is_late
+    kernel.close()
+
+
+async def test_a_shutdown_that_is_for_good_is_never_late() -> None:
+    _, kernel, _ = await restarted_while_cut()
+    assert not kernel.is_late(control_request("shutdown_request", -60, restart=False))
     kernel.close()
 
 

@@ -123,6 +123,20 @@ async def test_a_killed_kernel_is_gone_when_the_call_returns(client: Any) -> Non
     assert event["asked"]
 
 
+@pytest.mark.parametrize("kind", ["interrupt_request", "shutdown_request"])
+async def test_a_control_request_that_finds_no_process_does_not_reach_the_next_one(client: Any, kind: str) -> None:
+    await client.start()
+    client.execute("import os; os._exit(3)")
+    await client.event("exited")
+    client.send("control", kind, {"restart": True} if kind == "shutdown_request" else {})
+    await client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"})
+    client.send("control", "kernel_info_request", {})
+    reply = await client.wait(lambda message: message["channel"] == "control")
+
+    assert reply["msg_type"] == "kernel_info_reply"
+    assert (await client.run("'alive'"))["content"]["status"] == "ok"
+
+
 async def test_a_shutdown_request_ends_the_kernel_with_exit_code_0(client: Any) -> None:
     await client.start()
     await client.run("1")

@@ -69,7 +69,8 @@ class KernelContext:
 class Kernel:
     """A kernel, which may have no process.
 
-    Requests wait while there is no process: they would be lost in sockets that are about to be replaced.
+    Requests wait while there is no process: they would be lost in sockets that are about to be replaced. Those on the
+    control channel are dropped instead, as they were meant for the process that has ended.
 
     Args:
         on_output: called after each batch that was recorded.
@@ -322,7 +323,8 @@ class Kernel:
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
         if self._sockets is not None and not self._is_starting:
             self._sockets.send(channel, parts)
-        else:
+        # An interrupt or shutdown that finds the process ended is dropped: it must not reach the next one.
+        elif channel != Channel.CONTROL or self.is_alive:
             self._waiting.append((channel, parts))
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
 

@@ -51,6 +51,12 @@ def asks_to_restart(parts: Sequence[bytes]) -> bool:
     return is_end and json_object(parts[place + 3]).get("restart") is True
 
 
+def asks_to_interrupt(parts: Sequence[bytes]) -> bool:
+    """Whether a message asks the kernel to interrupt what it runs."""
+    place = header_place(parts)
+    return bool(place) and json_object(parts[place]).get("msg_type") == "interrupt_request"
+
+
 def date_of(parts: Sequence[bytes]) -> datetime | None:
     """Return the date in the header, by the sender's clock; None if it is missing or has no time zone."""
     place = header_place(parts)
