@@ -172,6 +172,9 @@ async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) ->
     await manager.start_kernel()
     client = manager.client()
     client.start_channels(hb=False)
+    async with asyncio.timeout(60):  # a kernel that has ended before its start is over is never reported as ready
+        while "ready" not in [event["phase"] for event in events]:  # noqa: ASYNC110 - the logger calls listeners in this loop
+            await asyncio.sleep(0.02)
     client.execute("import os; os._exit(1)")
     async with asyncio.timeout(30):
         await manager.provisioner.wait()
