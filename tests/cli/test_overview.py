@@ -29,7 +29,7 @@ def test_the_overview_fits_a_terminal_and_says_what_each_command_does(monkeypatc
         ("delet", "Did you mean `jupyter tpu delete`?"),
         ("stpo", "Did you mean `jupyter tpu stop`?"),
         ("idle", "`jupyter tpu --help` lists all commands."),
-        ("setup", "`jupyter tpu --help` lists all commands."),
+        ("setp", "Did you mean `jupyter tpu setup`?"),
         ("describ", "Did you mean `jupyter tpu describe`?"),
         ("xyzzy", "`jupyter tpu --help` lists all commands."),
         ("\x1b[31m", "lists all"),

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 VALUES = {
+    "action": "enable_api",
+    "part": "state",
     "zone": "us-central1-a",
     "node_id": "my-node",
     "intent_id": "some-intent",
