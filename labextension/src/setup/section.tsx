@@ -41,7 +41,8 @@ export function SetupSection(props: IProps): JSX.Element {
 /** Numbered while it is all new; later only what is missing. */
 function NextStep(props: IProps): JSX.Element | null {
   const { firstStep, isFinished } = props.model;
-  if (firstStep === 'none') {
+  // The form needs the room: its button has to be in sight.
+  if (firstStep === 'none' || (props.isFormOpen && firstStep !== 'connect')) {
     return null;
   }
   return isFinished ? (
@@ -182,8 +183,8 @@ function Connect({ model, actions, trans }: IProps): JSX.Element {
   );
 }
 
-function Create({ model, status, isFormOpen, actions, trans }: IProps): JSX.Element | null {
-  return isFormOpen ? null : (
+function Create({ model, status, actions, trans }: IProps): JSX.Element {
+  return (
     <>
       <div className="jp-tpu-Muted">{messages.createHint(trans)}</div>
       <div className="jp-tpu-Actions">
