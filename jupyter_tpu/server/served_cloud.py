@@ -112,9 +112,17 @@ class ServedCloud:
             self.log.debug("The nodes cannot be listed: %s", error)
 
     async def reopen(self) -> None:
-        """Use changed settings or credentials from now on; intents that are open continue in the journal."""
-        self.caches.clear()
+        """Use changed settings or credentials from now on; intents that are open continue in the journal.
+
+        The fleet is opened again here, not when someone asks for it: while the panel shows another cloud nobody does,
+        and budgets and auto-stop must go on.
+        """
         await self.fleet.reopen()
+        self.caches.clear()  # last: a request may have put something of the old fleet into them meanwhile
+        try:
+            await self.fleet.get()
+        except TpuError as error:
+            self.log.info("Cloud TPU nodes cannot be listed yet: %s", error)
 
     async def close(self) -> None:
         """Close the fleet and all connections held in advance."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -11,8 +12,10 @@ import pytest
 
 from jupyter_tpu.errors import CredentialsMissing
 from jupyter_tpu.server.lazy_fleet import LazyFleet
+from jupyter_tpu.server.served_cloud import NodeAccess, ServedCloud
 
 if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.fleet.assembly import OpenFleet
 
 
@@ -78,3 +81,17 @@ async def test_closing_closes_what_was_opened_and_nothing_else() -> None:
     await lazy.close()
 
     assert opening.closed == 1
+
+
+async def test_a_cloud_with_other_settings_is_opened_at_once_although_nobody_asks() -> None:
+    asked = 0
+
+    def settings() -> CloudSettings:
+        nonlocal asked
+        asked += 1
+        raise CredentialsMissing("Nobody is signed in.")
+
+    # its budgets and auto-stop must go on while the panel shows another cloud
+    await ServedCloud(settings, NodeAccess(), lambda change: None, logging.getLogger(__name__)).reopen()
+
+    assert asked == 1
