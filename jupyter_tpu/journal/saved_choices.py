@@ -13,7 +13,8 @@ from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.paths import data_dir, data_path
 
 _FILE = "setup.json"
-_PREFIX = "JUPYTER_TPU_"
+# Only these: others are a consent, such as to trust an endpoint, which counts only where the user starts the process.
+_NAMES = frozenset({"JUPYTER_TPU_CREDENTIALS", "JUPYTER_TPU_PROJECT"})
 _LONGEST = 4096  # characters, as a path
 
 
@@ -52,5 +53,4 @@ def save_choice(name: str, value: str, environment: MutableMapping[str, str]) ->
 
 
 def _is_variable(name: object, value: object) -> bool:
-    is_name = isinstance(name, str) and name.startswith(_PREFIX)
-    return is_name and isinstance(value, str) and 0 < len(value) <= _LONGEST
+    return name in _NAMES and isinstance(value, str) and 0 < len(value) <= _LONGEST

@@ -164,10 +164,9 @@ class SetupEngine:
 
 
 def _use_file(path: str, environment: MutableMapping[str, str]) -> None:
-    # a process elsewhere must find it too
-    whole = str(Path(path).expanduser().resolve())
-    read_credentials_file(whole)
-    save_choice(CREDENTIALS_VARIABLE, whole, environment)
+    read_credentials_file(path)
+    # the whole path: a process elsewhere must find it too
+    save_choice(CREDENTIALS_VARIABLE, str(Path(path).expanduser().resolve()), environment)
 
 
 def _waiting_from(key: str, text: Text) -> tuple[Step, ...]:

@@ -114,6 +114,27 @@ def test_a_file_without_usable_credentials_is_refused_and_nothing_saved(
     assert saved_choices() == {}
 
 
+@pytest.mark.parametrize("path", ["/nowhere/mine.json", "~no-such-user/mine.json", "\ud800.json"])
+def test_a_file_that_is_not_there_is_refused(nowhere: Path, path: str) -> None:
+    with pytest.raises(BadInput):
+        perform(CloudSettings(), "use_credentials", path=path)
+
+    assert saved_choices() == {}
+
+
+def test_only_choices_of_the_set_up_are_read_from_the_file(nowhere: Path) -> None:
+    perform(CloudSettings(), "use_project", project="my-project")
+    (file,) = nowhere.glob("*.json")
+    assert file.stat().st_mode & 0o077 == 0
+    saved = json.loads(file.read_text())
+    file.write_text(json.dumps({**saved, "JUPYTER_TPU_TRUST_ENDPOINT": "elsewhere.example", "PATH": "/tmp"}))
+
+    found: dict[str, str] = {}
+    apply_saved_choices(found)
+
+    assert found == {"JUPYTER_TPU_PROJECT": "my-project"}
+
+
 def test_the_chosen_project_is_saved(nowhere: Path) -> None:
     perform(CloudSettings(), "use_project", project="my-project")
 
