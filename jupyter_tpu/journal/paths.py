@@ -27,7 +27,11 @@ def data_dir() -> Path:
     Raises:
         JournalUnwritable: it cannot be created, or belongs to another user.
     """
-    path = data_path()
+    return _private(data_path())
+
+
+def _private(path: Path) -> Path:
+    """Create a folder if need be, and close it to other users; raises as `data_dir` does."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -53,9 +57,7 @@ def trial_dir() -> Path:
     Raises:
         JournalUnwritable: as `data_dir`.
     """
-    path = data_dir() / _TRIAL
-    path.mkdir(mode=0o700, exist_ok=True)
-    return path
+    return _private(data_dir() / _TRIAL)
 
 
 def trial_file() -> Path:

@@ -56,7 +56,8 @@ class EmulatedCloud:
 def emulator_argv(state_dir: Path) -> list[str]:
     """Return the command of an emulated cloud with its state in this folder."""
     options = ["--json", "--link-faults", "--show-time", "--state-dir", str(state_dir)]
-    return [sys.executable, "-m", "jupyter_tpu.emulator", *options]
+    # -P: the server runs in the user's folder, where a random.py must not stand in for Python's own
+    return [sys.executable, "-P", "-m", "jupyter_tpu.emulator", *options]
 
 
 async def announced(emulator: Child) -> EmulatedCloud:
@@ -92,6 +93,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
     """
     _require_packages()
     _refuse_second()
+    await asyncio.to_thread(clean_up_trial)  # before its endpoint is replaced, and so forgotten
     folder = await asyncio.to_thread(trial_dir)
     state_dir = folder / "cloud"
     state_dir.mkdir(mode=0o700, exist_ok=True)

@@ -19,6 +19,7 @@ from jupyter_tpu.errors import JournalUnwritable, NodeExists, QuotaExceeded, Wro
 from jupyter_tpu.journal import Journal, data_dir
 from jupyter_tpu.journal.journal import ClaimLost
 from jupyter_tpu.journal.owner import is_gone, new_owner
+from jupyter_tpu.journal.paths import trial_dir
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -275,6 +276,14 @@ def test_the_data_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "file" / "tpu"))
     with pytest.raises(JournalUnwritable, match="cannot be created"):
         data_dir()
+
+
+def test_the_folder_of_the_emulated_cloud_is_as_private(data_dir: Path) -> None:
+    assert trial_dir().stat().st_mode & 0o777 == 0o700
+    trial_dir().rmdir()
+    (data_dir / "emulated-cloud").write_text("in the way")
+    with pytest.raises(JournalUnwritable, match="cannot be created"):
+        trial_dir()
 
 
 def created(

@@ -40,6 +40,8 @@ def test_the_set_up_says_what_is_missing_and_the_emulated_cloud_needs_none_of_it
     setup = server.tpu("GET", "setup").json
     assert [step["state"] for step in setup["steps"]] == ["to_do", "unknown", "unknown", "unknown", "unknown"]
 
+    # the server runs in the folder of notebooks, which may have a module with the name of one of Python's
+    (server.folder / "random.py").write_text("raise SystemExit('not this one')")
     status = server.tpu("POST", "trial").json
     assert (status["emulated"], status["trial"], status["switchboard"], status["error"]) == (True, True, True, None)
     assert server.tpu("POST", "trial").json["endpoint"] == status["endpoint"]  # again: the same one
