@@ -256,6 +256,7 @@ class RemoteKernel:
             self._die(LOST, end.message, phase=NODE_ENDED)
         if stream := self._fanout.stream:
             stream.withdraw_unsent_cells()
+        self._asked_ahead = []  # they are open as well, and answered once
         error = NodeEnded(end.message, exists="Variables are lost; outputs are kept.", hint=_way_back(end))
         for event in self._open.end(error):
             self._fanout.publish_event(**event)
@@ -335,6 +336,7 @@ class RemoteKernel:
         self._kernel_id = launch.kernel_id
         self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
+        self._open.clear()  # a process that was ended answers nothing more
         self._revive()
         self._launched_at = datetime.now(UTC)
         self._abort_until = None
@@ -413,6 +415,7 @@ class RemoteKernel:
 
     def _refuse(self, requests: Sequence[Sequence[bytes]], error: TpuError) -> None:
         """Answer the cells among these requests with an error: the kernel does not get them."""
+        self._open.remove(requests)
         for parts in requests:
             if event := not_run(parts, error):
                 self._fanout.publish_event(**event)

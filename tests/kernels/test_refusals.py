@@ -364,6 +364,12 @@ async def test_a_program_reads_once_why_the_node_under_its_cell_has_ended(cloud:
     client = manager.client()
     client.start_channels(hb=False)
     await client.wait_for_ready(timeout=60)
+    # a cell that a restart has ended is nobody's any more
+    client.execute("print(0)\nimport time; time.sleep(600)")
+    while (await client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
+        pass
+    await manager.restart_kernel(now=True)
+    await client.wait_for_ready(timeout=60)
     running, waiting = client.execute("print(1)\nimport time; time.sleep(600)"), client.execute("2")
     while (await client.get_iopub_msg(timeout=60))["msg_type"] != "stream":
         pass

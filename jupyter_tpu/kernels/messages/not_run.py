@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object, text_of
@@ -52,6 +52,16 @@ class OpenRequests:
         place = header_place(parts)
         if self._sent and place:  # most replies come while no cell runs
             self._sent.pop(text_of(json_object(parts[place + 1]), "msg_id"), None)
+
+    def remove(self, requests: Iterable[Sequence[bytes]]) -> None:
+        """Remove requests that were answered here."""
+        for parts in requests:
+            if place := header_place(parts):
+                self._sent.pop(text_of(json_object(parts[place]), "msg_id"), None)
+
+    def clear(self) -> None:
+        """Forget all requests: no answer to them is wanted."""
+        self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
         """Forget all requests; return an event for each: the first has the error, the others are aborted by it."""
