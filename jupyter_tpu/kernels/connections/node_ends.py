@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from jupyter_tpu.lifecycle.intents import Intent
     from jupyter_tpu.lifecycle.recovery_state import Recovery
 
+RISING = frozenset({"CREATING", "STARTING"})
+"""States before a node is READY: what its kernels ran on has ended before."""
+
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
-_RISING = frozenset({"CREATING", "STARTING"})
+_COMES_BACK = frozenset({"REIMAGING", "REPAIRING", "RESTARTING"})
 
 
 def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, is_another: bool = False) -> NodeEnd:
@@ -32,7 +35,7 @@ def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, 
         is_another: whether `node` was created since, under the same name.
     """
     intents, choice = _intents_about(endpoint, name), recovery_setting(endpoint, name)
-    is_replaced = is_another or (node is not None and node.state in _RISING)
+    is_replaced = is_another or (node is not None and node.state in RISING)
     is_left = node is not None and not is_replaced and node.state != "DELETING"
     own = None if choice and choice.is_being_recreated else _request(intents, is_replaced=is_replaced)
     if own:
@@ -88,6 +91,8 @@ def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> 
     Args:
         left: the node, if it was not deleted.
     """
+    if left is not None and left.state in _COMES_BACK:  # by itself: the cloud refuses to start it meanwhile
+        return ()
     if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
         return (start_node(name),)
     spec = _spec(left, intents)

@@ -147,6 +147,7 @@ def test_a_preempted_node_says_so_at_each_step_of_its_recovery(data_dir: Path) -
 def test_only_what_is_possible_is_offered(data_dir: Path) -> None:
     assert offered(end(None)) == []  # it is not known what it was
     assert offered(end(node("STOPPED"))) == [("tpu:start-node", "my-node")]
+    assert offered(end(node("REPAIRING"))) == []  # it comes back by itself
     # a spot node can't be started again, and its name is free only when it is deleted
     assert offered(end(node("STOPPED", spot=True))) == [("tpu:open-form", "")]
     assert offered(end(node("PREEMPTED", spot=True))) == [("tpu:open-form", "")]
@@ -188,6 +189,27 @@ async def test_a_kernel_on_a_node_that_a_budget_deletes_is_not_told_to_wait(emul
         await worker.connect()
     assert "budget daily is used up ($10.02 of $10.00 today)." in refused.value.exists
     assert refused.value.hint == "Create another node."
+    assert worker.node_end is not None
+    assert worker.node_end.why == USED_UP
+    emulator.control.resume()
+
+
+async def test_a_node_that_is_being_created_is_not_explained_by_the_end_of_its_predecessor(
+    emulator: Any, data_dir: Path
+) -> None:
+    from jupyter_tpu.cloud import connect_cloud
+
+    cloud = await connect_cloud(emulator.settings)
+    emulator.control.pause()
+    await cloud.create_node(SPEC)
+    await cloud.aclose()
+    request(data_dir, "delete", USED_UP, endpoint=emulator.settings.endpoint)
+    request(data_dir, "create", at=6.0, endpoint=emulator.settings.endpoint)
+    worker = Worker(WorkerKey(node=NAME, endpoint=emulator.settings.endpoint), lambda progress: None)
+    with pytest.raises(WrongState, match="is CREATING, not READY") as refused:
+        await worker.connect()
+    assert refused.value.exists == "Nothing was started."
+    # a kernel that ran on the predecessor has ended with that
     assert worker.node_end is not None
     assert worker.node_end.why == USED_UP
     emulator.control.resume()
