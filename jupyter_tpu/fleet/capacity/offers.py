@@ -42,7 +42,8 @@ async def annotated_offers(
     usage = await read_grant_usage(journal, settings, fleet.snapshot())
     place = {"endpoint": settings.endpoint, "project": settings.project}
     intents = await asyncio.to_thread(journal.creations, now - LOOK_BACK_S, **place)
-    return annotated(offers, usage, creation_counts(intents))
+    # in a thread: many offers times several provisioning models
+    return await asyncio.to_thread(annotated, offers, usage, creation_counts(intents))
 
 
 def annotated(offers: JSON, usage: GrantUsage, counts: Mapping[Place, CreationCounts]) -> JSON:
