@@ -43,7 +43,8 @@ export class TpuModel extends VDomModel implements ITpuModel {
       name: 'jupyter-tpu:nodes',
       factory: () => this._fetch(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
-      standby: () => (this._isDue || this._isWorthPolling ? 'when-hidden' : true)
+      linger: 0,
+      standby: () => this._standby()
     });
     const refetch = async (): Promise<void> => {
       if (document.hidden) {
@@ -290,6 +291,12 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._isWatched && this._phase !== 'missing';
   }
 
+  /** A hidden page misses lists; one answers them all. */
+  private _standby(): Poll.Standby | boolean {
+    this._isDue ||= document.hidden && this._isWorthPolling;
+    return this._isDue || this._isWorthPolling ? 'when-hidden' : true;
+  }
+
   /** Request once; throws so that the poll backs off. */
   private async _fetch(): Promise<void> {
     const turn = ++this._asked;
@@ -357,9 +364,9 @@ export class TpuModel extends VDomModel implements ITpuModel {
     }
   }
 
-  /** What happened while the page was hidden is requested as soon as it is visible. */
+  /** What a hidden page has missed is requested as soon as it is visible. */
   private readonly _onVisibility = (): void => {
-    if (this._isDue && !document.hidden && this._phase !== 'loading') {
+    if (this._isDue && !document.hidden) {
       void this.refresh();
     }
   };

@@ -24,6 +24,7 @@ export class Reconnector implements IDisposable {
       name: 'jupyter-tpu:reconnect',
       factory: () => this._tryAll(),
       frequency: { interval: INTERVAL_MS, backoff: false },
+      linger: 0,
       standby: () => (this._cut.size > 0 ? 'when-hidden' : true)
     });
   }

@@ -91,6 +91,32 @@ describe('the model', () => {
     hidden.mockRestore();
   });
 
+  it('asks nothing by its timer while the page is hidden, and once when it is visible again', async () => {
+    const hidden = jest.spyOn(document, 'hidden', 'get').mockReturnValue(false);
+    const state = jest.spyOn(document, 'visibilityState', 'get').mockReturnValue('visible');
+    const show = (isHidden: boolean): void => {
+      hidden.mockReturnValue(isHidden);
+      state.mockReturnValue(isHidden ? 'hidden' : 'visible');
+      document.dispatchEvent(new window.Event('visibilitychange'));
+    };
+    model.isWatched = true;
+    model.start();
+    await until(() => model.list !== null);
+    jest.useFakeTimers();
+    await model.refresh();
+    await jest.advanceTimersByTimeAsync(100);
+    show(true);
+    const asked = server.asked.length;
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(server.asked).toHaveLength(asked);
+    show(false);
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(server.asked).toHaveLength(asked + 1);
+    jest.useRealTimers();
+    hidden.mockRestore();
+    state.mockRestore();
+  });
+
   it('does not ask for the sake of other events', async () => {
     model.start();
     await until(() => model.list !== null);

@@ -146,6 +146,37 @@ describe('the model of money', () => {
     expect(isBilledNow()).toBe(true);
   });
 
+  it('asks nothing while the tab is hidden, whatever is due, and once when it is seen again', async () => {
+    jest.useFakeTimers();
+    model.isWatched = true;
+    model.start();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    show('hidden');
+    const before = asked().length;
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    await model.refresh();
+    expect(asked()).toHaveLength(before);
+    show('visible');
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(asked().slice(before).sort()).toEqual([
+      'GET autostop',
+      'GET recovery',
+      'GET searches',
+      'GET spend'
+    ]);
+  });
+
+  it('asks nothing in a tab that is opened in the background', async () => {
+    jest.useFakeTimers();
+    show('hidden');
+    model.start();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(server.asked).toEqual([]);
+    show('visible');
+    await jest.advanceTimersByTimeAsync(1000);
+    expect(asked().sort()).toEqual(['GET autostop', 'GET spend']);
+  });
+
   it('knows where a node was looked for last, and tells of a new place', () => {
     const told = jest.fn();
     model.stateChanged.connect(told);

@@ -68,17 +68,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       name: 'jupyter-tpu:money',
       factory: () => this._tick(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
-      standby: () => (this._isDue || this._isWatched || this._isRunning ? 'when-hidden' : true)
+      linger: 0,
+      standby: () => this._standby()
     });
-    const refetch = async (): Promise<void> => {
-      if (document.hidden) {
-        this._isDue = true;
-      } else {
-        await this.refresh();
-      }
-    };
+    const refetch = (): Promise<void> => this.refresh();
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
+    document.addEventListener('visibilitychange', this._onVisibility);
   }
 
   readonly history: SpendHistoryModel;
@@ -156,13 +152,20 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** Start polling. The model is idle until then. */
   start(): void {
+    this._isDue = true;
     void this._poll.start();
-    void this.refresh();
   }
 
-  /** Request one round now, even while one is under way: its responses may be older than the last change. */
+  /**
+   * Request one round now, even while one is under way: its responses may be older than the last change. A hidden page
+   * requests it once it is visible.
+   */
   async refresh(): Promise<void> {
-    await this._fetch(this._wanted);
+    if (document.hidden) {
+      this._isDue = true;
+    } else {
+      await this._fetch(this._wanted);
+    }
   }
 
   /** Open or close a section. One that opens is requested at once. */
@@ -187,6 +190,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   }
 
   dispose(): void {
+    document.removeEventListener('visibilitychange', this._onVisibility);
     this._events?.disconnect(this._onEvent, this);
     this._refetch.dispose();
     this._settle.dispose();
@@ -205,6 +209,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private get _isWarning(): boolean {
     const autostops = this._parts.autostops.dated?.data.nodes ?? [];
     return autostops.some(({ is_warning }) => is_warning);
+  }
+
+  /** A hidden page misses rounds; one answers them all. */
+  private _standby(): Poll.Standby | boolean {
+    const isWorthPolling = this._isDue || this._isWatched || this._isRunning;
+    this._isDue ||= document.hidden && isWorthPolling;
+    return isWorthPolling ? 'when-hidden' : true;
   }
 
   /** The parts that are visible. */
@@ -272,6 +283,13 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
+  /** What a hidden page has missed is requested as soon as it is visible. */
+  private readonly _onVisibility = (): void => {
+    if (this._isDue && !document.hidden) {
+      void this._poll.refresh();
+    }
+  };
+
   /** The server uses another cloud: what is known, and what is under way, is of the one before. */
   private _forget(): void {
     const turn = ++this._turn;
@@ -300,7 +318,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _cuts: Cuts = new Map();
   private _chosenZone = '';
   private _isWatched = false;
-  /** Something happened while the tab was hidden: the poll requests it once the tab is visible. */
+  /** A round is due whatever is visible: the first, or one that a hidden page has missed. */
   private _isDue = false;
   private _asked_ms = 0;
   private _turn = 0;

@@ -35,6 +35,7 @@ export class SetupModel extends VDomModel implements ISetupModel {
       name: 'jupyter-tpu:setup',
       factory: () => this._tick(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
+      linger: 0,
       standby: () => (this._isWorthChecking ? 'when-hidden' : true)
     });
     this._nodes.stateChanged.connect(this._onNodes, this);

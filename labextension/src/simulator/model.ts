@@ -27,6 +27,7 @@ export class SimulatorModel extends VDomModel {
       name: 'jupyter-tpu:switchboard',
       factory: () => this._fetch(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: MAX_INTERVAL_MS },
+      linger: 0,
       standby: () => (this._isWatched ? 'when-hidden' : true)
     });
   }
