@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from jupyter_tpu.cli.arguments import COMMANDS, GROUPS
 from jupyter_tpu.cli.overview import Overview
-from jupyter_tpu.cli.tables import COMMANDS, GROUPS
 from jupyter_tpu.emulator import process
 from jupyter_tpu.emulator.cli import control_commands, fault, fault_call, proxy, record
 from jupyter_tpu.emulator.recording import replay

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import cast
 
+from jupyter_tpu.cli.arguments import MODULES
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.overview import Overview
-from jupyter_tpu.cli.tables import MODULES
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.commands.grammar import UsageError
 from jupyter_tpu.commands.shared import RENAMED

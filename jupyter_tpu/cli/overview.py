@@ -6,7 +6,7 @@ import argparse
 from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
-from jupyter_tpu.cli.tables import COMMANDS, GROUPS
+from jupyter_tpu.cli.arguments import COMMANDS, GROUPS
 from jupyter_tpu.commands.grammar import TERMINAL, CommandParser, add_arguments
 from jupyter_tpu.errors import plain
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.cli.tables import COMMANDS
+from jupyter_tpu.cli.arguments import COMMANDS
 from jupyter_tpu.commands.grammar import NOTEBOOK, TERMINAL
 from jupyter_tpu.local.commands import ATTACH, DETACH
 from jupyter_tpu.notebook.magics.completion import completed

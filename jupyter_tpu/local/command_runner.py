@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from jupyter_tpu.cli.tables import COMMANDS
+from jupyter_tpu.cli.arguments import COMMANDS
 from jupyter_tpu.cli.terminal import QUESTION_END
 from jupyter_tpu.errors import BadInput, Text
 

@@ -2,7 +2,7 @@ import './base.css';
 import './card.css';
 import './parts.css';
 import './setup.css';
-import './switchboard.css';
+import './simulator.css';
 import './create.css';
 import './money.css';
 import './replay.css';

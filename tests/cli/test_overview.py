@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.cli import main
+from jupyter_tpu.cli.arguments import GROUPS
 from jupyter_tpu.cli.overview import Overview
-from jupyter_tpu.cli.tables import GROUPS
 
 
 def test_every_command_stands_in_one_group() -> None:

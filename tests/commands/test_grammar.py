@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.cli.arguments import COMMANDS, MODULES
 from jupyter_tpu.cli.overview import Overview
-from jupyter_tpu.cli.tables import COMMANDS, MODULES
 from jupyter_tpu.commands.extension import extension
 from jupyter_tpu.commands.grammar import NOTEBOOK, TERMINAL, Command, parse_words
 from jupyter_tpu.commands.shared import EXTEND, ON_NODE

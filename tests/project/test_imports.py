@@ -62,8 +62,8 @@ def test_a_command_imports_neither_other_commands_nor_the_fleet_that_it_does_not
     help_text, _, modules = done.stdout.rstrip().rpartition("\n")
     assert "--zone" in help_text
     folder = Path(cli.__path__[0])
-    # the tables, which the parser is built from, hold data only
-    files = [path for path in folder.rglob("*.py") if path.stem != "__init__" and path.parent.name != "tables"]
+    # the arguments, which the parser is built from, hold data only
+    files = [path for path in folder.rglob("*.py") if path.stem != "__init__" and path.parent.name != "arguments"]
     paths = [path.relative_to(folder).with_suffix("") for path in files]
     others = {".".join(("jupyter_tpu", "cli", *path.parts)) for path in paths} - _OF_LIST
     assert len(others) > 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jupyter_tpu.cli.tables import money, nodes, others
+from jupyter_tpu.cli.arguments import money, nodes, others
 from jupyter_tpu.commands.grammar import Command
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "First": others.FIRST,
+    "Set-up": others.FIRST,
     "Nodes": nodes.COMMANDS,
     "Notebooks": others.NOTEBOOKS,
     "Chips": others.CHIPS,
