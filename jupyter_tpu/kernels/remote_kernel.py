@@ -152,7 +152,7 @@ class RemoteKernel:
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
-            self._die(exit_code_of(ended), stderr_of(ended))
+            self._die(exit_code_of(ended), stderr_of(ended), phase=_phase_of(ended))
         return info
 
     async def wait_until_up(self) -> None:
@@ -495,7 +495,7 @@ class RemoteKernel:
             self._advance(self._seen_generation)
         elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
             self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
-            self._die(exit_code_of(event), stderr_of(event))
+            self._die(exit_code_of(event), stderr_of(event), phase=_phase_of(event))
         elif kind == "restart_refused":
             self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
         elif kind == "gone" and self._is_starting:  # the start reports why it fails, or begins a new record
@@ -523,8 +523,13 @@ class RemoteKernel:
             has_run = self.generation and phase == "died"
             died = f"The kernel died ({exit_text(exit_code)}). " if has_run else ""
             message = f"{died}{self.reason}".strip()
-            code = KernelFailed.code if phase == "died" else NodeEnded.code
+            code = {"died": KernelFailed.code, NODE_ENDED: NodeEnded.code}.get(phase, "")
             self._report({"phase": phase, "message": message, "fraction": None, "error_code": code})
+
+
+def _phase_of(exited: Mapping[str, Any]) -> str:
+    """Return `ended` where somebody has ended the kernel and its user was told so: that is no failure."""
+    return "ended" if exited.get("is_told") else "died"
 
 
 def _way_back(end: NodeEnd) -> str:

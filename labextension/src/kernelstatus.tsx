@@ -10,7 +10,7 @@ import { describe, IConnection } from './connectionstate';
 import { isAbout, isOver, percentOf } from './kernelstart';
 import * as messages from './messages/notebook';
 import { mayRunOnNode } from './nodekernel';
-import { IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
+import { IKernelEvent, ILinkEvent, KERNEL_ENDED, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
 export class KernelStatus extends ReactWidget {
   /**
@@ -144,14 +144,15 @@ export function KernelStart({ start, trans }: IProps): JSX.Element {
   const percent = percentOf(start);
   const text = percent === null ? start.message : messages.progress(start.message, percent, trans);
   return (
-    <span
-      role="status"
-      title={text}
-      className={start.error_code ? 'jp-mod-failed' : 'jp-mod-working'}
-    >
+    <span role="status" title={text} className={classOf(start)}>
       {text}
     </span>
   );
+}
+
+/** A kernel that somebody has ended, such as by *Release*, did not fail. */
+function classOf({ error_code, phase }: IKernelEvent): string {
+  return error_code ? 'jp-mod-failed' : phase === KERNEL_ENDED ? 'jp-mod-cut' : 'jp-mod-working';
 }
 
 interface IConnectionProps {

@@ -130,6 +130,23 @@ async def test_a_spare_that_comes_to_nothing_after_all_is_a_death_with_its_reaso
     assert started.kernel.has_died
 
 
+async def test_a_kernel_that_somebody_has_ended_is_not_said_to_have_failed() -> None:
+    link = NotedLink(INFO)
+    started = Started(link)
+    await started.kernel.start(LAUNCH)
+    await started.kernel.wait_until_up()
+    link.answers[0].set_result({"generation": 1})
+    link.streams[0].event(event="started", generation=1)
+    link.streams[0].bring("iopub", STATUS)
+    assert (await started.told.get())["phase"] == "ready"
+    why = "The TPU was released by ada, which ended this kernel."
+    link.streams[0].event(event="exited", generation=1, signal="SIGTERM", stderr=why, is_told=True)
+    told = await started.told.get()
+    assert (told["phase"], told["message"], told["error_code"]) == ("ended", why, "")
+    assert started.kernel.has_died
+    started.kernel.close()
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_reason(when: str) -> None:
     link = NotedLink(INFO)

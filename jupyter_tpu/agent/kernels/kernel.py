@@ -101,6 +101,7 @@ class Kernel:
         self._is_starting = False
         self._asked_to_end = False
         self._why_ended = ""
+        self._is_told = False  # the user knows why it ends
         self.user_requests = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -225,7 +226,7 @@ class Kernel:
 
     def end_because(self, reason: str) -> None:
         """Ask the process to end by SIGTERM, and tell its user why."""
-        self._why_ended = reason
+        self._why_ended, self._is_told = reason, True
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
 
@@ -471,7 +472,7 @@ class Kernel:
 
     def _connect(self, process: Process) -> None:
         self._process = process
-        self._asked_to_end, self._why_ended = False, ""
+        self._asked_to_end, self._why_ended, self._is_told = False, "", False
         self._ended.clear()
         identity = bytes.fromhex(self._folder.state["identity"])
         sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
@@ -535,6 +536,7 @@ class Kernel:
             "signal": ended.signal,
             "asked": self._asked_to_end,
             "stderr": self._why_ended or self._folder.output_tail(),
+            "is_told": self._is_told,
         }
         self._folder.save(pid=None, exit=outcome)
         # Cells that wait for the next process are not lost with this one: a later agent must still find them queued.

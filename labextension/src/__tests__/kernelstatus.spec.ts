@@ -63,6 +63,15 @@ describe('the status in a notebook', () => {
     );
   });
 
+  it('is no failure, but a warning, when somebody has ended the kernel', async () => {
+    const message = 'The TPU was released by ada, which ended this kernel.';
+    expect(await after(() => tell({ phase: 'ended', message }))).toBe(message);
+    expect(widget.node.querySelector('.jp-mod-failed')).toBeNull();
+    expect(widget.node.querySelector('.jp-mod-cut')).toBeTruthy();
+    await after(() => session.statusChanged.emit('idle'));
+    expect(widget.node.textContent).toBe('');
+  });
+
   it('is empty when the kernel is ready', async () => {
     await after(() => tell({}));
     expect(await after(() => tell({ phase: 'ready' }))).toBe('');

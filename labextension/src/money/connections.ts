@@ -1,7 +1,7 @@
 /** Lost connections of the server to nodes, from its events; pure. */
 
 import { ILink, INodeAutostop } from '../api.generated';
-import { IKernelEvent, ILinkEvent } from '../tokens';
+import { IKernelEvent, ILinkEvent, KERNEL_ENDED } from '../tokens';
 
 /** Lost connections by kernel: kernels of one node share its connection, and tell of it one by one. */
 export type Cuts = ReadonlyMap<string, ILinkEvent>;
@@ -23,7 +23,8 @@ export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
 /** A kernel that has ended says nothing more of its connection. */
 export function afterKernel(cuts: Cuts, { kernel_id, phase }: IKernelEvent): Cuts {
   const next = new Map(cuts);
-  return phase === 'died' && next.delete(kernel_id) ? next : cuts;
+  const isOver = phase === 'died' || phase === KERNEL_ENDED;
+  return isOver && next.delete(kernel_id) ? next : cuts;
 }
 
 /** The lost connection to a node that should have one; undefined if all is well. */
