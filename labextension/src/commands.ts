@@ -18,6 +18,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INode, Provisioning } from './api.generated';
 import { consoleUrl } from './console';
+import { hasKernel, keyOf } from './fleet';
 import { tpuIcon } from './icons';
 import { commandLabel } from './labels';
 import * as messages from './messages/commands';
@@ -56,8 +57,13 @@ function addPanelCommands({ app, model, trans }: ICommandContext): void {
   commands.addCommand(CommandIDs.openPanel, {
     label: commandLabel(messages.showPanel(trans), trans, messages.tpuPanel(trans)),
     icon: tpuIcon,
-    describedBy: noArgs,
-    execute: () => showPanel(app.shell)
+    describedBy: keyArgs,
+    execute: args => {
+      showPanel(app.shell);
+      if (isKey(args) && !model.openCards.has(keyOf(args))) {
+        model.toggleCard(args);
+      }
+    }
   });
   commands.addCommand(CommandIDs.refresh, {
     label: commandLabel(messages.refreshNodes(trans), trans),
@@ -244,6 +250,9 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
     const node = isKey(key) ? model.findNode(key) : undefined;
     return node !== undefined && isPossible(node);
   };
+  const hasNode = (args: Args): boolean => args.onCard === true || isKey(args);
+  const isPossibleSomewhere = (): boolean => (model.list?.nodes ?? []).some(isPossible);
+  notifyOfChanges(context, id, isPossibleSomewhere);
   const ownLabel = commandLabel(messages.withEllipsis(label, trans), trans);
   app.commands.addCommand(id, {
     label: args => {
@@ -255,7 +264,7 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
     },
     caption: args => (isKey(args) ? messages.onNode(label, args.node_id, args.zone, trans) : label),
     icon: args => (args.isLauncher === true ? tpuIcon : icon),
-    isEnabled,
+    isEnabled: args => (isEnabled?.() ?? true) && (hasNode(args) || isPossibleSomewhere()),
     isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: keyArgs,
     execute: async given => {
@@ -268,8 +277,20 @@ function addNodeCommand(context: ICommandContext, id: string, command: INodeComm
   });
 }
 
-function hasKernel(node: INode): boolean {
-  return node.state === 'READY' && node.kernelspec !== null;
+/** Tell menus and the palette when a command without a node has become possible or impossible. */
+export function notifyOfChanges(
+  { app: { commands }, model }: { app: { commands: CommandRegistry }; model: ITpuModel },
+  id: string,
+  isPossible: () => boolean
+): void {
+  let before = isPossible();
+  model.stateChanged.connect(() => {
+    const now = isPossible();
+    if (now !== before) {
+      before = now;
+      commands.notifyCommandChanged(id);
+    }
+  });
 }
 
 function isKey(args: Args): args is Args & INodeKey {
@@ -292,10 +313,11 @@ function wayOf({ way }: Args): IFormRequest['way'] {
 }
 
 /** The choice that an error suggests; what it does not say is left to the form. */
-function suggestionOf(args: Args): Partial<INodeSpec> {
+export function suggestionOf(args: Args): Partial<INodeSpec> {
   const texts = ['zone', 'node_id', 'accelerator_type', 'runtime_version'] as const;
   const known = texts.filter(name => typeof args[name] === 'string' && args[name] !== '');
-  const provisioning = MODELS.find(model => model === args.provisioning);
+  const asked = args.provisioning ?? (args.spot === true ? 'spot' : undefined);
+  const provisioning = MODELS.find(model => model === asked);
   return {
     ...Object.fromEntries(known.map(name => [name, args[name]])),
     ...(provisioning ? { provisioning, spot: provisioning === 'spot' } : {}),

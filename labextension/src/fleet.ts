@@ -35,6 +35,11 @@ export function keyOf({ zone, node_id }: INodeKey): string {
   return `${zone}/${node_id}`;
 }
 
+/** Whether notebooks can run on the node now. */
+export function hasKernel({ state, kernelspec }: Pick<INode, 'state' | 'kernelspec'>): boolean {
+  return state === 'READY' && kernelspec !== null;
+}
+
 /**
  * Rows in the order of their names, with nodes that are still to be created.
  *

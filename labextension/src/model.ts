@@ -114,8 +114,8 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this.stateChanged.emit();
   }
 
-  /** What the form starts with where nothing else is requested. */
   formDefaults: Partial<INodeSpec> = {};
+  idleDefault_s = 0;
 
   get nodeCreated(): ISignal<ITpuModel, INodeKey> {
     return this._nodeCreated;
@@ -201,15 +201,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   set interval_ms(value: number) {
-    this._poll.frequency = { ...this._poll.frequency, interval: value };
+    // a poll refuses an interval longer than its longest
+    const max = Math.max(MAX_INTERVAL_MS, value);
+    this._poll.frequency = { ...this._poll.frequency, interval: value, max };
   }
 
   openForm(request?: Omit<IFormRequest, 'turn'>): void {
     this._isFormOpen = true;
     this._formTurn += 1;
-    const hasDefaults = Object.keys(this.formDefaults).length > 0;
-    const choice = request ?? (hasDefaults ? { way: 'now', spec: this.formDefaults } : null);
-    this._formRequest = choice ? { ...choice, turn: this._formTurn } : null;
+    this._formRequest = request ? { ...request, turn: this._formTurn } : null;
     void this._fetchOffers();
     this.stateChanged.emit();
   }

@@ -162,7 +162,7 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Keys of nodes with a request under way. */
   readonly busy: ReadonlySet<string>;
   readonly isFormOpen: boolean;
-  /** What the open form starts with; null for the server's suggestion. */
+  /** What the open form starts with; null for the user's defaults and last choice. */
   readonly formRequest: IFormRequest | null;
   /** Keys of the nodes whose cards are open. */
   readonly openCards: ReadonlySet<string>;
@@ -170,8 +170,10 @@ export interface ITpuModel extends VDomRenderer.IModel {
   readonly revealedCard: IRevealedCard | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
-  /** What the form starts with where nothing else is requested. */
+  /** What the user has set for new nodes: the form starts with it unless a choice is requested. */
   formDefaults: Partial<INodeSpec>;
+  /** Idle timeout in seconds that the user has set for new nodes; 0 for the server's. */
+  idleDefault_s: number;
   /** Interval of requests while the panel is visible. */
   interval_ms: number;
   /** Emitted when the server has accepted a new node of this page. */

@@ -146,6 +146,30 @@ describe('commands', () => {
     expect(lab.commands.isEnabled(CommandIDs.switchKernel)).toBe(false);
   });
 
+  it('are off where no node allows them, and say when that changes', async () => {
+    const isOn = (args: object = {}): boolean =>
+      lab.commands.isEnabled(CommandIDs.startNode, { ...args });
+    expect(lab.commands.isEnabled(CommandIDs.stopNode, { isMenu: true })).toBe(true);
+    expect(isOn({ isMenu: true })).toBe(false);
+    expect(isOn(KEY)).toBe(true);
+    const changed: (string | undefined)[] = [];
+    lab.commands.commandChanged.connect((_, { id }) => changed.push(id));
+    server.answers['GET nodes'] = () => reply(list({ nodes: [node('a', { state: 'STOPPED' })] }));
+    const stopped = new Promise<void>(resolve => {
+      model.stateChanged.connect(() => model.list?.nodes[0].state === 'STOPPED' && resolve());
+    });
+    void model.refresh();
+    await stopped;
+    expect(isOn()).toBe(true);
+    expect(changed).toContain(CommandIDs.startNode);
+  });
+
+  it('open the card of a node with the panel', async () => {
+    await lab.commands.execute(CommandIDs.openPanel, KEY);
+    await lab.commands.execute(CommandIDs.openPanel, KEY);
+    expect([...model.openCards]).toEqual(['us-central1-a/a']);
+  });
+
   it('let the user choose a node where none is named', async () => {
     server.answers['POST nodes/us-central1-a/a/stop'] = () => reply({}, 202);
     const stopped = lab.commands.execute(CommandIDs.stopNode);

@@ -2,10 +2,10 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import React from 'react';
 import { IIntent } from '../api.generated';
 import { IPanelActions, IPanelState, Panel } from '../components/panel';
-import { CreateForm } from '../create/createform';
+import { CreateForm, ICreateExtras } from '../create/createform';
 import { DeleteQuestion, StopQuestion } from '../nodes/nodequestions';
 import { TpuRequestError } from '../request';
-import { INodeSpec, Verb } from '../tokens';
+import { IFormRequest, INodeSpec, Verb } from '../tokens';
 import { intent, list, node, OFFERS, STOCKOUT, trans } from './fixtures';
 
 const scrollIntoView = Element.prototype.scrollIntoView;
@@ -331,6 +331,68 @@ describe('the form', () => {
     expect(screen.getByLabelText<HTMLSelectElement>('Where').value).toBe('us-east1-d');
     expect(screen.getByRole<HTMLInputElement>('radio', { name: /v6e-8/ }).checked).toBe(true);
     expect(document.activeElement).toBe(screen.getByRole('searchbox', { name: 'Chips' }));
+  });
+
+  it('starts with the defaults of the settings, else with the last choice', () => {
+    const lastChoice = {
+      ...{ zone: 'us-central1-a', accelerator_type: 'v5litepod-1', runtime_version: '' },
+      ...{ provisioning: 'spot' as const, spot: true, way: 'queue' as const }
+    };
+    const memory = {
+      ...{ lastChoice, lastOpen: null, profiles: [], notebook: null, example: null }
+    };
+    const extras = { memory } as unknown as ICreateExtras;
+    const start = (defaults: Partial<INodeSpec>, request?: IFormRequest): string[] => {
+      cleanup();
+      render(
+        <CreateForm
+          {...{ offers: OFFERS, list: list(), defaults, request, extras, trans }}
+          onCreate={jest.fn()}
+          onCancel={jest.fn()}
+        />
+      );
+      const type = screen
+        .getByRole('radiogroup', { name: 'Accelerator types' })
+        .querySelector('input:checked')?.nextElementSibling?.textContent;
+      return [
+        screen.getByLabelText<HTMLSelectElement>('Where').value,
+        type ?? '',
+        screen.getByLabelText<HTMLSelectElement>('Provisioning model').value
+      ];
+    };
+    expect(start({})).toEqual(['us-central1-a', 'v5litepod-1', 'spot']);
+    expect(start({ provisioning: 'on-demand', spot: false })).toEqual([
+      ...['us-central1-a', 'v5litepod-1', 'on-demand']
+    ]);
+    // a type alone goes where it is offered
+    expect(start({ accelerator_type: 'v6e-8' })).toEqual(['us-east1-d', 'v6e-8', 'spot']);
+    const asked = { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' };
+    const request = { turn: 1, way: 'now' as const, spec: asked };
+    expect(start({ accelerator_type: 'v6e-8' }, request)).toEqual([
+      ...['us-central1-a', 'v5litepod-8', 'on-demand']
+    ]);
+    // what to open is no choice of a node
+    expect(start({}, { ...request, spec: {} })[1]).toBe('v5litepod-1');
+  });
+
+  it('opens nothing later on a node that was refused', async () => {
+    const memory = {
+      ...{ lastChoice: null, lastOpen: null, profiles: [], notebook: 'a.ipynb', example: null }
+    };
+    const opened: string[] = [];
+    const extras = {
+      memory,
+      onOpenWhenReady: (_: string, __: string, { kind }: { kind: string }) => opened.push(kind)
+    } as unknown as ICreateExtras;
+    render(
+      <CreateForm
+        {...{ offers: OFFERS, list: list(), extras, trans }}
+        onCreate={jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT))}
+        onCancel={jest.fn()}
+      />
+    );
+    await settled(submit);
+    expect(opened).toEqual(['notebook', 'none']);
   });
 
   it('shows the price of what is chosen, and that it is unknown where it is', () => {

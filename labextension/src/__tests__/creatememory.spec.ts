@@ -1,8 +1,12 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import { StateDB } from '@jupyterlab/statedb';
+import { CommandRegistry } from '@lumino/commands';
+import { INode } from '../api.generated';
+import { addCreateCommands } from '../create/commands';
 import { CreateMemory } from '../create/memory';
 import { OpenWhenReady } from '../create/openwhenready';
-import { IOpenChoice } from '../tokens';
-import { list, node } from './fixtures';
+import { CommandIDs, CreateCommandIDs, IOpenChoice, ITpuModel } from '../tokens';
+import { list, node, trans } from './fixtures';
 
 const CHOICE = {
   ...{ zone: 'us-central1-a', accelerator_type: 'v5litepod-8', spot: true },
@@ -12,7 +16,13 @@ const OPEN: IOpenChoice = { kind: 'example', path: 'digits.ipynb', runsAll: true
 const contents = { get: jest.fn().mockRejectedValue(new Error('404')) };
 
 function memoryOf(state: StateDB): CreateMemory {
-  return new CreateMemory({ state, contents, tracker: null, isDemo: () => true });
+  return new CreateMemory({
+    state,
+    contents,
+    tracker: null,
+    isDemo: () => true,
+    opensOn: () => false
+  });
 }
 
 describe('the memory of the form', () => {
@@ -65,6 +75,21 @@ describe('what waits for a node', () => {
     expect(opener.mock.calls).toEqual([[states[2], OPEN]]);
   });
 
+  it('is known, so that nothing else speaks of the node, until the node ends', () => {
+    nodes.list = list({ nodes: [] });
+    const waiting = new OpenWhenReady(nodes, opener, null);
+    expect(waiting.opensOn(node('node-1'))).toBe(false);
+    waiting.add('node-1', 'us-central1-a', OPEN);
+    expect(waiting.opensOn(node('node-1'))).toBe(true);
+    expect(waiting.opensOn(node('node-2'))).toBe(false);
+    nodes.list = list({ nodes: [node('node-1')] });
+    waiting.check();
+    expect(waiting.opensOn(node('node-1'))).toBe(true);
+    nodes.list = list({ nodes: [node('node-1', { state: 'STOPPED' })] });
+    waiting.check();
+    expect(waiting.opensOn(node('node-1'))).toBe(false);
+  });
+
   it('is not for a node of that name in another zone, unless a search finds it there', () => {
     nodes.list = list({ nodes: [node('node-1')] });
     const waiting = new OpenWhenReady(nodes, opener, null);
@@ -81,5 +106,44 @@ describe('what waits for a node', () => {
     nodes.list = list({ nodes: [node('node-1')] });
     await new OpenWhenReady(nodes, opener, state).load();
     expect(opener).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('recreating a node', () => {
+  const open = { kind: 'notebook', path: 'train.ipynb', runsAll: false };
+  const GONE = {
+    ...{ zone: 'us-central1-a', node_id: 'node-1', accelerator_type: 'v5litepod-8' },
+    ...{ provisioning: 'spot', path: 'train.ipynb' }
+  };
+
+  async function recreate(known: INode | undefined): Promise<object[]> {
+    const commands = new CommandRegistry();
+    const asked: object[] = [];
+    const startNode = (): Promise<void> => Promise.resolve(void asked.push({ start: true }));
+    const nodes = { list: list(), findNode: () => known, startNode } as unknown as ITpuModel;
+    commands.addCommand(CommandIDs.openForm, { execute: args => asked.push(args) });
+    addCreateCommands({
+      ...{ app: { commands } as unknown as JupyterFrontEnd, nodes, tracker: null, trans },
+      memory: memoryOf(new StateDB()),
+      waiting: new OpenWhenReady(nodes, jest.fn(), null)
+    });
+    await commands.execute(CreateCommandIDs.recreateNode, GONE);
+    return asked;
+  }
+
+  it('opens the form with what is known of it, and with its notebook', async () => {
+    const { path, ...spec } = GONE;
+    expect(await recreate(undefined)).toEqual([
+      { way: 'now', ...spec, spot: true, open: { ...open, path } }
+    ]);
+  });
+
+  it('leaves the name to the form while something is left of the node', async () => {
+    const left = node('node-1', { state: 'PREEMPTED', spot: true, provisioning: 'spot' });
+    expect(await recreate(left)).toMatchObject([{ node_id: '', provisioning: 'spot', open }]);
+  });
+
+  it('starts a stopped node', async () => {
+    expect(await recreate(node('node-1', { state: 'STOPPED' }))).toEqual([{ start: true }]);
   });
 });

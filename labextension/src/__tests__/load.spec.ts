@@ -1,5 +1,6 @@
 import { CommandRegistry } from '@lumino/commands';
 import { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
 import { IMetrics, IReleaseResult } from '../api.generated';
 import { LoadClient } from '../load/client';
 import { addLoadCommands } from '../load/commands';
@@ -161,6 +162,8 @@ describe('those who hold chips', () => {
   });
 });
 
+const NO_NODES = { list: null, stateChanged: new Signal({}) } as unknown as ITpuModel;
+
 describe('the model of the load', () => {
   let server: Server;
   let model: LoadModel;
@@ -215,6 +218,20 @@ describe('the model of the load', () => {
     expect(server.asked.length).toBe(asked);
   });
 
+  it('asks for a closed card only while it is in sight of a panel that is shown', async () => {
+    model.isWatched = true;
+    const glance = load.glance();
+    await until(() => load.part.dated !== null);
+    model.isWatched = false;
+    const asked = server.asked.length;
+    glance.dispose();
+    model.isWatched = true; // the card is out of sight
+    model.isWatched = false;
+    looks.push(load.glance()); // of a panel that is not shown
+    expect(server.asked.length).toBe(asked);
+    expect(server.queries[0].get('points')).toBeNull();
+  });
+
   it('begins with the past and goes on with the present', async () => {
     model.isWatched = true;
     subscribe();
@@ -246,7 +263,7 @@ describe('the model of the load', () => {
 
     beforeEach(() => {
       commands = new CommandRegistry();
-      addLoadCommands({ commands, model, nodes: {} as ITpuModel, locate: args => args, trans });
+      addLoadCommands({ commands, model, nodes: NO_NODES, locate: args => args, trans });
     });
 
     function heldBy(...holders: ReturnType<typeof holder>[]): void {

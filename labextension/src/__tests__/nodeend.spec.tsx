@@ -74,6 +74,10 @@ describe('the way back', () => {
     expect(kind(end(), at('READY', 'tpu-my-node'))).toBe('kernel');
     expect(kind(end({ actions: [FORM] }))).toBe('recreate');
     expect(kind(end({ actions: [] }))).toBeUndefined();
+    expect(wayBack(end({ actions: [FORM] }), undefined)).toMatchObject({
+      command: 'tpu:recreate-node',
+      args: { way: 'now', zone: 'us-central1-a', node_id: 'my-node' }
+    });
   });
 });
 

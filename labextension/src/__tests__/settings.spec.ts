@@ -81,16 +81,12 @@ describe('settings', () => {
     expect(Object.fromEntries(defaults)).toEqual(DEFAULT_SETTINGS);
   });
 
-  it('fill in the form of a new node, unless an error suggests something else', () => {
-    nodes.openForm();
-    expect(nodes.formRequest).toBeNull();
+  it('are the defaults of a new node', () => {
+    expect(nodes.formDefaults).toEqual({});
     registry.set({ zone: 'us-west4-a', acceleratorType: 'v5litepod-4', provisioning: 'spot' });
-    nodes.openForm();
-    expect(nodes.formRequest?.spec).toEqual({
+    expect(nodes.formDefaults).toEqual({
       ...{ zone: 'us-west4-a', accelerator_type: 'v5litepod-4', provisioning: 'spot', spot: true }
     });
-    nodes.openForm({ way: 'search', spec: {} });
-    expect(nodes.formRequest).toMatchObject({ way: 'search', spec: {} });
   });
 
   it('leave to the server what they do not say', () => {
@@ -125,6 +121,28 @@ describe('settings', () => {
     expect(asked).toEqual([{ zone: 'us-central1-a', node_id: 'b', idle_after_s: 1800 }]);
   });
 
+  it('set the auto-stop of nodes that are searched or queued for, and of none that is refused', async () => {
+    const asked: object[] = [];
+    const commands = new CommandRegistry();
+    commands.addCommand(MoneyCommandIDs.setAutostop, { execute: args => asked.push(args) });
+    commands.addCommand(MoneyCommandIDs.queue, { execute: () => null });
+    const refuse = (): Promise<never> => Promise.reject(new Error('refused'));
+    commands.addCommand(MoneyCommandIDs.search, { execute: refuse });
+    const rules = new NewNodeRules(nodes, settings, commands, jest.fn());
+    commands.commandExecuted.connect(rules.onExecuted);
+    registry.set({ sessionHours: 1 });
+    await commands.execute(MoneyCommandIDs.queue, { terms: { node_id: 'a', zone: SPEC.zone } });
+    await commands.execute(MoneyCommandIDs.search, { terms: { node_id: 'b' } }).catch(() => null);
+    server.answers['GET nodes'] = () => reply(list({ nodes: [node('a'), node('b')] }));
+    const listed = new Promise<void>(resolve => {
+      nodes.stateChanged.connect(() => nodes.list?.nodes.length === 2 && resolve());
+    });
+    nodes.start();
+    await listed;
+    rules.onChange();
+    expect(asked).toEqual([{ ...{ zone: SPEC.zone, node_id: 'a' }, session_s: 3600 }]);
+  });
+
   it('hide sections of the panel, which are then not requested; an action shows one anyway', () => {
     registry.set({ sections: { quota: false, spend: true } });
     expect(money.isShown('quota')).toBe(false);
@@ -155,10 +173,10 @@ describe('settings', () => {
     await money.refresh();
     const isWarning = (): boolean => money.parts.autostops.dated!.data.nodes[0].is_warning;
     expect(isWarning()).toBe(false);
-    registry.set({ warnMinutes: 20, refreshSeconds: 60 });
+    registry.set({ warnMinutes: 20, refreshSeconds: 600 });
     expect(isWarning()).toBe(true);
-    expect(nodes.interval_ms).toBe(60_000);
-    expect(money.interval_ms).toBe(60_000);
+    expect(nodes.interval_ms).toBe(600_000);
+    expect(money.interval_ms).toBe(600_000);
   });
 
   it('are the defaults where there are none', async () => {

@@ -1,5 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { KernelSpec } from '@jupyterlab/services';
 import { fireEvent, render, screen } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
 import { Menu, MenuBar, Panel, TabPanel, Widget } from '@lumino/widgets';
@@ -12,6 +14,7 @@ import { DEFAULT_SETTINGS, ITpuSettings } from '../settings/settings';
 import { Status } from '../spend/statuspopup';
 import { NodeChoices } from '../surfaces/nodechoice';
 import { NodeNotices } from '../surfaces/nodenotices';
+import { NotebookNodes } from '../surfaces/notebooknodes';
 import { addTab, addToNewMenu, isTreePage, showPanel } from '../surfaces/notebooktree';
 import { RunningNodes } from '../surfaces/running';
 import { IDatedList, ITpuModel, PANEL_ID } from '../tokens';
@@ -72,6 +75,7 @@ describe('notifications of nodes', () => {
   const run = jest.fn();
   let shown: { message: string; labels: string[]; click: (label: string) => void }[];
   let inNotebook: string[];
+  let opening: string[];
   let values = DEFAULT_SETTINGS;
   const nodes: { list: IDatedList | null } = { list: null };
   const money = { parts: {} as never };
@@ -102,6 +106,7 @@ describe('notifications of nodes', () => {
     Notification.dismiss();
     run.mockClear();
     inNotebook = [];
+    opening = [];
     values = DEFAULT_SETTINGS;
     const settings = {
       get values() {
@@ -110,7 +115,9 @@ describe('notifications of nodes', () => {
       changed: new Signal<ITpuSettings, void>({} as ITpuSettings)
     };
     const isInNotebook = (name: string): boolean => inNotebook.includes(name);
-    notices = new NodeNotices({ nodes, money, settings, run, isInNotebook, trans });
+    const opensItself = ({ node_id }: INode): boolean => opening.includes(node_id);
+    const shared = { nodes, money, settings, run, trans };
+    notices = new NodeNotices({ ...shared, isInNotebook, opensItself });
   });
 
   it('offer a notebook once a node is ready, not for those that were there', () => {
@@ -127,6 +134,13 @@ describe('notifications of nodes', () => {
     inNotebook = [node('b').name];
     notices.onSessions();
     read();
+    expect(shown).toEqual([]);
+  });
+
+  it('say nothing of a node on which a notebook opens by itself', () => {
+    see(node('b', { state: 'CREATING' }));
+    opening = ['b'];
+    see(node('b'));
     expect(shown).toEqual([]);
   });
 
@@ -167,6 +181,29 @@ describe('notifications of nodes', () => {
     see(node('b', { state: 'CREATING' }), node('c'));
     see(node('b'), node('c', { state: 'PREEMPTED', billing: false }));
     expect(shown).toEqual([]);
+  });
+});
+
+describe('the notebooks of a node', () => {
+  const SPEC = {
+    metadata: { kernel_provisioner: { provisioner_name: 'tpu', config: { node: NODE } } }
+  };
+
+  it('still belong to it when its kernelspec and their kernels are gone, not with another kernel', () => {
+    const session: { kernel: { name: string } | null } = { kernel: { name: 'tpu' } };
+    const panel = { sessionContext: { session } } as unknown as NotebookPanel;
+    let kernelspecs: object = { tpu: SPEC, python3: {} };
+    const notebooks = new NotebookNodes(
+      { forEach: each => each(panel) },
+      () => ({ kernelspecs }) as KernelSpec.ISpecModels
+    );
+    expect(notebooks.has(NODE)).toBe(true);
+    kernelspecs = { python3: {} };
+    expect(notebooks.has(NODE)).toBe(true);
+    session.kernel = null;
+    expect(notebooks.has(NODE)).toBe(true);
+    session.kernel = { name: 'python3' };
+    expect(notebooks.has(NODE)).toBe(false);
   });
 });
 

@@ -43,13 +43,14 @@ describe('the form, where there are other ways to a node', () => {
     jest.useRealTimers();
   });
 
-  function open(actions: ICreateActions): void {
+  function open(actions: ICreateActions, idleDefault_s = 0): void {
     render(
       <CreateForm
         offers={OFFERS}
         list={list()}
         trans={trans}
         createActions={actions}
+        idleDefault_s={idleDefault_s}
         onCreate={onCreate}
         onCancel={onCancel}
       />
@@ -90,6 +91,12 @@ describe('the form, where there are other ways to a node', () => {
         BILLED.detail
     );
     expect(screen.queryByText(/nothing is billed|^billed/i)).toBeNull();
+  });
+
+  it('knows the idle timeout of the settings', async () => {
+    open(createActions(), 1800);
+    await later();
+    expect(summary()).toContain('auto-stop after 30 min idle, at most $19.20 if you forget it');
   });
 
   it('names the grant that pays, and the price after it, in the same sentence', async () => {

@@ -27,6 +27,10 @@ export interface IPanelState {
   busy: ReadonlySet<string>;
   isFormOpen: boolean;
   formRequest?: IFormRequest | null;
+  /** What the user has set for new nodes. */
+  formDefaults?: Partial<INodeSpec>;
+  /** The idle timeout among it in seconds; 0 for the server's. */
+  idleDefault_s?: number;
   /** Keys of the nodes whose cards are open. */
   openCards: ReadonlySet<string>;
   revealedCard: IRevealedCard | null;
@@ -166,6 +170,8 @@ function Form({ state, actions, renderers, extras, trans }: IProps): JSX.Element
       <CreateForm
         key={state.formRequest?.turn}
         request={state.formRequest}
+        defaults={state.formDefaults}
+        idleDefault_s={state.idleDefault_s}
         offers={state.offers}
         list={state.list}
         trans={trans}

@@ -39,7 +39,7 @@ export function Chips({ rows, spec, trans, onChoose }: IProps): JSX.Element {
           }
         }}
       />
-      <div ref={list} className="jp-tpu-Chips" role="radiogroup" aria-label={messages.chips(trans)}>
+      <div ref={list} className="jp-tpu-Chips" role="radiogroup" aria-label={messages.types(trans)}>
         {found.map(row => (
           <Row
             key={row.offer.accelerator_type}

@@ -3,7 +3,8 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { argsOf, text } from '../commands';
+import { argsOf, suggestionOf, text } from '../commands';
+import { hasKernel } from '../fleet';
 import { tpuIcon } from '../icons';
 import * as messages from '../messages/commands';
 import {
@@ -73,7 +74,7 @@ function addNotebookCommands({
     describedBy: argsOf({}),
     execute: async () => {
       const open: IOpenChoice = { kind: 'example', path: memory.example ?? '', runsAll: true };
-      const ready = nodes.list?.nodes.find(node => node.state === 'READY' && node.kernelspec);
+      const ready = nodes.list?.nodes.find(hasKernel);
       if (ready) {
         return openOn(app, tracker, ready, { ...open, runsAll: false });
       }
@@ -87,7 +88,12 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
   app.commands.addCommand(CreateCommandIDs.recreateNode, {
     label: messages.recreateNode(trans),
     icon: tpuIcon,
-    describedBy: argsOf({ zone: text, node_id: text, path: text }),
+    describedBy: argsOf({
+      ...{ zone: text, node_id: text, path: text },
+      // what is known of the node, if it is gone
+      ...{ accelerator_type: text, runtime_version: text, provisioning: text },
+      internal_ips: { type: 'boolean' }
+    }),
     execute: async args => {
       const key = { zone: args.zone as string, node_id: args.node_id as string };
       const open = openOf(args.path);
@@ -98,7 +104,9 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
       }
       const last = memory.choiceOf(key.node_id);
       const { way = 'now', ...choice } = last ?? {};
-      const spec = { ...choice, ...(known && specOf(known)), ...key };
+      const own = { ...choice, ...suggestionOf(args), ...(known && specOf(known)), ...key };
+      // the form suggests another name where what is left of the node still has its own
+      const spec = known ? { ...own, node_id: '' } : own;
       return openForm(app, { way, spec, open });
     }
   });

@@ -10,7 +10,8 @@ import { checkName, suggestName } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/create';
 import { submitLabel } from '../messages/create';
-import { IFormRequest, INodeSpec, IOpenChoice } from '../tokens';
+import { problemOf } from '../request';
+import { IFormRequest, INodeSpec, IOpenChoice, IProblem } from '../tokens';
 import { useAnswer } from './answer';
 import { Chips } from './chips';
 import {
@@ -26,7 +27,16 @@ import {
   wayOf
 } from './draft';
 import { More } from './more';
-import { chipsRows, fitSpec, offerOf, suggestSpec, termsOf, withChips, withTerms } from './offers';
+import {
+  chipsRows,
+  fitSpec,
+  offerOf,
+  suggestSpec,
+  termsOf,
+  withChips,
+  withDefaults,
+  withTerms
+} from './offers';
 import { OpenChoice, suggestOpen } from './openchoice';
 import { Terms, Where } from './place';
 import { Profiles, SaveProfile } from './profiles';
@@ -52,8 +62,12 @@ interface IProps {
   offers: IOffers;
   /** The existing nodes, whose names are taken. */
   list: INodeList | null;
-  /** What to start with instead of the last choice or the server's suggestion. */
+  /** What to start with instead of the user's defaults, the last choice or the server's suggestion. */
   request?: IFormRequest | null;
+  /** What the user has set for new nodes. */
+  defaults?: Partial<INodeSpec>;
+  /** The idle timeout that a new node gets, in seconds; 0 for the server's. */
+  idleDefault_s?: number;
   trans: TranslationBundle;
   /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
   createActions?: ICreateActions;
@@ -198,7 +212,11 @@ export function CreateForm(props: IProps): JSX.Element {
       </More>
       <div className="jp-tpu-Form-foot">
         {offer && (
-          <Summary offer={offer} provisioning={termsOf(spec)} coverage={coverage} trans={trans} />
+          <Summary
+            provisioning={termsOf(spec)}
+            idleDefault_s={props.idleDefault_s ?? 0}
+            {...{ offer, coverage, trans }}
+          />
         )}
         <Exceeded answer={quota} trans={trans} />
         {mustConsent && (
@@ -229,13 +247,18 @@ function NoOffers({ trans, onCancel }: Pick<IProps, 'trans' | 'onCancel'>): JSX.
   );
 }
 
-/** What the form starts with: what was asked for, else the last choice, else the server's suggestion. */
-function startOf({ offers, list, request, extras, createActions }: IProps): IChosen {
+/** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion. */
+function startOf({ offers, list, request, defaults, extras, createActions }: IProps): IChosen {
   const usual = suggestSpec(offers, suggestName(list));
-  const last = request ? null : (extras?.memory.lastChoice ?? null);
-  const { way, ...choice } = { way: request?.way ?? WAY_DRAFT.way, ...last };
+  const isRequested = Object.keys(request?.spec ?? {}).length > 0;
+  const last = isRequested ? null : (extras?.memory.lastChoice ?? null);
+  const own = isRequested ? {} : (defaults ?? {});
+  const { way: lastWay, ...choice } = { way: WAY_DRAFT.way, ...last };
+  // a search or a queue was the way to the last place and terms, not to those of the settings
+  const usualWay = Object.keys(own).length > 0 ? WAY_DRAFT.way : lastWay;
+  const way = request?.way ?? usualWay;
   return {
-    spec: fitSpec(offers, { ...usual, ...choice, ...request?.spec }),
+    spec: withDefaults(offers, { ...usual, ...choice, ...request?.spec }, own),
     draft: { ...WAY_DRAFT, way: createActions ? way : 'now' },
     open: request?.open ?? (extras ? suggestOpen(extras.memory) : OPEN_NOTHING),
     profile: ''
@@ -297,8 +320,20 @@ async function submit(props: IProps, { spec, draft, open }: IChosen): Promise<vo
   const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
   // first: the answer may get lost though the node is created
   extras?.onOpenWhenReady(spec.node_id, zone, open);
-  await requestNode(props, spec, draft);
+  try {
+    await requestNode(props, spec, draft);
+  } catch (error) {
+    if (isRefusal(problemOf(error))) {
+      extras?.onOpenWhenReady(spec.node_id, zone, OPEN_NOTHING);
+    }
+    throw error;
+  }
   extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
+}
+
+/** Whether certainly nothing is created: the server itself has answered. */
+function isRefusal({ code }: IProblem): boolean {
+  return code !== 'server_unreachable' && !code.startsWith('http_5');
 }
 
 async function requestNode(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {

@@ -4,7 +4,7 @@ import { ICoverage, INewQueued, INewSearch, IOffers, IQuotasAfter } from '../api
 import { priceOf } from '../format';
 import { IChoice } from '../money/client';
 import { INodeKey, INodeSpec } from '../tokens';
-import { offerOf, termsOf } from './offers';
+import { offerOf, termsOf, withTerms } from './offers';
 
 /** Create the node now, search for one, or queue for one. */
 export type Way = 'now' | 'search' | 'queue';
@@ -168,6 +168,8 @@ export function choiceOf(spec: INodeSpec, draft: IWayDraft): ICandidate & { way:
   return {
     ...{ zone, accelerator_type, runtime_version },
     ...requestedTerms(spec),
+    // said in any case: what it is merged with may have another model
+    ...withTerms(termsOf(spec)),
     way: wayOf(spec, draft)
   };
 }

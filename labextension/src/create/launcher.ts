@@ -3,6 +3,7 @@
 import { ILauncher } from '@jupyterlab/launcher';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IDisposable } from '@lumino/disposable';
+import { hasKernel } from '../fleet';
 import * as common from '../messages/common';
 import { CommandIDs, CreateCommandIDs, ITpuModel } from '../tokens';
 import { ICreateMemory } from './tokens';
@@ -43,9 +44,7 @@ export class LauncherSection {
 
   private _items(): Item[] {
     const section = { category: common.product(this._trans), categoryRank: SECTION_RANK };
-    const ready = (this._nodes.list?.nodes ?? [])
-      .filter(node => node.state === 'READY' && node.kernelspec !== null)
-      .slice(0, MAX_NODES);
+    const ready = (this._nodes.list?.nodes ?? []).filter(hasKernel).slice(0, MAX_NODES);
     return [
       { ...section, command: CommandIDs.createNode, args: { isLauncher: true }, rank: 0 },
       ...(this._memory.example !== null

@@ -30,6 +30,8 @@ interface ISources {
   readonly contents: Pick<Contents.IManager, 'get'>;
   /** Whether the cloud is emulated, so that there may be an example. */
   readonly isDemo: () => boolean;
+  /** See {@link ICreateMemory.opensOn}. */
+  readonly opensOn: ICreateMemory['opensOn'];
 }
 
 export class CreateMemory implements ICreateMemory {
@@ -92,6 +94,10 @@ export class CreateMemory implements ICreateMemory {
 
   async deleteProfile(name: string): Promise<void> {
     await this._setProfiles(this.profiles.filter(profile => profile.name !== name));
+  }
+
+  opensOn(node: Parameters<ICreateMemory['opensOn']>[0]): boolean {
+    return this._sources.opensOn(node);
   }
 
   async findExample(): Promise<void> {

@@ -138,6 +138,23 @@ export function fitSpec(offers: IOffers, wanted: INodeSpec): INodeSpec {
   return { ...wanted, zone, accelerator_type, runtime_version };
 }
 
+/** A choice with the user's defaults; a default type alone goes to a zone that offers it. */
+export function withDefaults(
+  offers: IOffers,
+  spec: INodeSpec,
+  defaults: Partial<INodeSpec>
+): INodeSpec {
+  const wanted = { ...spec, ...defaults };
+  const isMissing = !defaults.zone && !offerOf(offers, wanted);
+  const isElsewhere = isMissing && placesOf(offers, wanted.accelerator_type).length > 0;
+  return fitSpec(
+    offers,
+    isElsewhere
+      ? { ...wanted, zone: bestPlace(offers, wanted, wanted.accelerator_type).zone }
+      : wanted
+  );
+}
+
 function pick(choices: readonly string[], wanted: string): string {
   return choices.includes(wanted) ? wanted : (choices[0] ?? '');
 }

@@ -3,6 +3,7 @@
 import { IStateDB } from '@jupyterlab/statedb';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INode } from '../api.generated';
+import { hasKernel } from '../fleet';
 import { IOpenChoice, ITpuModel } from '../tokens';
 import { isOpen } from './memory';
 
@@ -54,21 +55,34 @@ export class OpenWhenReady {
   /** Open what can be opened now. */
   readonly check = (): void => {
     for (const node of this._nodes.list?.nodes ?? []) {
-      const pending = this._pending.get(node.node_id);
-      const isMeant = pending && (pending.zone ?? node.zone) === node.zone;
-      if (isMeant && node.state === 'READY' && node.kernelspec !== null) {
+      const pending = this._pendingOn(node);
+      if (!hasKernel(node)) {
+        this._opened.delete(node.name);
+      } else if (pending) {
         // first: opening changes the list again
         this._pending.delete(node.node_id);
+        this._opened.add(node.name);
         this._save();
         this._opener(node, pending.open);
       }
     }
   };
 
+  /** Whether something opens on a READY node now, or has opened since it is READY. */
+  readonly opensOn = (node: Pick<INode, 'name' | 'node_id' | 'zone'>): boolean =>
+    this._opened.has(node.name) || this._pendingOn(node) !== undefined;
+
+  private _pendingOn({ node_id, zone }: Pick<INode, 'node_id' | 'zone'>): IPending | undefined {
+    const pending = this._pending.get(node_id);
+    return pending && (pending.zone ?? zone) === zone ? pending : undefined;
+  }
+
   private _save(): void {
     const value = Object.fromEntries(this._pending) as unknown as ReadonlyPartialJSONObject;
     void this._state?.save(KEY, value).catch(() => undefined);
   }
 
+  /** Full names of READY nodes on which something has opened. */
+  private readonly _opened = new Set<string>();
   private readonly _pending = new Map<string, IPending>();
 }

@@ -39,13 +39,14 @@ export const createMemory: JupyterFrontEndPlugin<ICreateMemory> = {
     const errors = new ErrorActions(app.commands, trans);
     const { contents } = app.serviceManager;
     const isDemo = (): boolean => nodes.status?.emulated ?? false;
-    const memory = new CreateMemory({ state, tracker, contents, isDemo });
     const waiting = new OpenWhenReady(
       nodes,
       (node, open) =>
         void openOn(app, tracker, node, open).catch(error => errors.notify(problemOf(error))),
       state
     );
+    const { opensOn } = waiting;
+    const memory = new CreateMemory({ state, tracker, contents, isDemo, opensOn });
     addCreateCommands({ app, nodes, memory, waiting, tracker, trans });
     nodes.stateChanged.connect(waiting.check);
     void memory.load(settings ? settings.load(CREATE) : Promise.resolve(null));

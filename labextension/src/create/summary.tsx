@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { ICoverage, IOffer, Provisioning } from '../api.generated';
+import { ICoverage, ICoverageAutostop, IOffer, Provisioning } from '../api.generated';
 import { priceOf } from '../format';
 import * as messages from '../messages/create';
 import { forgottenCost, grantedPrice, priceTerms } from '../messages/create';
@@ -11,6 +11,8 @@ interface IProps {
   offer: IOffer;
   provisioning: Provisioning;
   coverage: IAnswer<ICoverage>;
+  /** The idle timeout that the user has set for new nodes, in seconds; 0 for the server's. */
+  idleDefault_s: number;
   trans: TranslationBundle;
 }
 
@@ -59,12 +61,29 @@ function Forgotten({
   offer,
   provisioning,
   coverage,
+  idleDefault_s,
   trans
 }: Omit<IProps, 'coverage'> & { coverage: ICoverage }): JSX.Element {
   const price = coverage.covered ? null : priceOf(offer, provisioning);
   return (
     <span title={messages.idleMeans(trans)}>
-      {forgottenCost(coverage.autostop, price?.usd_per_hour ?? null, trans)}
+      {forgottenCost(
+        withIdle(coverage.autostop, idleDefault_s),
+        price?.usd_per_hour ?? null,
+        trans
+      )}
     </span>
   );
+}
+
+/** The rules as the settings change them as soon as the node is there. */
+function withIdle(rules: ICoverageAutostop, idle_s: number): ICoverageAutostop {
+  const { idle_at_most_s } = rules;
+  return idle_s === 0
+    ? rules
+    : {
+        ...rules,
+        idle_after_s: idle_s,
+        idle_at_most_s: idle_at_most_s && Math.max(idle_at_most_s, idle_s)
+      };
 }

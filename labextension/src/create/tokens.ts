@@ -2,6 +2,7 @@
 
 import { Token } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
+import { INode } from '../api.generated';
 import { IOpenChoice } from '../tokens';
 import { ICandidate, Way } from './draft';
 
@@ -36,6 +37,8 @@ export interface ICreateMemory {
   /** Add a profile, or replace the one of that name. */
   saveProfile(profile: IProfile): Promise<void>;
   deleteProfile(name: string): Promise<void>;
+  /** Whether what was chosen opens on a READY node now, or has opened since it is READY. */
+  opensOn(node: Pick<INode, 'name' | 'node_id' | 'zone'>): boolean;
   /** Look for the example, which exists only in the demo. */
   findExample(): Promise<void>;
 }

@@ -6,6 +6,7 @@ import { closeIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { IReleaseResult } from '../api.generated';
+import { notifyOfChanges } from '../commands';
 import { commandLabel } from '../labels';
 import * as commandsMessages from '../messages/commands';
 import * as messages from '../messages/load';
@@ -41,6 +42,8 @@ export function addLoadCommands({ commands, model, nodes, locate, trans }: ICont
     const key = locate(args);
     return isKey(key) && nodes.findNode(key)?.state === 'READY';
   };
+  const isPossibleSomewhere = (): boolean => (nodes.list?.nodes ?? []).some(isPossible);
+  notifyOfChanges({ app: { commands }, model: nodes }, LoadCommandIDs.release, isPossibleSomewhere);
   const label = commandsMessages.releaseChips(trans);
   const ownLabel = commandLabel(commandsMessages.withEllipsis(label, trans), trans);
   commands.addCommand(LoadCommandIDs.release, {
@@ -51,6 +54,7 @@ export function addLoadCommands({ commands, model, nodes, locate, trans }: ICont
           ? label
           : ownLabel(args),
     icon: closeIcon,
+    isEnabled: args => args.onCard === true || isKey(args) || isPossibleSomewhere(),
     isVisible: args => args.onCard !== true || isPossibleHere(args),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
     execute: async given => {

@@ -33,6 +33,11 @@ export function chips(trans: TranslationBundle): string {
   return trans.__('Chips');
 }
 
+/** The name of the list below the search, which is labelled otherwise. */
+export function types(trans: TranslationBundle): string {
+  return trans.__('Accelerator types');
+}
+
 export function searchChips(trans: TranslationBundle): string {
   return trans.__('Search, such as v5e 8');
 }

@@ -281,6 +281,11 @@ export function openNotebookHint(trans: TranslationBundle): string {
   return trans.__('Open a new notebook on this node');
 }
 
+export function openNotebookButton(trans: TranslationBundle): string {
+  return trans.__('Open notebook');
+}
+
+/** The same where a card is narrow. */
 export function openButton(trans: TranslationBundle): string {
   return trans.__('Open');
 }

@@ -113,7 +113,9 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   }
 
   set interval_ms(value: number) {
-    this._poll.frequency = { ...this._poll.frequency, interval: value };
+    // a poll refuses an interval longer than its longest
+    const max = Math.max(MAX_INTERVAL_MS, value);
+    this._poll.frequency = { ...this._poll.frequency, interval: value, max };
   }
 
   get warning_s(): number {

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ellipsesIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { Button } from '../components/button';
-import { IRow } from '../fleet';
+import { hasKernel, IRow } from '../fleet';
 import { stateKind } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
@@ -30,7 +30,7 @@ type Primary = 'open' | 'cancel' | 'start' | 'delete' | null;
 
 /** The one action that a user most probably wants now; all others are in the menu. */
 function primaryOf({ node, intent }: IRow): Primary {
-  if (intent?.verb === 'create' && !(node?.state === 'READY' && node.kernelspec)) {
+  if (intent?.verb === 'create' && !(node && hasKernel(node))) {
     return 'cancel';
   }
   if (!node || (intent && intent.verb !== 'create')) {
@@ -59,7 +59,8 @@ export function PrimaryAction({ row, isBusy, actions, trans }: IProps): JSX.Elem
           title={isPrepared ? messages.openNotebookHint(trans) : messages.kernelNotReady(trans)}
           onClick={() => actions.onOpenNotebook(row)}
         >
-          {messages.openButton(trans)}
+          <span className="jp-tpu-Node-long">{messages.openNotebookButton(trans)}</span>
+          <span className="jp-tpu-Node-short">{messages.openButton(trans)}</span>
         </Button>
       );
     }

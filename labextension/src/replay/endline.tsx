@@ -1,10 +1,11 @@
 /** The line above a notebook whose node has ended: what happened, when and why, and the way back. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useState } from 'react';
+import React from 'react';
 import { INode, INodeEnd, INodeRecovery, IReplay } from '../api.generated';
 import { Banner } from '../components/banner';
 import { Button } from '../components/button';
+import { useNow } from '../components/now';
 import * as common from '../messages/common';
 import * as messages from '../messages/nodeend';
 import { elapsedText, endText, recreatingText } from '../messages/nodeend';
@@ -77,7 +78,7 @@ function Recreating({
   onChooseKernel,
   onHeight
 }: IRecreatingProps): JSX.Element {
-  const elapsed_s = (useSecond() - since_ms) / 1000;
+  const elapsed_s = (useNow() - since_ms) / 1000;
   return (
     <Banner onHeight={onHeight}>
       <span title={end.node_id}>
@@ -87,14 +88,4 @@ function Recreating({
       <Button onClick={onChooseKernel}>{messages.chooseKernel(trans)}</Button>
     </Banner>
   );
-}
-
-/** The time in ms, updated each second. */
-function useSecond(): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = window.setInterval(() => setNow(Date.now()), 1000);
-    return () => window.clearInterval(timer);
-  }, []);
-  return now;
 }

@@ -4,10 +4,12 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { Event, ServiceManager } from '@jupyterlab/services';
 import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+import { ErrorActions } from '../erroractions';
 import { markText } from '../messages/replay';
 import { mayRunOnNode } from '../nodekernel';
-import { TpuClient } from '../request';
+import { problemOf, TpuClient } from '../request';
 import {
+  CommandIDs,
   FLEET_SCHEMA,
   IKernelEvent,
   ITpuModel,
@@ -40,6 +42,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
     nodes: ITpuModel | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const errors = new ErrorActions(commands, trans);
     const source = new ReplaySource(new TpuClient(serviceManager.serverSettings, trans));
     const replays = new WeakMap<NotebookPanel, NotebookReplay>();
     addReplayCommands({ commands, tracker, trans, of: panel => replays.get(panel) });
@@ -58,7 +61,12 @@ export const replay: JupyterFrontEndPlugin<void> = {
           execute(ReplayCommandIDs.dismiss)();
           panel.content.activate(); // the button that had the focus is gone
         },
-        onWayBack: ({ command, args }: IWayBack) => void commands.execute(command, { ...args }),
+        onWayBack: ({ command, args }: IWayBack) => {
+          // the form does without the plugin that recreates nodes and opens their notebooks
+          const id = commands.hasCommand(command) ? command : CommandIDs.openForm;
+          const { path } = panel.context;
+          commands.execute(id, { ...args, path }).catch(error => errors.notify(problemOf(error)));
+        },
         onChooseKernel: () => void commands.execute(CHANGE_KERNEL)
       };
       panel.contentHeader.addWidget(new ReplayNotice(own, nodes, actions, trans));

@@ -1,7 +1,7 @@
 /** How a notebook gets back to work after its node has ended; pure. */
 
 import { IAction, INode, INodeEnd } from '../api.generated';
-import { CommandIDs } from '../tokens';
+import { CommandIDs, CreateCommandIDs } from '../tokens';
 
 /** The main button: what it does, by its command; `isDue` is false while that has to wait. */
 export interface IWayBack {
@@ -30,7 +30,12 @@ export function wayBack(end: INodeEnd, node: INode | undefined): IWayBack | null
     return { kind: 'start', command: action.command, args: key, isDue };
   }
   return action
-    ? { kind: 'recreate', command: action.command, args: action.args, isDue: true }
+    ? {
+        kind: 'recreate',
+        command: CreateCommandIDs.recreateNode,
+        args: { ...action.args, ...key },
+        isDue: true
+      }
     : null;
 }
 

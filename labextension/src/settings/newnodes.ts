@@ -2,7 +2,6 @@
 
 import { CommandRegistry } from '@lumino/commands';
 import { IAutostopRules } from '../api.generated';
-import { keyOf } from '../fleet';
 import { MoneyCommandIDs } from '../money/tokens';
 import { INodeKey, INodeSpec, ITpuModel } from '../tokens';
 import { ISettings, ITpuSettings } from './settings';
@@ -32,31 +31,56 @@ export function autostopDefaults({ idleMinutes, sessionHours }: ISettings): IAut
 /** Sets the rules of each node that was created here, as soon as the cloud lists it. */
 export class NewNodeRules {
   constructor(
-    private readonly _nodes: Pick<ITpuModel, 'findNode'>,
+    private readonly _nodes: Pick<ITpuModel, 'list'>,
     private readonly _settings: ITpuSettings,
     private readonly _commands: CommandRegistry,
     private readonly _onRefused: (error: unknown) => void
   ) {}
 
   /** Remember a node that is being created. */
-  readonly onCreated = (_: unknown, key: INodeKey): void => {
-    const rules = autostopDefaults(this._settings.values);
-    if (rules) {
-      this._waiting.set(keyOf(key), { key: { zone: key.zone, node_id: key.node_id }, rules });
+  readonly onCreated = (_: unknown, { zone, node_id }: INodeKey): void => {
+    this._add(node_id, zone);
+  };
+
+  /** A search and a queued resource create a node too, once the server has accepted them. */
+  readonly onExecuted = (
+    _: unknown,
+    { id, args, result }: CommandRegistry.ICommandExecutedArgs
+  ): void => {
+    if (id === MoneyCommandIDs.search || id === MoneyCommandIDs.queue) {
+      const { node_id, zone } = args.terms as unknown as { node_id: string; zone?: string };
+      result.then(
+        () => this._add(node_id, zone ?? null),
+        () => undefined // shown where it was started
+      );
     }
   };
 
   /** Compare with the last list of nodes. */
   readonly onChange = (): void => {
-    for (const [word, { key, rules }] of this._waiting) {
-      if (this._nodes.findNode(key)) {
-        this._waiting.delete(word);
+    for (const { zone, node_id } of this._nodes.list?.nodes ?? []) {
+      const waiting = this._waiting.get(node_id);
+      if (waiting && (waiting.zone ?? zone) === zone) {
+        this._waiting.delete(node_id);
         this._commands
-          .execute(MoneyCommandIDs.setAutostop, { ...key, ...rules })
+          .execute(MoneyCommandIDs.setAutostop, { zone, node_id, ...waiting.rules })
           .catch(this._onRefused);
       }
     }
   };
 
-  private readonly _waiting = new Map<string, { key: INodeKey; rules: IAutostopRules }>();
+  /** @param zone null if a search finds it */
+  private _add(node_id: string, zone: string | null): void {
+    const rules = autostopDefaults(this._settings.values);
+    if (rules) {
+      this._waiting.set(node_id, { zone, rules });
+      this.onChange();
+    }
+  }
+
+  /** By the node's name. */
+  private readonly _waiting = new Map<
+    string,
+    { readonly zone: string | null; readonly rules: IAutostopRules }
+  >();
 }

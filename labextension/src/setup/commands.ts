@@ -6,6 +6,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject } from '@lumino/coreutils';
 import { ISetupValues } from '../api.generated';
+import { commandLabel } from '../labels';
 import * as common from '../messages/common';
 import * as messages from '../messages/setup';
 import { ITpuModel } from '../tokens';
@@ -26,7 +27,7 @@ export function addSetupCommands(context: IContext): void {
   const isTrial = (): boolean => nodes.status?.trial ?? false;
   const isEmulated = (): boolean => nodes.status?.emulated ?? false;
   commands.addCommand(SetupCommandIDs.open, {
-    label: messages.setUp(trans),
+    label: commandLabel(messages.setUp(trans), trans),
     describedBy: noArgs,
     execute: () => {
       showPanel();
@@ -46,7 +47,7 @@ export function addSetupCommands(context: IContext): void {
     }
   });
   commands.addCommand(SetupCommandIDs.startTrial, {
-    label: messages.useEmulatedCloud(trans),
+    label: commandLabel(messages.useEmulatedCloud(trans), trans),
     describedBy: noArgs,
     isEnabled: () => !isEmulated(),
     execute: () => {
@@ -55,7 +56,7 @@ export function addSetupCommands(context: IContext): void {
     }
   });
   commands.addCommand(SetupCommandIDs.endTrial, {
-    label: messages.useOwnCloud(trans),
+    label: commandLabel(messages.useOwnCloud(trans), trans),
     describedBy: noArgs,
     isEnabled: isTrial,
     execute: async () => {

@@ -3,6 +3,7 @@ import React, { useEffect, useRef } from 'react';
 import { IStatus } from '../api.generated';
 import { Button } from '../components/button';
 import { Problem } from '../components/problem';
+import { hasKernel } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/setup';
 import { IDatedList, INodeKey } from '../tokens';
@@ -200,9 +201,7 @@ function Create({ model, status, actions, trans }: IProps): JSX.Element {
 }
 
 function Notebook({ list, actions, trans }: IProps): JSX.Element {
-  const node = list?.nodes.find(
-    ({ state, kernelspec }) => state === 'READY' && kernelspec !== null
-  );
+  const node = list?.nodes.find(hasKernel);
   return node ? (
     <>
       <div className="jp-tpu-Muted">{messages.notebookHint(trans)}</div>

@@ -4,6 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INode, INodeAutostop } from '../api.generated';
 import { canKeepRunning } from '../autostop/rules';
+import { hasKernel } from '../fleet';
 import { stateKind } from '../format';
 import * as autostopMessages from '../messages/autostop';
 import * as messages from '../messages/surfaces';
@@ -21,8 +22,10 @@ interface IContext {
   readonly money: Pick<IMoneyModel, 'parts'> | null;
   readonly settings: ITpuSettings;
   readonly run: (command: string, args: INodeKey & { readonly for_s?: number }) => void;
-  /** Whether an open notebook runs on the node: it says itself how its node ends. */
+  /** Whether an open notebook belongs to the node: it says itself how its node ends. */
   readonly isInNotebook: (nodeName: string) => boolean;
+  /** Whether a notebook opens on the READY node by itself. */
+  readonly opensItself: (node: INode) => boolean;
   readonly trans: TranslationBundle;
 }
 
@@ -38,7 +41,7 @@ export class NodeNotices {
     }
     for (const node of list.nodes) {
       // READY counts once a notebook can run there
-      const state = node.state === 'READY' && !isUsable(node) ? 'CREATING' : node.state;
+      const state = node.state === 'READY' && !hasKernel(node) ? 'CREATING' : node.state;
       const before = this._states.get(node.name);
       this._states.set(node.name, state);
       if (state === 'READY' && (before === undefined ? this._hasList : before !== 'READY')) {
@@ -141,8 +144,9 @@ export class NodeNotices {
     this._shown.set(`ending ${autostop.name}`, id);
   }
 
-  private _isOpen({ name }: INode): boolean {
-    return this._context.isInNotebook(name);
+  private _isOpen(node: INode): boolean {
+    const { isInNotebook, opensItself } = this._context;
+    return isInNotebook(node.name) || opensItself(node);
   }
 
   private _withdrawUnlessSo(kind: string, name: string, isSo: boolean): void {
@@ -167,10 +171,6 @@ export class NodeNotices {
   private readonly _shown = new Map<string, string>();
   /** Whether there was a list: a node of the first one is no news. */
   private _hasList = false;
-}
-
-function isUsable({ state, kernelspec }: INode): boolean {
-  return state === 'READY' && kernelspec !== null;
 }
 
 function pick({ zone, node_id }: INodeKey): INodeKey {

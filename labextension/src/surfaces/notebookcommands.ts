@@ -9,6 +9,7 @@ import { historyIcon, kernelIcon } from '@jupyterlab/ui-components';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INode, INodeAutostop } from '../api.generated';
 import { ensureKernelspec } from '../create/notebookopener';
+import { hasKernel } from '../fleet';
 import { commandLabel, isInMenu } from '../labels';
 import * as commandMessages from '../messages/commands';
 import * as messages from '../messages/surfaces';
@@ -94,10 +95,6 @@ async function runOnTpu(
     app.shell.activateById(panel.id);
     await sessionContext.changeKernel({ name: choice.kernelspec ?? undefined });
   }
-}
-
-function hasKernel(node: INode): boolean {
-  return node.state === 'READY' && node.kernelspec !== null;
 }
 
 async function keepRunning(context: INotebookContext): Promise<void> {

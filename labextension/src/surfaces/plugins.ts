@@ -6,16 +6,17 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { ICreateMemory } from '../create/tokens';
 import { ErrorActions } from '../erroractions';
 import * as common from '../messages/common';
 import { IMoneyModel, SectionName } from '../money/tokens';
-import { nodeNameOf } from '../nodekernel';
 import { problemOf } from '../request';
 import { formDefaults, NewNodeRules } from '../settings/newnodes';
 import { ITpuSettings, TpuSettings } from '../settings/settings';
 import { ITpuModel, NotebookCommandIDs } from '../tokens';
 import { addNotebookCommands } from './notebookcommands';
 import { NodeNotices } from './nodenotices';
+import { NotebookNodes } from './notebooknodes';
 import { RunningNodes, runner } from './running';
 
 const DOMAIN = 'jupyter_tpu';
@@ -43,6 +44,7 @@ export const settings: JupyterFrontEndPlugin<ITpuSettings> = {
       errors.notify(problemOf(error));
     });
     nodes.nodeCreated.connect(rules.onCreated);
+    commands.commandExecuted.connect(rules.onExecuted);
     nodes.stateChanged.connect(rules.onChange);
     own.changed.connect(() => applySettings(own, nodes, money));
     if (registry) {
@@ -59,6 +61,7 @@ export function applySettings(
   money: IMoneyModel | null
 ): void {
   nodes.formDefaults = formDefaults(values);
+  nodes.idleDefault_s = values.idleMinutes * MINUTE_S;
   nodes.interval_ms = values.refreshSeconds * SECOND_MS;
   if (money) {
     const names = Object.entries(values.sections);
@@ -114,26 +117,23 @@ export const nodeNotices: JupyterFrontEndPlugin<void> = {
   description: 'Notifies of nodes that are ready, stop soon or were pre-empted.',
   autoStart: true,
   requires: [ITpuModel, ITpuSettings],
-  optional: [IMoneyModel, INotebookTracker, ITranslator],
+  optional: [IMoneyModel, INotebookTracker, ICreateMemory, ITranslator],
   activate: (
     { commands, serviceManager }: JupyterFrontEnd,
     nodes: ITpuModel,
     own: ITpuSettings,
     money: IMoneyModel | null,
     tracker: INotebookTracker | null,
+    memory: ICreateMemory | null,
     translator: ITranslator | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const errors = new ErrorActions(commands, trans);
-    const isInNotebook = (name: string): boolean =>
-      tracker?.find(({ sessionContext }) => {
-        const kernel = sessionContext.session?.kernel?.name;
-        return (
-          kernel !== undefined && nodeNameOf(kernel, serviceManager.kernelspecs.specs) === name
-        );
-      }) !== undefined;
+    const notebooks = tracker && new NotebookNodes(tracker, () => serviceManager.kernelspecs.specs);
     const notices = new NodeNotices({
-      ...{ nodes, money, settings: own, isInNotebook, trans },
+      ...{ nodes, money, settings: own, trans },
+      isInNotebook: name => notebooks?.has(name) ?? false,
+      opensItself: node => memory?.opensOn(node) ?? false,
       run: (command, args) =>
         void commands.execute(command, { ...args }).catch(error => errors.notify(problemOf(error)))
     });

@@ -59,7 +59,7 @@ export class RunningNodes implements IRunningSessions.IManager {
       label: () => node_id,
       labelTitle: () => messages.nodeTitle(accelerator_type, zone, state, this._trans),
       detail: () => (node.billing ? shortPrice(node.price, this._trans) : state),
-      open: () => this._run(CommandIDs.openPanel),
+      open: () => this._run(CommandIDs.openPanel, { zone, node_id }),
       shutdown: () => this._run(end, { zone, node_id })
     };
   }
