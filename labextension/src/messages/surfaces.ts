@@ -117,6 +117,10 @@ export function noServer(trans: TranslationBundle): string {
   return trans.__('TPU: no connection to the server');
 }
 
+export function notSetUp(trans: TranslationBundle): string {
+  return trans.__('TPU: not set up');
+}
+
 export function ofBudget(percent: number, trans: TranslationBundle): string {
   return trans.__('%1 % of budget', percent);
 }

@@ -138,7 +138,7 @@ function Choice({ row, isChosen, onChoose, trans }: IProps): JSX.Element {
 /** The first line: it opens and closes the card. */
 function Heading(props: IProps & { bodyId: string }): JSX.Element {
   const { row, isOpen, actions, trans } = props;
-  const { node, intent } = row;
+  const { node } = row;
   const where = [node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
   const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
   return (
@@ -152,7 +152,7 @@ function Heading(props: IProps & { bodyId: string }): JSX.Element {
       onClick={() => actions.onToggle(row)}
     >
       <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
-      <NodeState state={node?.state ?? stateOf(intent)} trans={trans} />
+      <NodeState state={stateOf(row)} trans={trans} />
       <bdi className="jp-tpu-Node-name">{row.node_id}</bdi>
       <span className="jp-tpu-Node-where">{where}</span>
       {node?.billing && <span className="jp-tpu-Node-price">{priceText(node, trans)}</span>}
@@ -160,9 +160,17 @@ function Heading(props: IProps & { bodyId: string }): JSX.Element {
   );
 }
 
-/** What the API calls a node that an intent is about to create. */
-function stateOf(intent: IIntent | null): string {
-  return intent?.verb === 'delete' ? 'DELETING' : 'CREATING';
+/** What the API calls a node with such a request; the list may be older than the request. */
+const REQUESTED: { readonly [verb in IIntent['verb']]: string } = {
+  create: 'CREATING',
+  delete: 'DELETING',
+  stop: 'STOPPING',
+  start: 'STARTING'
+};
+
+function stateOf({ node, intent }: IRow): string {
+  const requested = intent && !intent.settled ? REQUESTED[intent.verb] : null;
+  return requested ?? node?.state ?? REQUESTED.create;
 }
 
 function priceText({ price }: INode, trans: TranslationBundle): string {

@@ -36,7 +36,11 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
     if (dated) {
       return <Item spend={dated.data} model={this.model} {...shown} />;
     }
-    const text = problem ? surfaces.noServer(this._trans) : surfaces.notLoaded(this._trans);
+    const text = !problem
+      ? surfaces.notLoaded(this._trans)
+      : problem.code === 'server_unreachable'
+        ? surfaces.noServer(this._trans)
+        : surfaces.notSetUp(this._trans);
     return <StatusButton text={text} title={problem?.message ?? text} {...shown} />;
   }
 }
