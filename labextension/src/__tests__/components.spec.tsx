@@ -79,7 +79,7 @@ describe('the panel', () => {
   it('says whose nodes these are and that they are emulated', () => {
     show({});
     screen.getByText('Project demo-project');
-    screen.getByText('Emulated cloud: simulated clock and costs');
+    screen.getByText('Emulated cloud, clock and costs');
   });
 
   it('says nothing of an emulated cloud when the cloud is real', () => {
