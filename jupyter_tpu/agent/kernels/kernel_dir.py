@@ -99,7 +99,8 @@ class KernelDirectory:
             draft.replace(self._path / "kernel.json")
             self._is_saved = True
         except OSError as error:
-            self._is_saved = False
+            # What a full disk refuses is not tried again each second; in a folder that `rm` is removing, it has to be.
+            self._is_saved = self._is_saved and isinstance(error, FileNotFoundError)
             log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
 
     def _load(self) -> dict[str, Any]:
