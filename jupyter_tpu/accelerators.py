@@ -81,7 +81,7 @@ class Generation:
 
 @dataclass(slots=True)
 class _PricesRead:
-    """Prices read from the Billing Catalog, in the shape of the catalogue's ``prices``."""
+    """Prices that were read from the Billing Catalog, in the shape of the catalogue's ``prices``."""
 
     rows: tuple[Mapping[str, Any], ...] = ()
 
@@ -130,7 +130,7 @@ def canonical_type(accelerator_type: str) -> str:
 
 
 def refuse_unserved(accelerator_type: str) -> None:
-    """Refuse a generation that the Cloud TPU API can't create.
+    """Raise an error for a generation that the Cloud TPU API can't create.
 
     Raises:
         BadInput: the generation exists only on Compute Engine and GKE.
@@ -207,7 +207,7 @@ def zones_for(generation: str) -> tuple[str, ...]:
 
 
 def zones_for_type(accelerator_type: str) -> tuple[str, ...]:
-    """Return the zones that offer this very type (some zones have only some types of a generation)."""
+    """Return the zones that offer this exact type; some zones have only some types of a generation."""
     kind = accelerator(accelerator_type)
     return tuple(zone for zone in zones_for(kind.generation) if kind.type in types_in_zone(zone))
 

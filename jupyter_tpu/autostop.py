@@ -301,13 +301,16 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
 
 
 def _proofs(activity: Activity) -> tuple[str, ...]:
-    """Return the sources that prove activity; CPU time only where chip use can't be measured."""
+    """Return the sources that prove activity; CPU time counts only where chip use can't be measured."""
     stand_ins = ("cpu",) if activity.accelerator.state == "unknown" else ()
     return ("accelerator", "human", "output", *stand_ins)
 
 
 def _can_lapse(rules: Rules, activity: Activity, keep: KeepRunning) -> bool:
     """Whether a running cell without any proof of activity may count as idle after a while.
+
+    Every source that could show activity must be readable: an unreadable one does not prove that the node is
+    unattended.
 
     Every source that could disprove it must be readable: an unread one does not show that the node is unattended.
     """

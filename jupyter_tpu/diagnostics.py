@@ -63,7 +63,7 @@ class Finding:
     fix_values: Mapping[str, str] = field(default_factory=dict)
 
     def fixed_by(self, code: str, **values: object) -> Finding:
-        """Return the finding with one of `FIXES`."""
+        """Build a finding whose fix is one of `FIXES`."""
         texts = {name: str(value) for name, value in values.items()}
         return replace(self, fix=FIXES[code][0].format(**texts), fix_code=code, fix_values=texts)
 

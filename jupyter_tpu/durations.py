@@ -18,7 +18,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def parse_time_of_day(text: str, now: float) -> float | None:
-    """Return when it is next ``18:00`` by this machine's clock and time zone; None if the text is no time of day.
+    """Return the next time (Unix seconds) that the clock shows, say, ``18:00``; None if the text is no time of day.
 
     `now` and the result are in Unix seconds.
     """

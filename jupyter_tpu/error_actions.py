@@ -47,7 +47,9 @@ _MOST_ACTIONS = 8
 
 
 def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
-    """Return the ways to get such a node in another zone, and in the cloud's queue for the same one if `queue`."""
+    """Return actions to get the same kind of node elsewhere: in another zone and, if `queue`, through the cloud's
+    queue.
+    """
     zones = _other_zones(spec)
     return (
         *((_open_form("now", spec, zones[0], f"Try {zones[0]}"),) if zones else ()),
@@ -62,7 +64,7 @@ def search_elsewhere(spec: NodeSpec) -> tuple[Action, ...]:
 
 
 def _other_zones(spec: NodeSpec) -> list[str]:
-    """Return the other zones that offer the type: the cheapest first, of these the nearest."""
+    """Return the other zones that offer the type, cheapest first; zones of equal price by distance."""
     here = spec.name.zone
     if find_accelerator(spec.accelerator_type) is None:
         return []
@@ -167,7 +169,7 @@ def refresh() -> Action:
 
 
 def _action(command: str, label: str, **args: str | bool) -> Action:
-    """Return an action whose texts are harmless: a project's or budget's name may be anything."""
+    """Build an action whose texts are cleaned: the name of a project or budget may contain anything."""
     clean = {name: harmless(value) if isinstance(value, str) else value for name, value in args.items()}
     return Action(command=command, args=clean, label=harmless(label))
 

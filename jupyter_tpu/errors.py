@@ -78,7 +78,7 @@ def plain(text: object, longest: int = 2000) -> str:
 
 
 def plain_data(data: Any) -> Any:
-    """Apply `plain` to every text in an agent's JSON answer; not meant for the output of cells."""
+    """Apply `plain` to every text in an agent's JSON response; don't use it for the output of cells."""
     if isinstance(data, str):
         return plain(data)
     if isinstance(data, list):
@@ -322,7 +322,7 @@ class QueuedNotFound(NodeNotFound):
 
 
 class NodeExists(CloudRefused):
-    """A node with this name exists already."""
+    """A node with this name already exists."""
 
     code = "node_exists"
     status = 409
@@ -336,7 +336,7 @@ class WrongState(CloudRefused):
 
 
 class CloudUnavailable(TpuError):
-    """The cloud did not answer, or something else answered in its place."""
+    """The cloud did not answer, or the response did not come from it."""
 
     code = "cloud_unavailable"
     status = 503

@@ -212,7 +212,7 @@ class NodeSpec:
 
     @property
     def provisioning(self) -> Provisioning:
-        """The provisioning model that flags and labels amount to."""
+        """The provisioning model that flags and labels stand for."""
         return provisioning_of(self)
 
     def to_json(self) -> dict[str, Any]:

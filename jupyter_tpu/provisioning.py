@@ -23,7 +23,7 @@ _NOTHING = "No request was sent to the cloud."
 
 
 class Flags(TypedDict):
-    """The three flags of a ``SchedulingConfig``; at most one is set."""
+    """Flags of a ``SchedulingConfig``; at most one of the three is set."""
 
     spot: bool
     preemptible: bool
@@ -51,7 +51,7 @@ class Scheduled(Protocol):
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:
-    """Return the model that flags and labels amount to."""
+    """Return the provisioning model that flags and labels stand for."""
     if what.reserved:
         return "reserved"
     if what.spot:
@@ -80,7 +80,7 @@ def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
 
 
 def parse_provisioning(name: str | None, *, spot: bool | None = None) -> Provisioning:
-    """Return the model that a user names, or means with `spot` alone; on-demand by default.
+    """Return the model that a user names, or that `spot` alone implies; on-demand by default.
 
     Raises:
         BadInput: there is no such model, or the two arguments contradict each other.

@@ -1,4 +1,4 @@
-"""The files by which TPU processes are recognised: the chips' device files and libtpu's lock. Linux, Python 3.10.
+"""Find the files that identify TPU processes: the chips' device files and libtpu's lock. Linux, Python 3.10.
 
 For the agent and for kernels, which must agree on who uses the chips. Linux shows the open files of a process only to
 its own user and root.
@@ -37,7 +37,7 @@ def device_files(folder: Path) -> set[str]:
 
 
 def open_by(files: set[str], proc: Path = PROC) -> list[int]:
-    """Return the processes that have one of these files open, as far as this user may see."""
+    """Return the processes that have one of these files open, as far as the current user can see."""
     if not files:
         return []
     pids = (int(path.name) for path in proc.iterdir() if path.name.isdecimal())

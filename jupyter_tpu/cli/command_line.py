@@ -46,7 +46,7 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 
 def _renamed(arguments: list[str]) -> list[str]:
-    """Replace an old name of a command with the current one, with a note on stderr."""
+    """Replace an old name of a command with the current one, and print a note on stderr."""
     if not arguments or arguments[0] not in RENAMED:
         return arguments
     old, now = arguments[0], RENAMED[arguments[0]]
@@ -74,7 +74,7 @@ def _load_prices(options: argparse.Namespace) -> None:
 
 
 def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
-    """Parse the arguments; what follows ``--`` is for another program and becomes `options.passed_on`."""
+    """Parse the arguments; those after ``--`` are for another program and become `options.passed_on`."""
     own, passed_on = arguments, list[str]()
     if "--" in arguments:
         at = arguments.index("--")
@@ -137,5 +137,5 @@ def _hint_for(error: OSError) -> str:
 
 
 def _drop_output() -> None:
-    """Send the rest of the output nowhere, so that Python does not fail again when it flushes at exit."""
+    """Discard the rest of the output, so that Python does not fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

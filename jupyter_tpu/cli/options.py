@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings that follow from them."""
+"""Options that several commands share, and the settings derived from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def node_options(options: argparse.Namespace) -> NodeOptions:
 
 
 def chosen_runtime_version(options: argparse.Namespace, kind: accelerators.Accelerator) -> str:
-    """Return ``--runtime-version``, or the one made for the type.
+    """Return ``--runtime-version``, or the default one for the type.
 
     Raises:
         BadInput: none is known for the type.

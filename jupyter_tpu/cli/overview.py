@@ -65,5 +65,5 @@ class Overview(CommandParser):
 
 
 def _may_suggest(typed: str, command: str) -> bool:
-    """Return whether to suggest `command`; one that ends nodes is suggested for a typing error, never for a guess."""
+    """Return whether to suggest `command`; one that ends nodes is suggested only for a small typing error."""
     return command not in _DESTRUCTIVE or SequenceMatcher(None, typed, command).ratio() >= _TYPO_SIMILARITY

@@ -57,7 +57,7 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 
 
 def report(error: TpuError, *, as_json: bool) -> None:
-    """Print an error in at most three lines: what failed, what exists now, what to do."""
+    """Print an error in at most three lines: what failed, what exists now, what to do next."""
     if as_json:
         say_json({"error": error.to_json()})
         return
@@ -99,7 +99,7 @@ class Progress:
         self._write(f"\r\x1b[K{_cut(line)}" if self._is_terminal else f"{line}\n")
 
     def end(self) -> None:
-        """Leave the last line on the screen and begin a new one."""
+        """Leave the last line on the screen and start a new one."""
         if self._is_terminal and self._shown:
             self._write("\n")
         self._shown = ""

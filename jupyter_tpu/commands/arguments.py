@@ -26,11 +26,11 @@ YES = flag("--yes", "-y", help="skip the confirmation")
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:
-    """Return a node that may be left out; `help` says what that means."""
+    """Return an argument for an optional node name; `help` says what happens without it."""
     return (argument("node", place=TERMINAL, nargs="?", metavar="NODE", help=help), ZONE)
 
 
 def action(*names: str) -> Argument:
-    """Return the argument that says what a command does; without it the first of `names`."""
+    """Return the argument that selects the action of a command; the default is the first of `names`."""
     first, *others = names
     return argument("action", nargs="?", default=first, choices=names, help=", ".join([f"{first} (default)", *others]))

@@ -63,7 +63,7 @@ class Command:
         arguments: a tuple among them holds options that exclude each other.
         description: what the terminal's help of this command begins with; empty: nothing.
         passes_on: what follows ``--`` is meant for another program.
-        needs_terminal: it makes no sense below a cell.
+        needs_terminal: whether it works in a terminal only, not in a cell.
         aliases: other words for it in a notebook.
     """
 
@@ -103,7 +103,7 @@ class UsageError(BadInput):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that raises its errors: nothing is printed, and the process goes on."""
+    """A parser that raises `UsageError` instead of printing and exiting."""
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` instead of printing and exiting."""

@@ -1,4 +1,4 @@
-"""One kernel with all that this process holds for it: local sockets, its share of a link, the remote kernel.
+"""One kernel with everything that this process holds for it: local sockets, its share of a link, the remote kernel.
 
 Lives in the loop of its `LinkPool`. The sockets are opened first and closed last: clients may connect before the kernel
 runs, and keep their connections over restarts.
@@ -152,7 +152,7 @@ class KernelHost:
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` of a kernel that was found; empty if it is gone.
+        """Return the agent's ``kernel_info`` of a kernel that was found; empty if the kernel is gone.
 
         Waits for a subscriber first: what the kernel sends then would be lost without one.
         """
@@ -203,7 +203,7 @@ class KernelHost:
         await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Remove everything, here and on the worker, at any stage of a start; waits for one in progress."""
+        """Remove everything, here and on the worker, at any stage of a start; wait for a start in progress."""
         async with self._changing:
             await self._release(and_forget=True)
 
@@ -212,7 +212,7 @@ class KernelHost:
         self._fanout.publish_event("words", message=text)
 
     async def report_wait(self) -> None:
-        """Let pages show that the kernel starts when its node is recreated."""
+        """Tell pages that the kernel starts once its node is recreated."""
         self._fanout.publish_event("waits_for_node")
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
@@ -256,7 +256,7 @@ class KernelHost:
                 self._bridge.print_notice(str(error))
 
     def hold(self) -> None:
-        """Pause delivery to the bridge: a client's queue is full."""
+        """Pause delivery to the bridge, because a client's queue is full."""
         self._clients.hold()
 
     def resume(self) -> None:
@@ -264,7 +264,7 @@ class KernelHost:
         self._clients.resume()
 
     def let_replies_pass(self) -> None:
-        """Deliver replies although output is held."""
+        """Deliver replies even while output is on hold."""
         self._clients.let_replies_pass()
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class KernelHost:
         self._environment.observe(channel, parts)
 
     async def _open_bridge(self, on_progress: OnProgress) -> None:
-        """Open the sockets; wait a while for ports that a launcher just killed by its front end still uses."""
+        """Open the sockets; retry for a while if a killed launcher's ports are still in use."""
         until, waits_for = time.monotonic() + _PORT_WAIT_S, 0
         while True:
             try:
@@ -360,7 +360,7 @@ class KernelHost:
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
-        """Answer waiting cells if the link is lost, or needs the user to repair something; notify the notebook once."""
+        """Answer waiting cells if the link is lost or the user must repair something; notify the notebook once."""
         error = self._shared.link.error if self._shared else None
         if status.state == "live":
             self._has_shown_refusal = False
@@ -371,7 +371,7 @@ class KernelHost:
                 self._fanout.publish_event("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Return whether this worker's node is not the lost one; a node that was stopped keeps its disk."""
+        """Return whether this worker's node is another one than the lost node; a stopped node keeps its disk."""
         return self.loss is not None and self.loss.host_key_alias not in ("", shared.last_host_key_alias)
 
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
@@ -386,7 +386,7 @@ class KernelHost:
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """Note the loss if the worker does not know the kernel and is not the one on which its cells have run."""
+        """Note the loss if the worker does not know the kernel, and is not the one that ran its cells."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.last_host_key_alias):
             end = shared.node_end or NodeEnd(
                 node=self._key.node, why=EndCause(cause="unknown"), at=time.time(), is_deleted=True

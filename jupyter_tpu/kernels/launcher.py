@@ -73,7 +73,7 @@ class _Launcher:
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
-        """Run the kernel and return the exit code: the kernel's, or 0 if this launcher was asked to end."""
+        """Run the kernel and return the exit code: the kernel's own, or 0 if this launcher was told to end."""
         loop = asyncio.get_running_loop()
         # SIGINT is an interrupt of the cell, as for a local kernel; only SIGTERM ends it.
         loop.add_signal_handler(signal.SIGTERM, self._end_requested.set)
@@ -102,7 +102,7 @@ class _Launcher:
             await self._leave()
 
     async def _leave(self) -> None:
-        """End the kernel, unless the worker is out of reach; a start in progress has to end first."""
+        """End the kernel, unless the worker is out of reach; wait for a start in progress first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await self._host.give_up()
@@ -135,7 +135,7 @@ class _Launcher:
             _say(str(error))
 
     async def _wait_for_end_request(self) -> None:
-        """Wait for SIGTERM or the parent's end: nothing else would ever end this kernel."""
+        """Wait for SIGTERM or the parent's end; nothing else would ever end this kernel."""
         parent = os.getppid()
         while os.getppid() == parent:
             try:
@@ -147,7 +147,7 @@ class _Launcher:
 
 
 async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Return whether `task` ended before `other`, else cancel it; raises what `task` raised."""
+    """Return whether `task` ended first; otherwise cancel it. Raises what `task` raised."""
     await asyncio.wait({task, other}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()

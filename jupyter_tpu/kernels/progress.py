@@ -19,7 +19,7 @@ _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
 class ProgressReport:
-    """Reports the progress of one kernel; may be called from any thread, emits in the loop that created it.
+    """Reports the progress of one kernel; may be called from any thread, and emits events in the loop that created it.
 
     Args:
         manager: the KernelManager; Jupyter Server's has an event logger.

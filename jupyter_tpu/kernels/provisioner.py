@@ -172,7 +172,9 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._host.kernel.exit_code
 
     def _raise_if_refused(self, host: KernelHost) -> None:
-        """Abort a restart that the worker refuses because its disk is full: the old process keeps running.
+        """Abort a restart that the worker refused because its disk is full: the old process keeps running.
+
+        The KernelManager waits with `poll` for the process to end, and has already stopped its restarter.
 
         The KernelManager waits for the process's end with `poll`, and has stopped its restarter already.
         """
@@ -271,7 +273,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """The note with which another server can take this kernel over; None if there is none."""
+        """The note that lets another server take this kernel over; None if there is none."""
         return self._registry.note
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
@@ -315,7 +317,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def waits_for_node(self) -> bool:
-        """Whether auto-recovery recreates the node, or has just done so: the kernel then starts there by itself."""
+        """Whether auto-recovery recreates the node, or has just done so: the kernel then starts there automatically."""
         return self._recovery != "no"
 
     def recovery_view(self) -> dict[str, Any] | None:
@@ -333,14 +335,16 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.close()
 
     def lost_runs(self) -> LostRuns | None:
-        """Return what had run on a lost node, until the user has rerun or dismissed it. Blocks on the disk.
+        """Return what had run on a lost node, until the user reruns or dismisses it. Blocks on the disk.
+
+        If this kernel lost nothing, return what an earlier kernel of its notebook lost.
 
         If this kernel has lost nothing, it is what an earlier kernel of its notebook has lost.
         """
         return self._runs.offered() if self._runs else None
 
     def settle_lost_runs(self) -> None:
-        """Drop the lost runs: the user has rerun or dismissed them. Blocks on the disk."""
+        """Drop the lost runs, because the user has rerun or dismissed them. Blocks on the disk."""
         if self._runs:
             self._runs.settle()
 
@@ -391,7 +395,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
 
     async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
-        """Restore what `get_provisioner_info` has returned."""
+        """Restore what `get_provisioner_info` returned."""
         connection = dict(provisioner_info["connection_info"])
         connection["key"] = str(connection.get("key", "")).encode()
         await super().load_provisioner_info({**provisioner_info, "connection_info": connection})
@@ -399,12 +403,12 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info[name])
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """Return 10 s at least, for a distant worker; 1 s while disconnected, when no answer can come."""
+        """Return 10 s or more, for a distant worker; 1 s while disconnected, when no answer can come."""
         is_cut = self._host is not None and self._host.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
-        """Return 20 s at least: a kernel may start slowly on a small VM."""
+        """Return 20 s or more: a kernel may start slowly on a small VM."""
         return max(recommended, 20.0)
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
@@ -433,7 +437,7 @@ class TPUProvisioner(KernelProvisionerBase):
         await self._registry.write_again()
 
     async def _awaits_node(self, host: KernelHost) -> bool:
-        """Return whether the kernel was lost with a node that is being recreated; pages then show it as starting."""
+        """Return whether the kernel's lost node is being recreated; pages then show the kernel as starting."""
         loss = host.loss
         if loss is None or not self._is_for_restarter():
             self._recovery = "no"
@@ -478,7 +482,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return has_restarter and self._host is not None and self._host.kernel.has_died
 
     async def _find_note(self) -> None:
-        """Find the note of a kernel that this process has claimed; the kernel of another server must not be touched.
+        """Find the note of a kernel that this process has claimed; kernels of other servers must not be touched.
 
         Raises:
             WrongState: the id belongs to a kernel of another server.
@@ -504,7 +508,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's folder of notebooks; empty without a server, when kernels end with their program."""
+        """The server's folder of notebooks; empty without a server, where kernels end with their program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -524,7 +528,7 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     async def _start_with_note(self, launch: Launch, report: ProgressReport) -> KernelHost:
-        """Start a kernel; its note is written first, so that the kernel is found whenever this process is killed."""
+        """Start a kernel, after writing its note, so that the kernel can be found even if this process is killed."""
         if self._root_dir:
             await self._registry.write(self._note_of(launch))
         try:
@@ -608,7 +612,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Do the last `work` in the link thread; return whether it ended in time, else it continues there."""
+    """Do the last `work` in the link thread; return whether it finished in time. If not, it continues there."""
     return await link_thread.finish(work, _LAST_WORK_S)
 
 

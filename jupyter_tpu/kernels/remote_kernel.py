@@ -133,7 +133,7 @@ class RemoteKernel:
         await self._launch("restart_kernel", launch)
 
     def attach(self, kernel_id: str) -> None:
-        """Attach to a kernel that another process has started; its messages are read from now on."""
+        """Attach to a kernel that another process started; read its messages from now on."""
         self._kernel_id = kernel_id
         self._is_up = True
         self._first_sign.set()
@@ -181,11 +181,11 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether it ended without a request."""
+        """Whether it ended although nothing asked it to."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
-        """Note that the user wants the kernel's end, so that it is not reported as a death."""
+        """Note that the user wants the kernel to end, so that the end is not reported as a death."""
         self.is_asked_to_end = True
 
     async def interrupt(self) -> None:
@@ -209,7 +209,7 @@ class RemoteKernel:
             self.lose(str(error))
 
     async def terminate(self) -> None:
-        """Send SIGTERM to the process; a failure is only logged, as `kill` follows."""
+        """Send SIGTERM to the process; a failure is only logged, because `kill` follows."""
         self.expect_end()
         try:
             await self.send_signal(signal.SIGTERM)
@@ -223,7 +223,7 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """End the kernel and remove its record, once; while the link is disconnected that waits, and is logged."""
+        """End the kernel and remove its record, once; waits while the link is disconnected, and logs that."""
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return
@@ -250,7 +250,7 @@ class RemoteKernel:
             self._die(LOST, reason)
 
     def end_with_node(self, end: NodeEnd) -> None:
-        """Declare the kernel dead because its node has ended; open cells are answered."""
+        """Declare the kernel dead because its node ended, and answer open cells."""
         self.is_gone = True
         if self.exit_code is None:
             self._die(LOST, end.message, phase=NODE_ENDED)
@@ -310,7 +310,9 @@ class RemoteKernel:
         return asked_at is not None and asked_at < self._launched_at
 
     def hold_cells(self) -> None:
-        """Hold cells from now on for the next process: the user wants a restart.
+        """Hold cells from now on for the next process, because the user wants a restart.
+
+        The old process would accept a cell and never answer it.
 
         The process that is about to end would accept a cell and never answer it.
         """
@@ -385,7 +387,7 @@ class RemoteKernel:
             self._report(_READY)
 
     async def _old_process_runs(self) -> bool:
-        """Return whether the old process still runs: the agent may refuse a restart before it ends the process."""
+        """Return whether the old process still runs: the agent may refuse a restart before ending the process."""
         try:
             is_alive = bool((await self.call("kernel_info", {}))["alive"])
         except TpuError:
@@ -402,12 +404,12 @@ class RemoteKernel:
 
     @property
     def refusal(self) -> TpuError | None:
-        """Why the worker cannot be reached until the user repairs something; None if it is only disconnected."""
+        """Why the worker is out of reach until the user repairs something; None if it is only disconnected."""
         error = None if self._link.is_up else self._link.error
         return error if isinstance(error, NEEDS_REPAIR) else None
 
     def refuse_waiting(self, error: TpuError) -> None:
-        """Answer the cells that wait for a link that will not be back soon."""
+        """Answer the cells that wait for a link which will not be back soon."""
         if stream := self._fanout.stream:
             cells = stream.withdraw_unsent_cells()
             self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]
@@ -451,7 +453,7 @@ class RemoteKernel:
             await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
-        """Call with a time limit: unlike other calls it must not wait for the link for long, as a user waits."""
+        """Make a call with a time limit: a user waits for a start, so it must not wait long for the link."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, self._params(launch))
@@ -504,7 +506,7 @@ class RemoteKernel:
             self.lose(str(event.get("message", "The worker has no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """Note a newer process: an end that is already known was an older one's."""
+        """Note a newer process; an end that is already known belongs to an older one."""
         if generation > self.generation:
             self.generation = generation
             self._revive()
@@ -528,19 +530,22 @@ class RemoteKernel:
 
 
 def _phase_of(exited: Mapping[str, Any]) -> str:
-    """Return `ended` where somebody has ended the kernel and its user was told so: that is no failure."""
+    """Return the phase to report: `ended`, not a failure, if someone ended the kernel and its user was notified."""
     return "ended" if exited.get("is_told") else "died"
 
 
 def _way_back(end: NodeEnd) -> str:
-    """Return what to do, for a program without buttons."""
+    """Return advice on what to do next, for a program without buttons."""
     if not any(action.command == START_NODE for action in end.actions):
         return "Create a node, then run the cells again."
     return Text("Start it with `jupyter tpu start {node}`, then run the cells again.", node=end.node.node_id)
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
-    """Return whether this is a status or a reply. ipykernel's output thread sends other messages before it is ready."""
+    """Return whether this is a status or a reply, which show that the kernel is ready.
+
+    ipykernel's output thread sends other messages earlier.
+    """
     return channel != "request" and any(b'"status"' in part for part in parts)
 
 

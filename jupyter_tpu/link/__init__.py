@@ -1,4 +1,4 @@
-"""A resumable connection to the agent of one worker: nothing is lost, nothing arrives twice.
+"""A resumable connection to the agent of one worker: nothing is lost, and nothing arrives twice.
 
 A `Link` opens a connection, prepares the worker, talks to the agent and reconnects after every cut: calls wait,
 requests are stored until the agent has acknowledged them, and each message of a kernel is delivered once and in order.

@@ -35,7 +35,7 @@ class Attempts:
         self._limit: asyncio.Timeout | None = None
 
     def begin(self) -> None:
-        """Start again with short pauses: the connection was lost just now."""
+        """Restart with short pauses, because the connection was lost just now."""
         self._delays = reconnect_delays()
 
     async def pause(self) -> None:
@@ -50,7 +50,7 @@ class Attempts:
             self._delays = reconnect_delays()
 
     def hurry(self) -> None:
-        """Try at once: the network may be back.
+        """Try at once, because the network may be back.
 
         A connection in progress may have started on a network that is gone, so it gets only `hurried_s` more.
         """
@@ -60,7 +60,7 @@ class Attempts:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Enclose the opening of a connection; raises `TimeoutError` when it takes too long after `hurry`."""
+        """Context for opening a connection; raises `TimeoutError` if that takes too long after `hurry`."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 yield

@@ -111,7 +111,7 @@ class Dialogue:
             await asyncio.sleep(min(left_s, self._silence_s / 3))
 
     def probe(self) -> None:
-        """Ping now, and wait for an answer only a third of the usual time."""
+        """Ping now, and wait only a third of the usual time for the answer."""
         self._received_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
         self.send(encode_frame(Kind.PING))
 

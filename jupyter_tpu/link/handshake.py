@@ -61,7 +61,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """How a dialogue begins: our hello, and the function that sends everything that is open after it."""
+    """What a dialogue starts with: our hello, and the function that then sends everything that is still open."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]
@@ -104,7 +104,7 @@ async def open_dialogue(
 async def _greet_where_it_was(
     connection: Connection, greeting: Greeting, demands: LinkSettings, memory: PreparationCache
 ) -> Opened | None:
-    """Greet the agent at the socket of the last preparation; None if it is not there.
+    """Greet the agent at the socket of the last preparation; return None if it is not there.
 
     This saves the three round trips of a preparation and the start of a Python there. Not waiting for the agent's
     hello saves one more: an agent that was healthy before will send it.
@@ -122,7 +122,8 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker whose agent was greeted without it, so that what broke since is repaired for the next kernel.
+    """Prepare a worker after its agent was greeted without preparation, so that what broke is repaired for the next
+    kernel.
 
     If that fails, the next connection prepares first and reports the reason.
     """
@@ -173,7 +174,7 @@ async def _greet(
 
 
 def broken_agent(error: ProtocolError) -> AgentBroken:
-    """Return the user's error for a broken protocol."""
+    """Return the error to show to the user for a broken protocol."""
     return AgentBroken(
         "The process that answers on the worker does not speak the agent's protocol.",
         exists="Kernels there keep running.",

@@ -327,7 +327,7 @@ class Link:
         return opened.dialogue
 
     def _resend(self, dialogue: Dialogue) -> None:
-        """Send again all that is unanswered. Calls first: one may start the kernel that a stream belongs to."""
+        """Send again everything that is unanswered, calls first: one may start the kernel that a stream belongs to."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)
@@ -338,13 +338,13 @@ class Link:
         self._outbox.unsent.clear()
 
     def _update_live(self) -> None:
-        """Become live once everything has arrived that the worker had at the time of the reconnect."""
+        """Become live once everything has arrived that the worker had at the reconnect."""
         is_behind = self._state == "resuming" and any(stream.is_behind for stream in self._streams.values())
         if self._state != "live" and not is_behind:
             self._set_state("live", None)
 
     def _hang_up(self) -> None:
-        """Close the connection in the background: on a dead path that takes seconds."""
+        """Close the connection in the background, because that takes seconds on a dead path."""
         connection, self._connection = self._connection, None
         if self._dialogue is not None:
             self._dialogue.close()
@@ -378,7 +378,7 @@ class Link:
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> bool:
-        """Write to the connection, which may be dead without our knowledge; False if there is none."""
+        """Write to the connection, which may already be dead; return False if there is none."""
         if self._dialogue is None:
             return False
         self._dialogue.send(data)
@@ -407,7 +407,7 @@ class Link:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel until it has ended: what it awaits may swallow a cancellation, as `asyncio.wait_for` did before 3.12."""
+    """Cancel a task until it has ended: it may swallow a cancellation, as `asyncio.wait_for` did before 3.12."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

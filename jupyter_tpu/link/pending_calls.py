@@ -40,7 +40,7 @@ class PendingCalls:
         self._calls.pop(call.number, None)
 
     def frames(self) -> Iterator[bytes]:
-        """Return the frames that must be sent again after a reconnect."""
+        """Return the frames to send again after a reconnect."""
         return (call.frame for call in self._calls.values())
 
     def answered(self, frame: Frame) -> None:
@@ -63,7 +63,7 @@ class PendingCalls:
             raise ProtocolError(f"an answer without a result: {frame.payload[:60]!r}")
 
     def fail(self, error: TpuError) -> None:
-        """Fail all calls: no result will come."""
+        """Fail all calls, because no result will come."""
         for call in self._calls.values():
             if not call.answer.done():
                 call.answer.set_exception(error)

@@ -71,7 +71,7 @@ class PreparationCache:
         self._on_change = on_change
 
     def store(self, ready: Ready | None) -> None:
-        """Store a result; None forgets the last one, which has turned out wrong."""
+        """Store a result; None forgets the last one, which has proved wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)

@@ -145,7 +145,7 @@ class KernelStream:
         return withdrawn
 
     def hold(self) -> None:
-        """Pause this stream at the agent; what is in flight still arrives (at most the window of 32 MiB)."""
+        """Pause this stream at the agent; messages in flight still arrive (at most the window of 32 MiB)."""
         self._set_held(True)
 
     def resume(self) -> None:
@@ -171,7 +171,7 @@ class KernelStream:
                 self._send_request(request)
 
     def attach(self) -> None:
-        """Request everything that was not applied yet; called on each new connection."""
+        """Request every message that was not applied yet; called on each new connection."""
         if not self._has_begun:
             return
         self._replay.disconnected()
@@ -277,7 +277,7 @@ class KernelStream:
         self._call(self._on_message, entry.seq, channel_name(entry.channel), entry.parts)
 
     def _deliver_express(self, frame: Frame) -> None:
-        """Deliver an express copy; a damaged one, or one too many, is dropped, as it comes again in its turn."""
+        """Deliver an express copy; drop a damaged or surplus one, since the message comes again in its turn."""
         with suppress(DamagedEntry):
             entry = decode_entry(frame.payload)
             is_news = self._has_begun and entry.seq >= self._replay.next_seq and entry.seq not in self._ahead

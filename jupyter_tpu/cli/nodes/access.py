@@ -134,7 +134,7 @@ def _specs_of(name: NodeName, settings: CloudSettings) -> tuple[InstalledSpec, .
 
 
 def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
-    """Remove kernelspecs without asking the cloud (the node may be gone), and return this cloud's remaining ones."""
+    """Remove kernelspecs without asking the cloud, since the node may be gone; return this cloud's remaining ones."""
     from jupyter_tpu.kernels.kernelspecs import list_kernelspecs, remove_kernelspec
     from jupyter_tpu.models import NodeName
 

@@ -88,7 +88,9 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
 
 
 def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
-    """Refuse to report success for a node that is being ended already, as when a budget was used up meanwhile."""
+    """Report an error instead of success if the node is already being ended, for example because a budget was used
+    up.
+    """
     if settled.verb not in ("create", "start") or not settled.succeeded:
         return
     for each in snapshot.intents:

@@ -41,7 +41,7 @@ class LiveKernel:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """What a Jupyter server has noted about the kernel with the agent; empty if nothing."""
+        """What a Jupyter server has stored with the agent about the kernel; empty if nothing."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 
@@ -117,7 +117,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
 
 
 async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
-    """Return the workers with kernels of all READY nodes that have our key; adds it to none: a list changes nothing."""
+    """Return the workers with kernels of all READY nodes that have our key; a list adds the key to no node."""
     from jupyter_tpu.journal.paths import data_dir
     from jupyter_tpu.kernels.agents.agent_calls import workers_with_kernels
     from jupyter_tpu.kernels.connections.worker import login_of

@@ -167,7 +167,7 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
 
 
 def _not_found(search: Search) -> TpuError:
-    """Why there is no node, and what to do where something can be done."""
+    """Say why there is no node, and what to do about it if anything can be done."""
     exists = "It left nothing behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)
@@ -180,7 +180,7 @@ def _not_found(search: Search) -> TpuError:
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
-    """Cancel the search after Ctrl-C: it must not create a node that is not wanted any more."""
+    """Cancel the search after Ctrl-C, so that it does not create an unwanted node."""
     if not begun:
         note("\ninterrupted: no request was sent to the cloud.")
         return SIGINT_EXIT

@@ -1,4 +1,4 @@
-"""The command `setup`: what is missing before the first node, step by step, and doing it."""
+"""The command `setup`: shows, step by step, what is missing before the first node, and does it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _engine(options: argparse.Namespace) -> SetupEngine:
 
 
 async def _use_what_is_given(options: argparse.Namespace) -> None:
-    """Save the file and the project that the user has named, before anything is checked with them."""
+    """Save the file and the project that the user gave, before anything is checked with them."""
     engine = _engine(options)
     if options.credentials:
         await engine.perform("use_credentials", {"path": options.credentials})
@@ -73,7 +73,7 @@ def _is_open(step: Step) -> bool:
 
 
 async def _do(options: argparse.Namespace, step: Step) -> bool:
-    """Do the action of a step if the user agrees; return whether it was done."""
+    """Perform the action of a step if the user agrees; return whether it was performed."""
     values = _agreed(options, step)
     if values is None:
         return False
@@ -88,7 +88,7 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
 
 
 def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None:
-    """Return the values of the action; None if the user does not agree to it, or a value is missing."""
+    """Return the values for the action; None if the user declines or a value is missing."""
     is_asking = can_ask() and not options.yes and not options.json
     if is_asking:
         note(f"\n{_TITLES[step.key]}: {plain(step.text)}\n  {plain(step.does)}")

@@ -76,7 +76,7 @@ class NodeChips:
 
 @asynccontextmanager
 async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
-    """Open the chips of the node that the options name.
+    """Open connections to the workers of the node that the options name.
 
     Raises:
         WrongState: the node is not READY.

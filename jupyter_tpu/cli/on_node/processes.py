@@ -44,7 +44,7 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def is_released(view: Mapping[str, Any], pid: int | None) -> bool:
-    """Return whether the process `pid` was ended; without a pid, whether no process uses the chips any more."""
+    """Return whether process `pid` has ended; without a pid, whether no process uses the chips any more."""
     return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
 
 

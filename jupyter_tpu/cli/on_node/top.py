@@ -25,7 +25,7 @@ def run_top(options: argparse.Namespace) -> int:
 
 
 async def _top(options: argparse.Namespace) -> bool:
-    """Show the load; say whether all workers have answered."""
+    """Show the load once; return whether all workers answered."""
     async with node_chips(options) as chips:
         view = await _view(chips, PATIENCE_S)
         if options.json:
@@ -38,7 +38,7 @@ async def _top(options: argparse.Namespace) -> bool:
 
 
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
-    """Show screen after screen until Ctrl-C."""
+    """Show a new screen every second until Ctrl-C."""
     while True:
         say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Press Ctrl-C to quit."]))
         await asyncio.sleep(INTERVAL_S)

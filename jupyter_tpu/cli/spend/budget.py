@@ -74,7 +74,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
 
 
 def _say_still_ready(view: dict[str, Any], account: Account) -> None:
-    """Print the commands that stop what is still READY: this one stops nothing, and no server may be running."""
+    """Print the commands that end nodes that are still READY: `budget` stops none, and no server may be running."""
     spares_granted = view["unit"] == "usd" and view["action"] == "stop"
     counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
     commands = [command(_end_of(span), span.name) for span in counted]
@@ -89,7 +89,7 @@ def _say_still_ready(view: dict[str, Any], account: Account) -> None:
 
 
 def _end_of(span: Span) -> str:
-    """Return the command that ends the node: spot nodes and nodes of several VMs cannot be stopped, only deleted."""
+    """Return the command that ends the node: spot nodes and nodes with several VMs can only be deleted, not stopped."""
     kind = find_accelerator(span.accelerator_type)
     return "delete" if span.spot or (kind and kind.workers > 1) else "stop"
 
@@ -162,7 +162,7 @@ async def _removed(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    """Confirm the budgets that are left after the journal was damaged; at other times there is nothing to confirm."""
+    """Confirm the remaining budgets after the journal was damaged; at other times there is nothing to confirm."""
     was_needed = asyncio.run(_confirmed(options))
     if options.json:
         say_json({"confirmed": was_needed})

@@ -1,4 +1,4 @@
-"""The command `grant`: chips or dollars that others pay for, from a TPU Research Cloud email or as a credit."""
+"""The command `grant`: chips or dollars that someone else pays for, from a TPU Research Cloud email or a credit."""
 
 from __future__ import annotations
 
@@ -151,7 +151,9 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Refuse an email with unread lines unless the user accepts that: nodes that they grant would count as billed."""
+    """Refuse an email with unread lines unless the user accepts it: nodes that those lines grant would count as
+    billed.
+    """
     if mail.problems and not options.skip_unread:
         lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
         raise BadInput(
@@ -162,7 +164,7 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
 
 
 def _can_confirm(options: argparse.Namespace) -> bool:
-    """Whether what is read of an email can be shown to the user for confirmation; rows are typed, not read."""
+    """Whether what was read of an email can be shown to the user for confirmation; typed rows need none."""
     return bool(options.mail) and can_ask()
 
 
@@ -243,7 +245,7 @@ def _journal() -> Iterator[Journal]:
 
 
 async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
-    """Return the nodes that the cloud lists; with a warning and without nodes if it does not answer."""
+    """Return the nodes that the cloud lists; if it does not answer, warn and return none."""
     try:
         listed = await cloud.list_nodes()
     except TpuError as error:

@@ -110,7 +110,7 @@ async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float)
 
 
 async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
-    """Update the ledger and return the costs; none if it cannot be written, since nodes must be shown anyway."""
+    """Update the ledger and return the costs; none if it cannot be written, because the nodes must be shown anyway."""
     with open_ledger(cloud.settings) as ledger:
         try:
             await record_observation(cloud, ledger, look)

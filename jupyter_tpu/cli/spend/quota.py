@@ -58,7 +58,7 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
 
 
 def _near(rows: Iterable[_JSON], held: Iterable[QuotaHolder]) -> list[_JSON]:
-    """Return the limits that are in use, and those of zones with resources or in which nodes are created by default."""
+    """Return the limits that are in use, and those of zones that have resources or are the default for new nodes."""
     zones = {DEFAULT_ZONE, *(each.zone for each in held)}
     places = {*zones, *map(accelerators.region_of, zones)}
     return [row for row in rows if row["users"] or row["location"] in places]

@@ -80,5 +80,5 @@ class WorkerAgents:
 
 
 def was_reached(node: Node) -> bool:
-    """Return whether an address of the node's first worker is saved here. Reads some small files."""
+    """Return whether an address of the node's first worker is saved here. Reads a few small files."""
     return KnownAddresses(data_dir() / "workers").has(host_key_alias(node, 0))

@@ -1,4 +1,4 @@
-"""Links to all workers of the nodes whose metrics are shown, held while requests for them keep coming.
+"""Links to all workers of the nodes whose metrics are shown, held as long as metrics are requested.
 
 A link that is open already, for a kernel say, is used; others are opened here, a few at a time, and released a while
 after the last request. A request creates and starts nothing, and never waits long: for a worker that does not answer,
@@ -105,7 +105,7 @@ class MetricsPool:
 
 @dataclass
 class _Held:
-    """The link to one worker, if it is open here, and the worker's last answer over any link."""
+    """The link to one worker, if this pool has it open, and the worker's last answer over any link."""
 
     shared: WorkerLink | None = None
     last: Answer = field(default_factory=lambda: Answer(worker_id=0))
@@ -123,7 +123,7 @@ class _Node:
         self._is_over = False
 
     def touch(self) -> bool:
-        """Hold the links for another while; False if they are being released already."""
+        """Hold the links for another `HELD_S`; return False if they are already being released."""
         self._requested_at = time.monotonic()
         return not self._is_over
 
@@ -190,7 +190,9 @@ class _Node:
 
 
 def _is_outdated(error: Exception | None) -> bool:
-    """Return whether the error says that the node is not READY: the caller has seen it READY, so it was restarted."""
+    """Return whether the error says that the node is not READY although the caller has seen it READY: it was
+    restarted.
+    """
     return isinstance(error, WrongState)
 
 

@@ -1,4 +1,6 @@
-"""Find out how a node has ended: by the intents in the journal, auto-recovery, and what the cloud shows of it.
+"""Find out how a node ended: from the intents in the journal, auto-recovery, and what the cloud shows.
+
+The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
 
 The journal is imported only where it is read: a kernel on a node that exists must not wait for the import.
 """
@@ -65,7 +67,7 @@ def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
 
 
 def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None:
-    """Return the request that has ended the node; None if there is none.
+    """Return the request that ended the node; None if there is none.
 
     Args:
         is_replaced: whether the newest intent is about another node of the same name.
@@ -86,7 +88,7 @@ def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool)
 
 
 def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> tuple[Action, ...]:
-    """Return what brings the node back: a start, or else the form with its options.
+    """Return the actions that bring the node back: start it, or open the form with its options.
 
     Args:
         left: the node, if it was not deleted.

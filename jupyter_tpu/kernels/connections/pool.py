@@ -206,7 +206,7 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """Count one user less; the last one ends the thread and waits for it, so this may block."""
+        """Remove one user; the last one ends the thread and waits for it, so this may block."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -220,7 +220,7 @@ class LinkThread:
         return await asyncio.wrap_future(self.submit(work))
 
     async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
-        """Do the last `work` of a user, then leave for it; return whether the work ended within `patience_s` seconds.
+        """Do the last `work` of a user, then call `leave`; return whether the work ended within `patience_s` seconds.
 
         If not, the work continues, and the thread with it: a call may have to wait for a disconnected link.
         """

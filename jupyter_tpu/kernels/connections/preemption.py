@@ -37,7 +37,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
-    """Return the error that a node is gone or not READY, with what auto-recovery does about it, if it is set.
+    """Add to the error for a node that is gone or not READY what auto-recovery does about it, if it is on.
 
     Args:
         is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is

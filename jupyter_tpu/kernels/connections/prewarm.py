@@ -43,7 +43,7 @@ class ReadyLinks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, workers: Collection[WorkerKey]) -> None:
-        """Start to open links to the workers that are new in the set, and to release those that left it."""
+        """Start to open links to workers that are new in the set, and to release those of workers that left it."""
         for key in self._held.keys() - set(workers):
             self._held.pop(key).cancel()
         for key in set(workers) - self._held.keys():

@@ -83,7 +83,7 @@ class WorkerKey:
 
 
 class Worker:
-    """One worker of a node; `connect` is called for the first connection and after every disconnect.
+    """One worker of a node; a link calls `connect` for its first connection and after every disconnect.
 
     Args:
         on_progress: called with ``{"phase", "message", "fraction"}``.
@@ -158,7 +158,7 @@ class Worker:
         return await self._connect_found(address, user_key, key_is_new=key_is_new)
 
     def _close_behind(self, connection: SshConnection) -> None:
-        """Close a connection that is not needed, in the background."""
+        """Close an unneeded connection in the background."""
         task = asyncio.create_task(connection.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -178,7 +178,7 @@ class Worker:
         return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
-        """Connect to the address from the cloud; raise `unless_unknown` if the cloud does not answer."""
+        """Connect to the address from the cloud; if the cloud does not answer, raise `unless_unknown`."""
         self._report("finding_node", f"Looking up {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
@@ -224,7 +224,7 @@ class Worker:
             raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
 
     async def _refuse_another_node(self, node: Node) -> None:
-        """Refuse a node that was recreated under the same name: it has none of the old one's kernels."""
+        """Raise an error for a node that was recreated under the same name: it has none of the old one's kernels."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             self.node_end = end = await asyncio.to_thread(
@@ -259,7 +259,7 @@ class Worker:
 
 
 def _explained(error: TpuError, end: NodeEnd) -> TpuError:
-    """Return the error that a node is not READY, or gone, with why."""
+    """Return the error for a node that is not READY or is gone, with the reason."""
     exists = Text("{why} {exists}", why=end.message, exists=error.exists) if error.exists else end.message
     return type(error)(error.message, exists=exists, hint=error.hint, raw=error.raw)
 

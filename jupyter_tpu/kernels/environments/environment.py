@@ -1,4 +1,4 @@
-"""The environment that a kernel runs in: created on its worker if it is missing, and saved for the next worker.
+"""The environment that a kernel runs in: created on its worker if missing, and saved so that it can be recreated.
 
 An environment that was lost with its node is recreated with all that its user had installed in it. If part of that
 fails, the user is notified and the kernel starts anyway; for a new environment a failure is a failed kernel start.
@@ -102,7 +102,7 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Name what these cells had installed in the own Python of a node that is lost."""
+        """Report what these cells installed in the own Python of a node that is lost."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
@@ -113,7 +113,7 @@ class KernelEnvironment:
         self._call = call
 
     def forget_python(self) -> None:
-        """Forget the environment's Python: it is gone with its node."""
+        """Forget the environment's Python, which was lost with its node."""
         self._python = ""
 
     def observe(self, channel: str, parts: Sequence[bytes]) -> None:
@@ -127,7 +127,7 @@ class KernelEnvironment:
             self._learning = self._learning or asyncio.create_task(self._learn(self._call))
 
     def close(self) -> None:
-        """Stop observing."""
+        """Stop observing messages."""
         if self._learning:
             self._learning.cancel()
         self._call = None
@@ -147,7 +147,7 @@ class KernelEnvironment:
     async def _restored(
         self, remembered: SavedEnvironment, needs: FolderNeeds, on_progress: OnProgress, say: Notify
     ) -> str:
-        """Recreate the environment that was lost with its node; return its Python, empty if that failed."""
+        """Recreate the environment that was lost with its node; return its Python, or an empty text if that failed."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
         # The folder's requirements come second and separately: if they fail, what was there before is restored already.
@@ -205,13 +205,13 @@ def _step_of(text: str) -> dict[str, Any]:
 
 
 def lost_packages_notice(codes: Iterable[str]) -> str:
-    """Return for users what these cells had installed in the own Python of a lost node; empty if there is nothing.
+    """Describe for users what these cells installed in the own Python of a lost node; empty if nothing.
 
     No environment brings it back.
 
     >>> lost_packages_notice(["x = 1"])
     ''
-    >>> lost_packages_notice(["x = 1\\n%pip install einops", "!uv pip install a@https://me@example.org/a.whl"])[:75]
+    >>> lost_packages_notice(["x = 1\n%pip install einops", "!uv pip install a@https://me@example.org/a.whl"])[:75]
     "Lost with the node: packages that cells had installed in the node's own Pyt"
     """
     found = dict.fromkeys(without_user(line)[:_LONGEST_INSTALL] for code in codes for line in _INSTALL.findall(code))

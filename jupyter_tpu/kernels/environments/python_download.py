@@ -58,7 +58,7 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
 
 
 def _named(folder: Path, key: str) -> Path:
-    """Copy the archive that uv has downloaded last to the name of its Python, and return the path."""
+    """Copy the archive that uv downloaded last, under the name of its Python, and return the path."""
     named = folder / f"{key}.tar.gz"
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:

@@ -32,7 +32,7 @@ class LocalClients:
         self._all.resume()
 
     def let_replies_pass(self) -> None:
-        """Deliver replies from now on, although output is held."""
+        """Deliver replies from now on, even while output is on hold."""
         if self._replies is None and self._all.next_seq is not None:
             self._replies = self._fanout.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
 
@@ -53,7 +53,7 @@ class LocalClients:
         self._meet()
 
     def _meet(self) -> None:
-        """Merge the two readers once output has reached the same place as replies."""
+        """Merge the two readers once output has caught up with replies."""
         if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
             self._all.early |= self._replies.early
             self._replies.close()

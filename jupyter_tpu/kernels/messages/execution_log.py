@@ -1,4 +1,4 @@
-"""The log of what was run on a kernel, in a file on this machine: the record is lost together with its node.
+"""The log of what was run on a kernel, in a file on this machine, because the record is lost with its node.
 
 One line per execute request, in the order sent; the first bytes of a line are its state and its number of outputs, and
 are rewritten in place by a single call. So a server that is killed leaves each line old or new, and at worst a torn
@@ -38,7 +38,7 @@ _MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedRun:
-    """One execute_request from a page or program. Saved on disk by these names.
+    """One execute_request from a page or program. Saved on disk under these field names.
 
     Attributes:
         cell_id: the notebook's cell; None if it was not a cell.
@@ -68,7 +68,7 @@ class LoggedRun:
 
     @classmethod
     def from_line(cls, line: bytes) -> LoggedRun:
-        """Read what `to_line` has made.
+        """Read a line that `to_line` wrote.
 
         Raises:
             KeyError, TypeError, ValueError: it is not such a line.
@@ -79,7 +79,7 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRuns:
-    """What had run on a kernel when its node was lost. Saved on disk by these names.
+    """What had run on a kernel when its node was lost. Saved on disk under these field names.
 
     Attributes:
         lost_at: Unix seconds.
@@ -139,7 +139,7 @@ class ExecutionLog:
         self._guarded(self._rewrite, [])
 
     def resume(self) -> None:
-        """Continue the log that an earlier server has left."""
+        """Continue the log that an earlier server left."""
         self._guarded(lambda: self._rewrite(_read_runs(self._path)))
         lost = self.lost()
         if lost and lost.runs and not lost.has_successor:
@@ -151,7 +151,7 @@ class ExecutionLog:
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
     def add(self, run: LoggedRun) -> None:
-        """Log a request; nothing happens if it is open already."""
+        """Log a request; does nothing if the request is already open."""
         if self._file and run.msg_id not in self._open:
             short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
             self._guarded(self._append, short)
@@ -183,11 +183,11 @@ class ExecutionLog:
         return _read_lost(self._lost_path)
 
     def offered(self) -> LostRuns | None:
-        """Return `lost`, or else the newest runs that an earlier kernel of the notebook has lost."""
+        """Return `lost`, or else the newest runs that an earlier kernel of the notebook lost."""
         return _read_lost(self._offered_path())
 
     def settle(self) -> None:
-        """Remove the offered runs: the user has rerun or dismissed them."""
+        """Remove the offered runs, because the user has rerun or dismissed them."""
         with suppress(OSError):
             self._offered_path().unlink(missing_ok=True)
 
@@ -264,7 +264,7 @@ class ExecutionLog:
 
 
 def _with_earlier(runs: list[LoggedRun], earlier: LostRuns | None) -> tuple[LoggedRun, ...]:
-    """Return `runs`, followed by the cells that were lost earlier and have not been rerun since."""
+    """Return `runs`, followed by cells that were lost earlier and have not been rerun since."""
     again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
     left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
     return (*runs, *left)
@@ -295,7 +295,7 @@ def _read_runs(path: Path) -> list[LoggedRun]:
 
 
 def _read_lost(path: Path) -> LostRuns | None:
-    """Read lost runs; removes those that nobody has rerun or dismissed for `KEPT_S`."""
+    """Read lost runs; removes those that were not rerun or dismissed within `KEPT_S`."""
     try:
         if time.time() - path.stat().st_mtime > KEPT_S:
             path.unlink()

@@ -58,7 +58,7 @@ class ExecutionWatch:
         self._runs.note_successor()
 
     def lost_code(self) -> tuple[str, ...]:
-        """Return the cells that had succeeded on a lost node, until the user has rerun or dismissed them."""
+        """Return cells that had succeeded on a lost node, until the user reruns or dismisses them."""
         lost = self._runs.lost()
         return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
 

@@ -56,11 +56,11 @@ class RecordFanout:
         return self._live
 
     def begin_at_end(self) -> None:
-        """Skip what the record holds before `connect`."""
+        """Skip the messages that the record has before `connect`."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, on_message: OnMessage) -> None:
-        """Open the live stream where the last one ended; readers get each message before `on_message`."""
+        """Open the live stream where the last one ended; readers get each message before `on_message` does."""
         self._attach, self._on_message = attach, on_message
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
@@ -78,7 +78,7 @@ class RecordFanout:
             live.close()
 
     def reset(self) -> None:
-        """Reset to the beginning: the record is gone, and the next one counts from 1."""
+        """Start again at 1: the old record is gone, and the next one counts from 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
@@ -99,7 +99,7 @@ class RecordFanout:
         return reader
 
     def publish_event(self, event: str, **content: Any) -> None:
-        """Send all readers an event that is in no record."""
+        """Send all readers an event that is not in the record."""
         for reader in tuple(self._readers):
             reader.deliver_event([json.dumps({"event": event, **content}).encode()])
 
@@ -110,7 +110,9 @@ class RecordFanout:
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Hold the live stream while none of its readers wants more; those that catch up join it where it stands."""
+        """Hold the live stream while none of its readers wants more; readers that have caught up join it at its
+        position.
+        """
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -164,7 +166,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether it needs the live stream to continue: it is there, or further ahead."""
+        """Return whether this reader needs the live stream to continue: it is on it, or further ahead."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
@@ -236,13 +238,13 @@ class Subscriber:
             self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """Report messages missing from the live stream; a stream of its own reports its own cuts."""
+        """Report messages missing from the live stream; a reader's own stream reports its own gaps."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])
 
     def deliver_event(self, parts: list[bytes]) -> None:
-        """Deliver an event that is in no record, with the seq of the last delivered message."""
+        """Deliver an event that is not in the record, with the seq of the last delivered message."""
         self._deliver((self.next_seq or 1) - 1, "event", parts)
 
     def _receive(self, opened: int, seq: int, channel: str, parts: list[bytes]) -> None:
@@ -258,7 +260,7 @@ class Subscriber:
                 self._join()
 
     def _restart_at_new_record(self) -> None:
-        """Start again at 1: the worker has no such place, so it belongs to a record that is gone."""
+        """Start again at 1: the worker does not have this position, so it belongs to a record that is gone."""
         self._own = None
         if self.next_seq != 1:
             self.deliver_event([json.dumps({"event": "new_record"}).encode()])

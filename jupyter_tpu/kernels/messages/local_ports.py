@@ -104,10 +104,10 @@ class TcpAddresses:
         self.ports[name] = int(endpoint.rpartition(":")[2])
 
     def publish(self) -> None:
-        """Ports need no names."""
+        """Do nothing: ports need no names."""
 
     def remove(self) -> None:
-        """Ports go with their sockets."""
+        """Do nothing: ports are freed with their sockets."""
 
 
 Addresses = IpcAddresses | TcpAddresses

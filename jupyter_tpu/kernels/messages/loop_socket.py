@@ -40,7 +40,7 @@ class LoopSocket:
         self._schedule()
 
     def send(self, parts: Parts) -> bool:
-        """Send now; return False, and send nothing, if a reader's queue is full."""
+        """Send now; if a reader's queue is full, send nothing and return False."""
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK)
         except zmq.Again:
@@ -49,7 +49,7 @@ class LoopSocket:
         return True
 
     def read_now(self) -> None:
-        """Read what has arrived already, ahead of the loop's turn."""
+        """Read what has already arrived, without waiting for the loop's next turn."""
         if self._socket.closed:
             return
         if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:

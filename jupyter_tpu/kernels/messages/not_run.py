@@ -1,4 +1,4 @@
-"""Answers for cells that no kernel will answer: an error, the status idle and a reply, as from a kernel."""
+"""Answers for cells that no kernel will answer: an error, the status idle, and a reply, as a kernel would send them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
 
 
 class OpenRequests:
-    """The execute requests that were sent to a kernel, until it answers them."""
+    """The execute requests that were sent to a kernel and are not answered yet."""
 
     def __init__(self) -> None:
         self._sent: dict[str, Sequence[bytes]] = {}
@@ -54,17 +54,17 @@ class OpenRequests:
             self._sent.pop(text_of(json_object(parts[place + 1]), "msg_id"), None)
 
     def remove(self, requests: Iterable[Sequence[bytes]]) -> None:
-        """Remove requests that were answered here."""
+        """Remove requests that were answered by this process."""
         for parts in requests:
             if place := header_place(parts):
                 self._sent.pop(text_of(json_object(parts[place]), "msg_id"), None)
 
     def clear(self) -> None:
-        """Forget all requests: no answer to them is wanted."""
+        """Drop all requests: no answer to them is needed."""
         self._sent.clear()
 
     def end(self, error: TpuError) -> list[dict[str, Any]]:
-        """Forget all requests; return an event for each: the first has the error, the others are aborted by it."""
+        """Drop all requests and return an event for each: the first gets the error, the others count as aborted."""
         sent, self._sent = [*self._sent.values()], {}
         events = [event for parts in sent if (event := not_run(parts, error))]
         return [{**event, "event": NODE_ENDED, "is_first": number == 0} for number, event in enumerate(events)]
@@ -83,7 +83,7 @@ def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
 
 
 def quiet_answers() -> tuple[Answer, ...]:
-    """Return the messages that end a cell without a word, for pages that show the reason elsewhere."""
+    """Return messages that end a cell without any output, for pages that show the reason elsewhere."""
     return (
         Answer("iopub", "status", {"execution_state": "idle"}),
         Answer("shell", "execute_reply", {"status": "aborted"}),

@@ -46,7 +46,7 @@ class Stream(Protocol):
         """Continue delivery."""
 
     def let_replies_pass(self) -> None:
-        """Deliver replies although output is held."""
+        """Deliver replies even while output is on hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class RegisteredKernel:
 
     @property
     def notebook(self) -> str:
-        """The path on this machine of what is open on the kernel; empty if that is unknown."""
+        """Path on this machine of the notebook or console that is open on the kernel; empty if unknown."""
         paths = [session.path for session in self.sessions if session.path]
         return str(Path(self.root_dir, paths[-1])) if paths else ""
 
@@ -87,7 +87,7 @@ class RegisteredKernel:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RegisteredKernel:
-        """Read what `to_json` has made.
+        """Read what `to_json` wrote.
 
         Raises:
             KeyError, TypeError, ValueError: it is not such a record.

@@ -42,7 +42,7 @@ class RegistrySync:
         return self._note if self._is_on_disk else None
 
     def adopt(self, note: RegisteredKernel) -> None:
-        """Continue with a note that is on disk already."""
+        """Continue with a note that is already on disk."""
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
@@ -52,7 +52,7 @@ class RegistrySync:
             await self._write(note)
 
     async def write_again(self) -> None:
-        """Write a note again that was removed: the kernel was started again."""
+        """Write a removed note again, because the kernel was started again."""
         async with self._changing:
             if self._note and not self._is_on_disk:
                 await self._write(self._note)
@@ -67,7 +67,7 @@ class RegistrySync:
                     self.send_to_agent()
 
     async def remove(self) -> None:
-        """Remove the note: the kernel has ended."""
+        """Remove the note, because the kernel has ended."""
         self.close()
         async with self._changing:
             if self._note and self._is_on_disk:
@@ -75,7 +75,7 @@ class RegistrySync:
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
     async def mark_ended(self) -> None:
-        """Mark the kernel as ended while its node is out of reach, so that the next server ends it there."""
+        """Mark the kernel as ended while its node is out of reach; the next server then ends it there."""
         self.close()
         async with self._changing:
             if self._note and self._is_on_disk:

@@ -45,7 +45,7 @@ def examine_agent(facts: Facts) -> Findings:
 
 
 def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
-    """Judge one response from the agent; a missing or unreadable response is a finding too."""
+    """Check one response from the agent; a missing or unreadable response gives a finding too."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
         # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
@@ -215,7 +215,7 @@ def _variables(facts: Facts) -> Findings:
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
-    """Find variables that mislead a framework; on an emulated worker those that select the CPU are right."""
+    """Find variables that mislead a framework; on an emulated worker, variables that select the CPU are correct."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
         yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from using the TPU.")

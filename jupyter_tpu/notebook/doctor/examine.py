@@ -78,7 +78,7 @@ def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuErro
 
 
 def _platforms() -> dict[str, str]:
-    """Return what JAX computes on, only if it has started: asking it would start it and take the chips."""
+    """Return the platform that JAX uses, if JAX has started; asking it earlier would start it and take the chips."""
     if "jax" in imported_frameworks():
         bridge = sys.modules.get("jax._src.xla_bridge")
         with suppress(AttributeError, RuntimeError):
@@ -98,7 +98,7 @@ def _disks() -> dict[str, tuple[int, int]]:
 
 
 def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
-    """Add how far this clock is ahead, by the date header of the metadata server, which has whole seconds."""
+    """Measure how far this clock is ahead, from the metadata server's date header, which has whole seconds."""
     host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}

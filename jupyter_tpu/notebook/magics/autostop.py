@@ -61,7 +61,7 @@ def stop(context: MagicContext, options: Namespace) -> MagicOutput:
 
 
 def delete(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Delete this node, as `stop` stops it."""
+    """Delete this node through its guard, as `stop` does."""
     return _end(context, "delete", is_sure=options.yes)
 
 

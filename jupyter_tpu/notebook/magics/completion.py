@@ -24,7 +24,7 @@ def candidates(line: str) -> list[str]:
 
 
 def completed(words: Mapping[str, Sequence[str]], before: Sequence[str], help_option: str = "--help") -> list[str]:
-    """Return the commands, or what one of them takes and has not got yet.
+    """Return the matching commands, or the arguments of a command that are not on the line yet.
 
     Args:
         words: what each command takes.
@@ -63,7 +63,9 @@ def _matcher(find: Find) -> Any:
 
 
 def _marked(matcher: Any) -> Any:
-    """Do what IPython's decorator does, which must not be imported here: IPython may be missing."""
+    """Set the attributes that IPython's decorator would set; it can't be imported here because IPython may be
+    missing.
+    """
     matcher.matcher_api_version = 2
     matcher.matcher_priority = 0
     matcher.matcher_identifier = _NAME

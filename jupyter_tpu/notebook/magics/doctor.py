@@ -14,7 +14,7 @@ _ORDER = (FAULT, WARNING)
 
 
 def doctor(context: MagicContext, options: Namespace) -> MagicOutput:
-    """Run all checks on this worker and show their findings."""
+    """Run all checks on this worker and show the findings."""
     findings = examine(context.environ)
     return as_json(findings) if options.json else findings_output(findings)
 

@@ -14,12 +14,12 @@ _SAME_S = 1.0
 
 
 def report_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return the agent's report as lines of text; the cell that asks counts as one of the running ones."""
+    """Format the agent's report; the cell that asks is counted as one of the running cells."""
     return [*source_lines(report), *end_lines(report)]
 
 
 def extend_lines(report: Mapping[str, Any]) -> list[str]:
-    """Return the report after a ``keep``, which may have been for no time at all."""
+    """Format the report after a ``keep``, which may have extended nothing."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
     return [*report_lines(report), *([] if is_kept else ["Extension cancelled."])]

@@ -93,7 +93,7 @@ def cost(context: MagicContext) -> MagicOutput:
 
 
 def output_of(make: Any) -> MagicOutput:
-    """Return the output that `make` builds from a snapshot; raises `AgentBroken` if the snapshot lacks something."""
+    """Return the output that `make` builds from a snapshot; raises `AgentBroken` if the snapshot is incomplete."""
     try:
         return MagicOutput(sections=make())
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -55,7 +55,9 @@ def status(context: MagicContext) -> MagicOutput:
 
 
 def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
-    """Warn of a wrong clock of this worker; ages are right anyway, because they are counted."""
+    """Warn if this worker's clock is wrong; ages stay correct, because they are measured and not read from the
+    clock.
+    """
     # Each snapshot has it; one of them may be missing.
     answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]

@@ -111,7 +111,9 @@ def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _above(source: str) -> int:
-    """Return how many lines of the cell are above its code, with the magic's own, so that tracebacks count right."""
+    """Return the number of lines above the code in its cell, the magic's included, so that tracebacks have the right
+    lines.
+    """
     return 1 + len(list(itertools.takewhile(lambda line: not line.strip(), source.splitlines())))
 
 
@@ -183,7 +185,7 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
 
 
 def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterator[float]:
-    """Yield the mean over the chips of each sample within the cell's time."""
+    """Yield, for each sample taken while the cell ran, the mean over the chips."""
     for index, is_within in enumerate(within):
         known = [values[index] for values in duty.values()]
         numbers = [value for value in known if value is not None]

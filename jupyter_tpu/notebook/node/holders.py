@@ -16,7 +16,7 @@ _FOREIGN_KERNEL = "ipykernel_launcher"
 
 
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
-    """Return what /proc and the agent's folder tell of a process; fields that could not be read are empty.
+    """Return what /proc and the agent's folder say about a process; fields that could not be read are empty.
 
     Command and notebook are untrusted text. Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and the
     processes that the kernel starts inherit it. /proc shows the environment as it was when a process started, so a

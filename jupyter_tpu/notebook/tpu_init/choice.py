@@ -1,4 +1,4 @@
-"""Choose the framework for a line of ``%tpu_init``: the named one, else the imported, else the installed one."""
+"""Choose the framework for a line of ``%tpu_init``: the named one, else an imported one, else an installed one."""
 
 from __future__ import annotations
 

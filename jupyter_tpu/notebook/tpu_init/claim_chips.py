@@ -11,7 +11,7 @@ from jupyter_tpu.notebook.tpu_init import diagnosis
 
 
 def claim_chips(worker: ThisWorker, framework: str) -> None:
-    """Refuse if another process uses the chips; called after the framework's import and just before its start.
+    """Raise an error if another process uses the chips; call it after the framework's import and just before its start.
 
     Not every framework names that process: PyTorch/XLA starts without libtpu's lock. A process that may see only some
     of the chips shares the machine with others, so there only the framework itself can find out.

@@ -77,7 +77,7 @@ def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
-    """Start the framework; return it with an explanation of its known warnings. All others are shown as they are."""
+    """Start the framework; return it with an explanation of known warnings. Other warnings are shown unchanged."""
     with warnings.catch_warnings(record=True) as caught, restore_environment_on_error():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)

@@ -26,7 +26,7 @@ _WITHOUT_TPU = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu"
 def diagnose_start(
     raw: str, worker: ThisWorker, framework: str = "jax", holder_of: FindHolder = find_holder
 ) -> TpuError:
-    """Return the error for a framework's message `raw`, which it gave when it did not start."""
+    """Return the error for `raw`, the message with which a framework failed to start."""
     known = find_known_error(raw)
     # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
     if known is None:
@@ -125,7 +125,7 @@ def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 
 
 def hidden(framework: str, module: str, place: str) -> TpuError:
-    """Return the error for a file of the user's that has the name of the framework's package and is found first."""
+    """Return the error for a user's file that hides a framework's package because it has the same name."""
     return AcceleratorFailed(
         f"“import {module}” finds {place}, not {TITLES[framework]}.",
         hint="Rename or remove it, then restart the kernel.",
@@ -144,7 +144,7 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
 
 
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that runs on the CPU instead; `reason` is what it did not show."""
+    """Return the error for a framework that runs on the CPU instead; `reason` is one that its message did not give."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(
@@ -163,7 +163,7 @@ def without_tpu(reason: str, worker: ThisWorker) -> TpuError:
 
 
 def not_on_node(raw: str) -> TpuError:
-    """Return the error for a kernel that does not run on a TPU node."""
+    """Return the error for a kernel that is not on a TPU node."""
     return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
 
 
@@ -192,7 +192,7 @@ def wrong_sum(found: object, exact: int) -> TpuError:
 
 
 def too_late(framework: str, why: str) -> TpuError:
-    """Return the error for a framework that has started already and accepts no more settings."""
+    """Return the error for a framework that has already started and accepts no more settings."""
     return AcceleratorFailed(
         f"It is too late for %tpu_init: {why}",
         exists=f"{TITLES[framework]} keeps its startup settings until the process exits.",

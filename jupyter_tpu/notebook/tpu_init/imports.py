@@ -69,7 +69,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
 
 
 def _refuse_impostor(framework: str, module: str, found: ModuleType) -> None:
-    """Refuse a module or bare folder of the user's own: every framework is a package with an ``__init__.py``."""
+    """Raise an error for a user's own module or bare folder: every framework is a package with an ``__init__.py``."""
     is_package, file = hasattr(found, "__path__"), getattr(found, "__file__", None)
     if "." not in module and not (is_package and file):
         raise diagnosis.hidden(framework, module, file or next(iter(found.__path__), module))

@@ -82,7 +82,7 @@ def _fallback_reason() -> str:
 
 
 def _prove(jax: Any, mesh: Any, devices: list[Any]) -> None:
-    """Add up numbers that are spread over all devices, and compare the sum with the exact one."""
+    """Sum numbers that are spread over all devices, and compare the result with the exact sum."""
     count, exact = expected_sum(len(devices))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     numbers = jax.device_put(jax.numpy.arange(count, dtype="int32"), sharding)

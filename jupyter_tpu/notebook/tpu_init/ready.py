@@ -53,7 +53,7 @@ class Ready:
 
 
 def expected_sum(count: int) -> tuple[int, int]:
-    """Return how many numbers the proof adds up on `count` devices, and their exact sum."""
+    """Return how many numbers the proof sums on `count` devices, and the exact result."""
     numbers = VALUES_PER_DEVICE * count
     return numbers, numbers * (numbers - 1) // 2
 

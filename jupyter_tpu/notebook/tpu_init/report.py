@@ -65,7 +65,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The lines below the table: the proof, the versions, and what there is of the rest."""
+        """The lines below the table: the proof, the versions, and any remark and warning."""
         libraries = ", ".join(f"{name} {version or 'not installed'}" for name, version in self.versions.items())
         return (
             f"Verified in {self.seconds:.1f} s: {self.proof}.",

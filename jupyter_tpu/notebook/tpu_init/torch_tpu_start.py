@@ -70,7 +70,7 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
 
 
 def _check_device(torch: Any, worker: ThisWorker) -> None:
-    """Refuse if PyTorch has no TPU: without a chip it silently uses the CPU."""
+    """Raise an error if PyTorch has no TPU: without a chip it silently uses the CPU."""
     found = torch.accelerator.current_accelerator()
     if found is None or found.type != "tpu":
         raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)

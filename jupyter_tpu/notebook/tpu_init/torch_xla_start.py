@@ -57,7 +57,7 @@ def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
 
 
 def _refuse_if_late(torch_xla: Any, runtime: Any) -> None:
-    """Refuse if a device was touched while SPMD was off; PyTorch/XLA reports that only through a private function."""
+    """Raise an error if a device was used while SPMD was off; only a private function of PyTorch/XLA knows that."""
     # A version without that function counts as not locked: `bool()` is False.
     is_locked = getattr(torch_xla._XLAC, "_xla_get_spmd_config_is_locked", bool)
     if is_locked() and not runtime.is_spmd():

@@ -32,7 +32,7 @@ _TRIALS = {
 
 
 def refuse_unknown_flags(framework: str) -> None:
-    """Try the flags in ``XLA_FLAGS``; this costs the start of a process, but only if the variable is set.
+    """Try the flags in ``XLA_FLAGS`` in a new process, which is started only if the variable is set.
 
     Raises:
         AcceleratorFailed: XLA does not know one of the flags.
@@ -45,7 +45,7 @@ def refuse_unknown_flags(framework: str) -> None:
 
 
 def _stderr_of(trial: _Trial) -> str:
-    """Return what the program wrote; empty if it hangs, because unknown flags end it at once."""
+    """Return what the program wrote to stderr; empty if it hangs, because an unknown flag ends it at once."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", trial.program],

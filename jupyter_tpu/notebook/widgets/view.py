@@ -52,7 +52,9 @@ class View:
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the output of the subcommands up to the first that fails: a cell must not wait for each of them."""
+        """Return the output of the subcommands, up to the first that fails, so that a cell does not wait for each of
+        them.
+        """
         seen: list[Section] = []
         try:
             for word in self.subcommands:
@@ -67,7 +69,7 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reads the node for a view, and stores the last data for the time in which the agent does not answer."""
+    """Reads the node for a view, and keeps the last data for times when the agent does not answer."""
 
     def __init__(self, view: View, ask: CallAgent) -> None:
         self._view = view
