@@ -425,11 +425,11 @@ export interface ICoverage {
   readonly text: string;
   /** What no grant covers */
   readonly not_covered: readonly string[];
-  /** How such a node stops by itself unless it gets other rules */
+  /** The auto-stop rules of such a node, unless it gets others */
   readonly autostop: ICoverageAutostop;
 }
 
-/** How such a node stops by itself unless it gets other rules */
+/** The auto-stop rules of such a node, unless it gets others */
 export interface ICoverageAutostop {
   readonly action: 'stop' | 'delete';
   /** Idle timeout; null: off */

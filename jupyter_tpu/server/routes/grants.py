@@ -115,7 +115,7 @@ class CoverageHandler(GrantRoute):
 
 
 def _autostop_of(request: NodeRequest) -> dict[str, Any]:
-    """Return how a new node stops by itself, and after how many idle seconds at the latest."""
+    """Return the auto-stop rules of a new node, and after how many idle seconds it stops at the latest."""
     node = Node(
         name=NodeName(project="any-project", zone=request.zone, node_id="new"),
         state="CREATING",

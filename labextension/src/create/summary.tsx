@@ -16,7 +16,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What a choice costs, when it stops by itself, and what it costs at most if it is forgotten: in one sentence. */
+/** What a choice costs, when auto-stop ends it, and the most it can cost if it is forgotten, in one sentence. */
 export function Summary(props: IProps): JSX.Element {
   const { coverage, trans } = props;
   const { data, problem } = coverage;

@@ -24,7 +24,7 @@ interface IContext {
   readonly run: (command: string, args: INodeKey & { readonly for_s?: number }) => void;
   /** Whether an open notebook belongs to the node: it says itself how its node ends. */
   readonly isInNotebook: (nodeName: string) => boolean;
-  /** Whether a notebook opens on the READY node by itself. */
+  /** Whether a notebook opens automatically on the READY node. */
   readonly opensItself: (node: INode) => boolean;
   readonly trans: TranslationBundle;
 }
