@@ -81,7 +81,7 @@ def unpack(content: bytes, folder: Path, draft: Path) -> None:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the code is there and unchanged: a full disk, a clean-up tool or an editor may have damaged it."""
+    """Whether the code is complete and unchanged: a full disk, a clean-up tool or an editor may have damaged it."""
     try:
         with zipfile.ZipFile(folder / ARCHIVE) as archive:
             return all(zlib.crc32((folder / each.filename).read_bytes()) == each.CRC for each in archive.infolist())

@@ -148,7 +148,9 @@ class Methods:
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:
-        """Start a kernel's process unless one lives, see `Launch`; a kernel that never started is dropped again."""
+        """Start a kernel's process unless one is running, see `Launch`; a kernel that failed to start is dropped
+        again.
+        """
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
             launch = Launch.from_params(params)

@@ -101,7 +101,7 @@ class HomeWatch:
             os.close(self._lock)
 
     def _warn(self, reason: str) -> None:
-        """Log the failure and tell the kernels' users, once until it works again."""
+        """Log the failure and notify the kernels' users, once until restoring works again."""
         if not self._has_warned:
             self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)

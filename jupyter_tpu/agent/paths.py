@@ -40,7 +40,7 @@ def private_folder(path: Path) -> Path:
 
 
 def listen(path: Path) -> socket.socket:
-    """Listen on a new Unix socket at `path` that only this user can connect to; replaces what is there."""
+    """Listen on a new Unix socket at `path` that only this user can connect to; replaces an existing file."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -104,7 +104,7 @@ class Home:
         return cls(Path.home() / ".jupyter-tpu")
 
     def make(self) -> None:
-        """Create what is missing; raises AgentBroken where another user has access."""
+        """Create missing folders; raises AgentBroken if another user has access."""
         for folder in (self.root, self.run, self.kernels, self.environments):
             private_folder(folder)
 
@@ -118,13 +118,13 @@ class Home:
         return Path(f"/tmp/jupyter-tpu-{os.getuid()}-{digest}")
 
     def remove_socket(self) -> None:
-        """Remove the agent's socket, and the folder of sockets unless kernels still use it; no agent runs any more."""
+        """Remove the agent's socket, and the folder of sockets unless kernels use it; call it when no agent runs."""
         with suppress(OSError):
             self.socket.unlink()
             self.run.rmdir()
 
     def remove_run(self) -> None:
-        """Remove the folder of sockets; neither an agent nor a kernel may run any more."""
+        """Remove the folder of sockets; call it when no agent and no kernel runs."""
         shutil.rmtree(self.run, ignore_errors=True)
 
     @property

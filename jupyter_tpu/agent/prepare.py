@@ -81,7 +81,7 @@ def _lock_of_no_agent(home: Home) -> int | None:
 
 
 def _is_supervised(home: Home) -> bool:
-    """Whether one of this user's processes is a supervisor or an agent of this folder, whatever became of its lock."""
+    """Whether one of this user's processes is a supervisor or agent of this folder, even if its lock is gone."""
     root, kinds = os.fsencode(home.root), {_SUPERVISE.encode(), b"agent"}
     return any(root in words and kinds & {*words} for words in _our_commands())
 

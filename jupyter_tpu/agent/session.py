@@ -125,7 +125,7 @@ class Session:
         return int(bool(self._streams))
 
     def wake(self) -> None:
-        """Send what is new: a kernel's record has grown, or a kernel was deleted."""
+        """Send new data, because a kernel's record has grown or a kernel was deleted."""
         self._output.set()
 
     def follows(self, kernel_id: str) -> bool:
@@ -161,7 +161,9 @@ class Session:
             self._writer.close()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """End the connection when its sender fails: it would look alive but bring no output; the client reconnects."""
+        """End the connection if its sender fails: it would look alive but bring no output. The client then
+        reconnects.
+        """
         if task.cancelled():
             return
         if not isinstance(task.exception(), ConnectionError):
@@ -363,7 +365,7 @@ class Session:
         self._window.sent(len(data), time.monotonic(), starved=starved)
 
     def _jump(self, number: int, stream: Stream) -> None:
-        """Skip what was trimmed away or is damaged; the client sees the gap in the seqs."""
+        """Skip trimmed or damaged entries; the client sees the gap in the seqs."""
         self._forget_in_flight(number)
         stream.offset, seq = stream.kernel.record.resume_at(stream.offset)
         stream.received = stream.offset

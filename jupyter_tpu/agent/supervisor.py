@@ -31,7 +31,7 @@ _MOST_CRASHES = 5
 
 
 class Supervisor:
-    """Runs one agent after the other, until SIGTERM or until it crashes at each start.
+    """Runs agents one after another, until SIGTERM or until each crashes right after its start.
 
     Args:
         command: starts the agent.
@@ -44,7 +44,7 @@ class Supervisor:
         self._unreported: dict[int, int] = {}
 
     def run(self) -> None:
-        """Start agents until asked to stop, or until too many crash right after their start."""
+        """Start agents until told to stop, or until too many crash right after their start."""
         crashes = 0
         while crashes < _MOST_CRASHES:
             started = time.monotonic()

@@ -70,7 +70,7 @@ class CloudApi(Protocol):
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """List the operations of one zone that the cloud still remembers, by any client and with the failed ones."""
+        """List the operations of one zone that the cloud still has, by any client, failed ones included."""
         ...
 
     async def list_zones(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class CloudApi(Protocol):
         ...
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
-        """Return what each worker has published about its SSH server; ``host_keys`` is empty until it has."""
+        """Return what each worker has published about its SSH server; ``host_keys`` is empty before that."""
         ...
 
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
@@ -105,7 +105,7 @@ class CloudApi(Protocol):
         ...
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
-        """Delete a queued resource; one that has nodes needs `force`, which deletes these as well."""
+        """Delete a queued resource; if it has nodes, `force` is needed, which deletes them too."""
         ...
 
     async def aclose(self) -> None:

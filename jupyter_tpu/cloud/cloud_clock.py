@@ -53,7 +53,7 @@ class _VirtualTime:
 
 
 class CloudClock:
-    """The clock of one cloud; until its first answer, this computer's.
+    """The clock of one cloud; before the cloud's first response, this computer's.
 
     Args:
         read: returns Unix seconds by this computer's clock, and monotonic seconds that also count sleep.

@@ -143,7 +143,7 @@ def _found(place: Place, file: str, content: Mapping[str, Any]) -> FoundCredenti
 
 
 def _default_place(environment: Mapping[str, str]) -> tuple[Place, str]:
-    """Return where Google's library finds the credentials, in the order in which it looks."""
+    """Return where Google's library finds the credentials, in its search order."""
     if named := environment.get(GOOGLE_VARIABLE, ""):
         return "variable", named
     saved = gcloud_file(environment)

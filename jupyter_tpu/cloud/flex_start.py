@@ -56,7 +56,7 @@ def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: floa
 
 
 def _refusal(status: int, text: str) -> Refusal:
-    """Read Google's error envelope; an answer without one comes from something else, such as a proxy."""
+    """Read Google's error envelope; a response without one comes from something else, such as a proxy."""
     error = _object(text).get("error")
     # UNAVAILABLE stands for an unknown outcome: the request may have arrived.
     if not isinstance(error, dict):

@@ -157,7 +157,7 @@ def quota(case: Case) -> TpuError:
 
 
 def _quota_limit(case: Case) -> str:
-    """Return ``Limit: 4 in zone us-east5-a.`` if the cloud said so, else its own description.
+    """Return ``Limit: 4 in zone us-east5-a.`` if the cloud named the limit, else the cloud's own description.
 
     The limit's id is for the details only: it is in the error's `raw`.
     """
@@ -248,7 +248,7 @@ def reservation_unknown(case: Case) -> TpuError:
 
 
 def exists(case: Case) -> TpuError:
-    """Return the error for a name that is taken."""
+    """Return the error for a name that already exists."""
     return NodeExists(
         _text(case, "Could not {request}: a {kind} with that name already exists."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",

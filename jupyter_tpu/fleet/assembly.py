@@ -159,7 +159,7 @@ class _Key:
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol
-        """Refuse without a key: no one could log in to the node."""
+        """Refuse to create a node without a key, because no one could log in to it."""
         if self.problem is not None:
             raise self.problem
 

@@ -1,4 +1,4 @@
-"""The audit log: who did what with money and access, and why. It only grows. Every method may block on the disk."""
+"""The audit log, append-only: who did what with money and access, and why. Every method may block on the disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        """Return why it failed, for display; None where no failure is known."""
+        """Return why it failed, for display; None if it did not fail, as far as is known."""
         error = self.detail.get("error")
         return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 
@@ -98,7 +98,7 @@ class Audit:
 
 
 def _detail(text: str) -> dict[str, Any]:
-    """Return the detail, or a placeholder where it is damaged: the line itself must still be shown."""
+    """Return the detail, or a placeholder if it is damaged, because the line itself must still be shown."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

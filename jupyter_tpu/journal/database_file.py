@@ -1,4 +1,4 @@
-"""Open the journal's file. A damaged one is kept and repaired, never overwritten; a newer version's is refused."""
+"""Open the journal's file. A damaged file is kept and repaired, never overwritten; a newer version's is refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Repair and open a damaged file; return it with a notice for the user. Of several processes one repairs it.
+    """Repair and open a damaged file; return it with a notice for the user. Only one process repairs it.
 
     Raises:
         Damaged, JournalUnwritable: it could not be repaired.

@@ -144,7 +144,7 @@ class Journal:
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:
-        """Return one intent, settled or not; None when there is none."""
+        """Return one intent, settled or not; None if there is none."""
         with self.reading() as database:
             return _find(database, intent_id)
 
@@ -210,7 +210,7 @@ class Journal:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give the database for reading, to one thread at a time.
+        """Provide the database for reading, to one thread at a time.
 
         Raises:
             JournalUnwritable: it cannot be read.
@@ -237,7 +237,7 @@ class Journal:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the database for one transaction: at the end all of it is on disk, or nothing.
+        """Provide the database for one transaction: at its end everything is on disk, or nothing.
 
         Raises:
             JournalUnwritable: nothing was written.
@@ -273,7 +273,7 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Yield the intents of rows of body and owner. A damaged one is left out, so that the others can be performed."""
+    """Yield the intents of rows of body and owner; skips a damaged one, so that the others can be performed."""
     for row in rows:
         try:
             yield _read(row)

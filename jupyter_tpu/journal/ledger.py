@@ -31,7 +31,7 @@ class Ledger:
         self._prefix = f"projects/{project}/"
 
     def record(self, look: NodesObservation) -> Accrual:
-        """Write what an observation means for the spans; one older than the last changes nothing.
+        """Write what an observation means for the spans; an observation older than the last one changes nothing.
 
         Raises:
             JournalUnwritable: nothing was written; a later observation makes up for it.
@@ -70,7 +70,7 @@ class Ledger:
         return (*known, *accrual.opened)
 
     def readable_spans(self) -> tuple[Span, ...]:
-        """Return all spans but the unreadable ones; never use it to add up money."""
+        """Return all spans except unreadable ones; never use it to add up money."""
         with self._journal.reading() as database:
             found = list[Span]()
             for row in self._rows(database, "ORDER BY began_at, rowid"):

@@ -1,4 +1,5 @@
-"""Budgets that damage to the journal may have lost. Until the user confirms them, nothing that costs is requested.
+"""Budgets that may have been lost to damage of the journal. Until the user confirms them, nothing that costs is
+requested.
 
 The repaired journal has a document about each loss, for all projects; each project confirms on its own. Every method
 may block on the disk.

@@ -57,12 +57,12 @@ class Recoveries:
         )
 
     def get(self, name: NodeName) -> Recovery | None:
-        """Return the setting of a node; None when there is none. Raises as `all` does."""
+        """Return the setting of a node; None if there is none. Raises as `all` does."""
         found = self._documents.get(KIND, str(name))
         return _read(found.name, found.body) if found else None
 
     def put(self, recovery: Recovery, entry: Entry) -> None:
-        """Write what the user chose, whatever it was before.
+        """Write what the user chose, replacing any earlier setting.
 
         Raises:
             JournalUnwritable: nothing has changed.
@@ -93,7 +93,7 @@ class Recoveries:
             return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Become its owner; None when another living process is, or when it has changed since it was read."""
+        """Become its owner; None if another living process is, or if it has changed since it was read."""
         # a claim of our own that was left behind is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
@@ -111,7 +111,7 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """Return what nodes with that name have cost the user since then, by the cloud's clock; None = not known.
+        """Return what nodes with that name have cost the user since then, by the cloud's clock; None if unknown.
 
         Time that a TRC grant covers costs nothing.
         """

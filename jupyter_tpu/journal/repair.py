@@ -71,7 +71,7 @@ def make_new(path: Path) -> None:
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether a repair is unfinished: its process has died, or is still at work."""
+    """Whether a repair is unfinished: its process died, or is still running."""
     return _waiting(path) is not None
 
 
@@ -80,7 +80,7 @@ def _waiting(path: Path) -> Path | None:
 
 
 def repair_journal(path: Path) -> tuple[Path, bool]:
-    """Replace a damaged journal with a new one with everything that can be read. Call it `locked`.
+    """Replace a damaged journal with a new one that has everything readable. Call it `locked`.
 
     Returns the path of the damaged file, and whether everything is known to have been copied.
 
@@ -142,7 +142,9 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name; it keeps its own too, or another process would create an empty journal."""
+    """Give the damaged file a second name; it keeps its own, since another process would otherwise create an empty
+    journal.
+    """
     try:
         os.link(path, aside)
     except OSError:  # a file system without links

@@ -1,4 +1,4 @@
-"""Read what can still be read of a damaged journal, table by table. Works on a copy, which it may change."""
+"""Read what is still readable of a damaged journal, table by table. Works on a copy, which it may change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Salvage:
 
 
 def salvage(path: Path) -> Salvage:
-    """Read what can be read of a database and its write-ahead log. Damaged contents never raise."""
+    """Read the readable parts of a database and its write-ahead log. Damaged contents never raise."""
     _mend_header(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.text_factory = lambda raw: raw.decode(errors="replace")

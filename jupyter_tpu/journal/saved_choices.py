@@ -19,7 +19,7 @@ _LONGEST = 4096  # characters, as a path
 
 
 def saved_choices() -> Mapping[str, str]:
-    """Return the saved variables; none where the file is missing or damaged, since each can be chosen again."""
+    """Return the saved variables; none if the file is missing or damaged, since each can be chosen again."""
     try:
         found = json.loads((data_path() / _FILE).read_bytes())
         return {name: value for name, value in found.items() if _is_variable(name, value)}

@@ -94,7 +94,7 @@ class Column:
 
 
 def columns_of(database: sqlite3.Connection, table: str) -> tuple[Column, ...]:
-    """Return a table's columns in their order; none where there is no such table."""
+    """Return a table's columns in order; none if there is no such table."""
     rows = database.execute(f"PRAGMA table_info({table})").fetchall()
     return tuple(Column(name=row[1], kind=row[2], may_be_null=not row[3] and not row[5]) for row in rows)
 
@@ -116,7 +116,7 @@ def is_as_it_says(database: sqlite3.Connection) -> bool:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """Return the version of the tables in a file; 0 when there are none yet."""
+    """Return the version of the tables in a file; 0 if there are none yet."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 

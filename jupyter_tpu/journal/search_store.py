@@ -112,7 +112,7 @@ class Searches:
             return self._all(database)
 
     def find(self, search_id: str) -> Search | None:
-        """Return the search with this id; None when there is none."""
+        """Return the search with this id; None if there is none."""
         return next((each for each in self.all() if each.search_id == search_id), None)
 
     def forget(self, before: float) -> None:

@@ -51,7 +51,7 @@ class Documents:
             )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """Return the document with this name; None when there is none.
+        """Return the document with this name; None if there is none.
 
         Raises:
             JournalUnwritable: the journal, or this document in it, cannot be read.
@@ -59,7 +59,7 @@ class Documents:
         return next((_read(kind, row) for row in self._rows(kind) if row[0] == name), None)
 
     def all(self, kind: str) -> tuple[Document, ...]:
-        """Return all documents of a kind, by name. Raises as `get` does: an unreadable one is never left out."""
+        """Return all documents of a kind, by name; an unreadable one raises as in `get`, since none may be left out."""
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:

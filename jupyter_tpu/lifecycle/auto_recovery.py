@@ -229,7 +229,7 @@ def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
 
 
 def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
-    """Whether the cap is reached; an unknown cost counts as too much."""
+    """Whether the cap is reached; an unknown cost counts as above it."""
     return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
 
 

@@ -1,4 +1,4 @@
-"""Intents: what the user wants done to a node, and how far it has come."""
+"""Intents: what the user wants done to a node, and the progress."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:
-    """Return the intent in a phase, which may be its present one; `phase_since` changes with the phase only."""
+    """Return the intent in a phase, which may be the current one; `phase_since` changes only with the phase."""
     since = intent.phase_since if phase == intent.phase else at
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 
@@ -56,7 +56,7 @@ def cancelled(intent: Intent, at: float) -> Outcome:
 
 
 def unchanged(intent: Intent) -> Outcome:
-    """Return the intent as it is, with no request."""
+    """Return the intent unchanged, with no request."""
     return intent, ()
 
 

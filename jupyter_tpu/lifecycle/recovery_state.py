@@ -1,4 +1,4 @@
-"""Auto-recovery of one node: the user's setting, how far a re-creation has come, and its texts. Values only."""
+"""Auto-recovery of one node: the user's setting, the progress of a re-creation, and its texts. Values only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The auto-recovery setting of one node, and how far a re-creation has come.
+    """The auto-recovery setting of one node, and the progress of a re-creation.
 
     Attributes:
         choice_id: tells the attempts under this setting from those under earlier ones.

@@ -217,7 +217,7 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Return the search after another process claimed it; one that was abandoned for long starts nothing new."""
+    """Return the search after another process claimed it; one that was abandoned for long starts no new try."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
         "The search was interrupted for too long and has ended; start it again if you still want it."

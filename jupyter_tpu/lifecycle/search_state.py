@@ -45,7 +45,7 @@ class Candidate:
         return provisioning_of(self)
 
     def spec(self, project: str, node_id: str) -> NodeSpec:
-        """Return the spec of this node with that name; raises `BadInput` for an invalid one."""
+        """Return the spec of this node with that name; raises `BadInput` if it is invalid."""
         return NodeSpec(
             name=NodeName(project=project, zone=self.zone, node_id=node_id),
             accelerator_type=self.accelerator_type,
@@ -146,7 +146,7 @@ class Search:
         return self.tries[-1] if self.tries else None
 
     def name(self, index: int) -> NodeName:
-        """Return the node's name with the candidate of this index; raises `BadInput` for an invalid one."""
+        """Return the node's name for the candidate with this index; raises `BadInput` if it is invalid."""
         return NodeName(project=self.project, zone=self.candidates[index].zone, node_id=self.node_id)
 
     def spec(self, index: int) -> NodeSpec:

@@ -45,7 +45,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node: whatever the answer was, it may be starting."""
+    """Check the node: it may be starting, even if the response says otherwise."""
     return moved(intent, event.at, "checking", "Checking the node.", cause=event.error), ()
 
 

@@ -137,7 +137,7 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling: without an answer nothing may be concluded."""
+    """Keep polling: a missing response proves nothing."""
     return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
 

@@ -75,7 +75,7 @@ def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
-    """Follow the operation; an answer that names none promises nothing and counts as no answer."""
+    """Follow the operation; a response that names none counts as no response."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     details = BY_VERB[intent.verb]
@@ -85,7 +85,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Check the node: whatever the answer was, the node's state decides."""
+    """Check the node: its state decides, even if the response says otherwise."""
     if isinstance(event.error, NodeNotFound):
         # a creation that is still open may bring the node into existence after this deletion
         if not intent.may_appear:
@@ -117,7 +117,7 @@ def _was_unanswered(intent: Intent) -> bool:
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Wait until the node is in its end state; give up when the cloud does not get there in time."""
+    """Wait until the node is in its end state; give up if the cloud does not get it there in time."""
     intent = seen(intent)
     if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)

@@ -1,4 +1,4 @@
-"""The nodes attached to this kernel: find the one that a cell means, and start its kernel at the first use."""
+"""The nodes attached to this kernel: finds the one that a cell means, and starts its kernel at the first use."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _is_meant(spec: InstalledSpec, node: str, zone: str) -> bool:
 
 
 def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:
-    """Return the kernelspec of this environment, out of those of one node."""
+    """Return the kernelspec of this environment among those of one node."""
     if not specs:
         raise NodeNotFound(
             Text("No node {node} has a kernelspec.", node=node[:70]) if node else "No node has a kernelspec.",

@@ -1,4 +1,4 @@
-"""Run a command of ``jupyter tpu`` for a cell: its output appears below the cell, its questions are asked there.
+"""Run a command of ``jupyter tpu`` for a cell: its output and its questions appear below the cell.
 
 The command runs in a process of its own, as in a terminal, so that this kernel never imports the cloud's client.
 """

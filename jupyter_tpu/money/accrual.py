@@ -135,7 +135,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Close a span where the node was last seen READY; the time up to `at` is unmonitored."""
+    """Close a span when the node was last seen READY; the time until `at` is unmonitored."""
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

@@ -179,7 +179,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
-    """Return what was billed from a day on; `net` is the amount left to pay."""
+    """Return what was billed since a day; `net` is the amount left to pay."""
     own = [row for row in days if row["day"] >= since]  # days as YYYY-MM-DD sort like their dates
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:

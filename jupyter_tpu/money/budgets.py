@@ -65,7 +65,7 @@ class Budget:
 
     @property
     def stops_nodes(self) -> bool:
-        """Whether nodes are stopped at the cap, and new ones refused."""
+        """Whether nodes are stopped at the cap, and new nodes refused."""
         return self.action != "warn"
 
     @property

@@ -19,7 +19,7 @@ STEPS = 96
 
 
 def burn_down_view(budget: Budget, account: Account) -> JSON:
-    """Return a budget as it is used now and its burn-down: used and observed amounts at `STEPS` + 1 times."""
+    """Return a budget's current use and its burn-down: used and observed amounts at `STEPS` + 1 times."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)
     at = _moments(view["window_start"], account.now)
@@ -43,7 +43,7 @@ def _moments(began_at: float, now: float) -> list[float]:
 
 
 def _risen(spans: Sequence[Span], at: Sequence[float], window: Window, now: float, unit: Unit) -> list[float]:
-    """Return what was used up to each time.
+    """Return the amount used up to each time.
 
     The last value covers the whole window, so that it equals the budget's usage even if a clock was set back and some
     spans lie in the future.

@@ -27,7 +27,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
-    """The node to be created: what decides who pays."""
+    """The properties of a node to be created that decide who pays for it."""
 
     accelerator_type: str
     zone: str

@@ -1,4 +1,4 @@
-"""Cloud Storage buckets that a notebook names, and what reading them from a node would add to the bill.
+"""Cloud Storage buckets that a notebook names, and what reading them from a node adds to the bill.
 
 Data that leaves a bucket's region is billed, even if a grant pays for the chips; one TRC user reported a bill of $2.5k
 (r/googlecloud, January 2026). Prices are the list prices of `jupyter_tpu.money.egress_prices`; only the user knows how

@@ -258,7 +258,7 @@ def _generation(generation: Any) -> str:
 
 
 def _zone(zone: Any, generation: str) -> str:
-    """Return a valid zone. Only its region must be known: TRC has granted v2 in us-central1-f, which no list has."""
+    """Return a valid zone. Only its region must be known: TRC has granted v2 in us-central1-f, which is in no list."""
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone
     offering = ", ".join(zones_for(generation))

@@ -16,7 +16,7 @@ from jupyter_tpu.money.spans import Span
 
 
 def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tuple[Span, ...]:
-    """Return the spans cut where a TRC grant begins or ends to pay; the parts that it paid for have the price 0."""
+    """Split spans where a TRC grant begins or ends; the parts that a grant covers get the price 0."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     if not trc or not spans:
         return tuple(spans)
@@ -38,7 +38,7 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 
 
 def _add(parts: list[Span], part: Span) -> None:
-    """Append a part of a span; merge it with the one before if the price is the same.
+    """Append a part of a span; merge it with the previous part if the price is the same.
 
     Unmonitored time stays at the two ends of the whole span: between its parts nothing was unmonitored.
     """

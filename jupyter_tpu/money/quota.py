@@ -111,7 +111,7 @@ class QuotaUse:
 
 
 def node_holder(node: Node) -> QuotaHolder:
-    """Return what a node uses of quota."""
+    """Return a node's use of quota."""
     return QuotaHolder(
         name=str(node.name),
         kind="node",
@@ -124,7 +124,7 @@ def node_holder(node: Node) -> QuotaHolder:
 
 
 def queued_holder(queued: QueuedResource) -> QuotaHolder:
-    """Return what a queued resource without nodes uses of quota."""
+    """Return the use of quota of a queued resource without nodes."""
     return QuotaHolder(
         name=str(queued.name),
         kind="queued_resource",

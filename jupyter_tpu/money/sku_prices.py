@@ -42,7 +42,7 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices in SKUs of the day `as_of`; of two for the same thing, the higher one."""
+    """Return the prices in SKUs on the day `as_of`; if there are two for the same thing, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:
@@ -90,7 +90,7 @@ def _kind_of(description: str) -> tuple[Row, int] | None:
 
 
 def _usd_per_hour(expression: Mapping[str, Any]) -> float:
-    """Return the highest rate: the catalogue may have a free tier, or lower ones for large use."""
+    """Return the highest rate: the catalogue may have a free tier, or lower rates for large use."""
     if expression["usageUnit"] != "h":
         raise _Unusable(f"its price is per {expression['usageUnit']!r:.40}, not per hour")
     prices = [tier["unitPrice"] for tier in expression["tieredRates"]]

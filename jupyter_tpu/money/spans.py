@@ -81,7 +81,7 @@ class Span:
 
     @property
     def usd_per_hour_at_worst(self) -> float:
-        """The price or, if it is unknown, the highest known one for the same number of chips."""
+        """The price or, if unknown, the highest known one for the same number of chips."""
         return dearest_usd_per_hour(self.accelerator_type) if self.usd_per_hour is None else self.usd_per_hour
 
 
@@ -108,7 +108,7 @@ class Cost:
 
 
 def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
-    """Return what spans cost within a window, up to `now`."""
+    """Return the cost of spans within a window, up to `now`."""
     parts = [(span, span.seconds(window, now)) for span in spans]
     parts = [(span, seconds) for span, seconds in parts if seconds > 0]
     return Cost(

@@ -88,7 +88,7 @@ def _day_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
 
 
 def history(account: Account, at: Sequence[float]) -> list[Slot]:
-    """Return what was spent between each two neighbours of the rising times `at`."""
+    """Return the spend between each two neighbours of the ascending times `at`."""
     spans, now = account.spans, account.now
     worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
     unpriced = [span for span in spans if span.usd_per_hour is None]

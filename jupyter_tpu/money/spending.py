@@ -59,7 +59,7 @@ class Account:
 
 
 def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
-    """Return what each node of the ledger has cost, by full name and uid."""
+    """Return the cost of each node of the ledger, by full name and uid."""
     return {key: cost(own, EVER, now).usd for key, own in _by_node(spans).items()}
 
 
@@ -160,7 +160,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """Return a broken budget as used up, since it allows nothing; its settings are unknown."""
+    """Return a view of a broken budget as used up, since it allows nothing; its settings are unknown."""
     return {
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),

@@ -105,7 +105,7 @@ class TrcMail:
 
     @property
     def proposed_days(self) -> int:
-        """The term to propose to the user, who confirms it: the stated one, or else the shortest."""
+        """The term to propose to the user, who confirms it: the stated term, or else the shortest one."""
         return self.days or SHORTEST_TERM_DAYS
 
     def to_json(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _with_rows_on_lines(text: str) -> str:
-    """Put each row of an HTML table on a line of its own, whatever is in its cells."""
+    """Put each row of an HTML table on a line of its own, whatever its cells contain."""
     head, *rows = _ROW_BEGIN.split(text)
     return head + "".join(map(_row_line, rows))
 
@@ -221,7 +221,7 @@ def _row_line(row: str) -> str:
 
 
 def _with_rows_joined(lines: Iterable[str]) -> Iterator[str]:
-    """Join lines that have nothing but parts of a grant, such as the cells of a table that was copied as text."""
+    """Join lines that contain only parts of a grant, such as the cells of a table that was copied as text."""
     row, named = "", set[str]()
     for line in lines:
         parts = _parts(line)
@@ -256,7 +256,7 @@ def _parts(line: str) -> dict[str, list[str]] | None:
 
 
 def _in_order(line: str) -> str:
-    """Return a line with each part of a grant once in the usual order; any other line as it is."""
+    """Return a line with the parts of a grant once and in the usual order; any other line unchanged."""
     parts = None if _GRANT.match(line) else _parts(line)
     has_each_once = parts and all(len(parts.get(name, ())) == 1 for name in ("count", "model", "what"))
     if not parts or not has_each_once or "zone" not in parts:

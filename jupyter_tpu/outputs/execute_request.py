@@ -52,7 +52,7 @@ class Request:
 
     @property
     def state(self) -> State:
-        """The progress of the request; one that ended without having started was aborted, even if it has no reply."""
+        """The progress of the request; a request that ended without starting was aborted, even if it has no reply."""
         if self._is_lost and self.busy and self._reply_status == "aborted":
             return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
@@ -198,7 +198,7 @@ class Request:
 
     @property
     def _was_skipped(self) -> bool:
-        """Whether the kernel never ran it: it announced no input, and a silent request would not have one."""
+        """Whether the kernel never ran the request: it announced no input, and silent requests announce none either."""
         silent = self.content.get("silent") is True
         return self._is_whole and not (silent or self.execute_input or self._reply_status or self.outputs)
 

@@ -1,4 +1,4 @@
-"""Render outputs in notebook format (nbformat 4), within limits; a notice replaces what is left out."""
+"""Render outputs in notebook format (nbformat 4), within limits; a notice replaces omitted output."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NO_LIMITS = Limits(
 
 
 class Part(NamedTuple):
-    """One output; `cursor` is what to print after a stream so that more of it continues at the right place."""
+    """One output; `cursor` is what to print after a stream so that its continuation appears at the right place."""
 
     output: dict[str, Any]
     source: Message | None
@@ -166,7 +166,7 @@ def _rough_size(item: Item) -> int:
 
 
 def _stream_text(text: StreamText) -> tuple[str, str, int]:
-    """Return the shown text, what to print after it to place the cursor, and how many bytes are left out."""
+    """Return the shown text, what to print after it to place the cursor, and the number of omitted bytes."""
     excerpt = text.excerpt()
     shown = excerpt.tail
     if excerpt.omitted_bytes:

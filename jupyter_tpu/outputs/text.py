@@ -99,7 +99,7 @@ class StreamText:
         self._line.write(text[cut:])
 
     def _commit(self, text: str) -> None:
-        """Store text that can no longer change: first into the head, and what does not fit into the tail."""
+        """Store text that can no longer change: first in the head, and the rest in the tail."""
         if self._head_room:
             part, text = text[: self._head_room], text[self._head_room :]
             self._head.append(part)

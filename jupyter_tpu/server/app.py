@@ -151,7 +151,7 @@ class TPUApp(ExtensionApp):
             IOLoop.current().run_sync(lambda: self.adoption.adopt(notes))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
-        """Start the fleet, so that it resumes what an earlier server left; called once the event loop runs."""
+        """Start the fleet, so that it continues what an earlier server left; called once the event loop runs."""
         self.own.start()
         self._in_background(self.own.warm_up())
 

@@ -1,4 +1,4 @@
-"""Restart and shutdown of kernels by Jupyter Server's own routes, but one at a time per kernel.
+"""Restart and shut down kernels by Jupyter Server's own routes, one operation at a time per kernel.
 
 Jupyter Server lets them overlap when two pages, or a double click, request them. On a node that may leave a kernel that
 no list shows: it is shut down during its restart, and the restart continues. Jupyter Server's restart also interrupts
@@ -99,12 +99,14 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
 
 
 class RestartHandler(KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: for kernels on nodes, one at a time, and with the reason of a failure."""
+    """``POST api/kernels/{id}/restart``: for kernels on nodes, one restart at a time, and with the reason for a
+    failure.
+    """
 
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
-        """Restart the kernel; one that is not on a node by Jupyter Server's own handler."""
+        """Restart the kernel; for one that is not on a node, call Jupyter Server's own handler."""
         kernels: Any = self.kernel_manager
         if not _is_on_node(kernels, kernel_id):
             await ensure_async(super().post(kernel_id, "restart"))
@@ -127,7 +129,7 @@ class RestartHandler(KernelActionHandler):
 
 
 class ShutdownHandler(KernelHandler):
-    """``DELETE api/kernels/{id}``, after a restart that has started."""
+    """``DELETE api/kernels/{id}``: waits for a restart that has started."""
 
     @web.authenticated
     @authorized

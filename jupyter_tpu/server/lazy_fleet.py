@@ -17,7 +17,7 @@ RETRY_AFTER_S = 5.0
 
 
 class LazyFleet:
-    """Opens one fleet for all callers; repeats a failure for a few seconds so that polls stay cheap.
+    """Opens one fleet for all callers; repeats a failure for a few seconds, so that polls stay cheap.
 
     Args:
         open_fleet: returns a context manager that opens a fleet.
@@ -60,7 +60,9 @@ class LazyFleet:
             raise
 
     async def reopen(self) -> None:
-        """Close the fleet, and open it with the next call, whatever failed before: settings or credentials changed."""
+        """Close the fleet, and open it at the next call despite earlier failures, because settings or credentials
+        changed.
+        """
         await self.close()
         self._failure, self._retry_at = None, 0.0
 

@@ -92,7 +92,7 @@ class ServedCloud:
         self._runner = asyncio.get_running_loop().create_task(self._changes.run())
 
     async def warm_up(self) -> None:
-        """Open the fleet, so that it resumes what an earlier server left."""
+        """Open the fleet, so that it continues what an earlier server left."""
         try:
             opened = await self.fleet.get()
         except TpuError as error:
@@ -132,7 +132,7 @@ class ServedCloud:
             each.push_async_callback(self._end_runner)
 
     async def _end_runner(self) -> None:
-        """Cancel the handling of changes until it has ended: a library may swallow a cancellation."""
+        """Cancel the handling of changes and wait until it has ended: a library may swallow a cancellation."""
         while self._runner and not self._runner.done():
             self._runner.cancel()
             await asyncio.wait([self._runner], timeout=1)

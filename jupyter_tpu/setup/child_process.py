@@ -34,7 +34,7 @@ class Child:
     log: Path
 
     async def first_line(self) -> bytes:
-        """Return the first line it prints; empty if it ended without one."""
+        """Return the first line it prints; empty if it ended without printing one."""
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
@@ -47,7 +47,7 @@ class Child:
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Return whether this very process listens on the TCP port; another demo may have taken the port first."""
+        """Return whether this process itself listens on the TCP port: another demo may have taken the port first."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:

@@ -1,4 +1,4 @@
-"""Checks the steps of the set-up in their order, and performs the action of one.
+"""Checks the steps of the set-up in order, and performs the action of a step.
 
 Checks change nothing and cost nothing. An action does what its step's `does` says and nothing else, and may be
 repeated.
@@ -80,7 +80,7 @@ class SetupEngine:
         return (credentials, project, api, quota, budget)
 
     async def perform(self, action: str, values: Mapping[str, Any]) -> None:
-        """Do what a step's `does` says.
+        """Perform the action in a step's `does`.
 
         Args:
             action: one of `PERFORMED`.

@@ -35,7 +35,7 @@ _INSTALL = "pip install 'jupyter-tpu[demo]'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatedCloud:
-    """A running emulated cloud, as it announced itself; `token_file` is empty where it needs none."""
+    """A running emulated cloud, as it announced itself; `token_file` is empty if it needs none."""
 
     endpoint: str
     address: str
@@ -82,7 +82,7 @@ async def announced(emulator: Child) -> EmulatedCloud:
 
 @asynccontextmanager
 async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[EmulatedCloud]:
-    """Run the emulated cloud of the set-up; at the end nothing of it is left but its folder.
+    """Run the emulated cloud of the set-up; leaves only its folder behind.
 
     Args:
         environment: gets the variables of its REST services while it runs.
@@ -155,7 +155,7 @@ def _about() -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Remove what points to the cloud at its last endpoint: another program may get the port."""
+    """Remove what refers to the cloud's last endpoint: another program may get the port."""
     endpoint = str(_about().get("endpoint", ""))
     if endpoint:
         remove_kernelspecs_of(endpoint)

@@ -1,4 +1,4 @@
-"""Attempts that overlap: one that began while the network was down may stay silent long after it is back."""
+"""Overlapping attempts: one that began while the network was down may stay silent long after the network is back."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def render_ssh_config(
 
 
 def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Path, proxy_command: str = "") -> str:
-    """Return one Host entry; ssh accepts only the host keys pinned in `known_hosts_file`."""
+    """Return one Host entry, with which ssh accepts only the host keys pinned in `known_hosts_file`."""
     settings = [
         ("HostName", address.host),
         ("Port", str(address.port)),

@@ -41,7 +41,7 @@ class ByteStream:
         return await _read(self._reader, n)
 
     def write(self, data: bytes) -> None:
-        """Queue `data`; what is written to a closed stream is dropped."""
+        """Queue `data`; data for a closed stream is dropped."""
         if not self._writer.is_closing():
             self._writer.write(data)
 

@@ -73,7 +73,7 @@ def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple
 
 
 def decode_entry(data: bytes) -> Entry:
-    """Decode what `encode_entry` has made.
+    """Decode the bytes that `encode_entry` returned.
 
     Raises:
         DamagedEntry: the checksum or the parts are wrong.
@@ -97,7 +97,7 @@ class Room:
         self._left = size
 
     def reserve(self, size: int) -> bool:
-        """Reserve `size` bytes; return False, and reserve nothing, if they are not available."""
+        """Reserve `size` bytes; if they are not available, reserve nothing and return False."""
         if size > self._left:
             return False
         self._left -= size

@@ -25,7 +25,7 @@ class Channel(IntEnum):
 
 
 def channel_name(channel: int) -> str:
-    """Return the channel's name in lower case; ``channel-9`` for one that only a newer agent knows."""
+    """Return the channel's name in lower case; ``channel-9`` for one that this version does not know."""
     return Channel(channel).name.lower() if channel in Channel._value2member_map_ else f"channel-{channel}"
 
 
@@ -35,7 +35,7 @@ def pack_parts(parts: Sequence[bytes]) -> bytes:
 
 
 def unpack_parts(body: bytes, count: int) -> list[bytes]:
-    """Decode what `pack_parts` has made of `count` parts.
+    """Decode `count` parts that `pack_parts` encoded.
 
     Raises:
         ProtocolError: the lengths do not match the body.
@@ -59,7 +59,7 @@ def encode_request(channel: Channel, parts: Sequence[bytes]) -> bytes:
 
 
 def decode_request(payload: bytes) -> tuple[Channel, list[bytes]]:
-    """Decode what `encode_request` has made.
+    """Decode the bytes that `encode_request` returned.
 
     Raises:
         ProtocolError: the payload is not a message for a kernel.

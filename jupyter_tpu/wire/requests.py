@@ -64,7 +64,7 @@ class Outbox:
                 self.acknowledged(request.number)
 
     def pending(self) -> Iterator[Request]:
-        """Iterate over what must be sent again after a disconnect; removing requests meanwhile is safe."""
+        """Iterate over the requests to send again after a disconnect; removing requests meanwhile is safe."""
         return iter(tuple(self._pending.values()))
 
 

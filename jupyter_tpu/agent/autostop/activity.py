@@ -129,7 +129,7 @@ class ActivityWatch:
         return {name: moment.to_json() for name, moment in self._last.items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore what `to_json` returned; raises TypeError, KeyError or ValueError for anything else."""
+        """Restore the state that `to_json` returned; raises TypeError, KeyError or ValueError for anything else."""
         self._last = {name: moment_from_json(moment) for name, moment in state.items()}
 
 

@@ -45,7 +45,7 @@ class ActivityPeriod:
     ended_at: float
 
     def continues_in(self, other: ActivityPeriod) -> bool:
-        """Whether the other, later one only continues this period."""
+        """Whether the other, later period only continues this one."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":

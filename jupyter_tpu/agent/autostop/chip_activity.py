@@ -125,11 +125,11 @@ class CpuTimes:
         self._seconds: dict[int, float] = {}
 
     def has_new(self, pids: Iterable[int]) -> bool:
-        """Whether one of them was not there at the last measurement."""
+        """Whether one of the processes was not there at the last measurement."""
         return not self._seconds.keys() >= set(pids)
 
     def cores_of(self, pids: Iterable[int]) -> float | None:
-        """Return how many cores they have used since the last measurement; None at the first one.
+        """Return how many cores the processes used since the last measurement; None at the first one.
 
         A process that is new counts with all of its CPU time.
         """

@@ -284,7 +284,7 @@ class AutostopDaemon:
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """Return the time of a moment by the wall clock as it is set now, whatever it showed then."""
+    """Return a moment's time by the wall clock's current setting, even if the clock showed another time then."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 

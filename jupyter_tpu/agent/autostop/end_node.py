@@ -1,4 +1,4 @@
-"""The agent's method ``end_node``: end this worker's own node when one of its notebooks asks for it."""
+"""The agent's method ``end_node``: end this worker's own node at the request of one of its notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End kernels that belong to a single client, when that client has been gone for too long.
+"""End kernels that belong to a single client, after that client has been gone for too long.
 
 A launcher that a front end starts from a kernelspec's argv ends its kernel when it exits, but not when it is killed. So
 it says how long the kernel may run without it. Kernels of a Jupyter server have no such limit and are left alone.
@@ -37,7 +37,7 @@ class Owned(Protocol):
         """Whether code of the user runs or waits."""
 
     def end_because(self, reason: str) -> None:
-        """Ask it to end, and tell its user why."""
+        """Ask the kernel to end, and give its user the reason."""
 
 
 class Orphans:

@@ -75,7 +75,9 @@ class AutostopPolicy:
         )
 
     def rules_now(self, now: Moment) -> Rules:
-        """Return the rules, the deadline corrected by both clocks; until a client sets some, they end nothing."""
+        """Return the rules, with the deadline corrected by both clocks; until a client sets rules, nothing ends the
+        node.
+        """
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules

@@ -1,4 +1,4 @@
-"""Store snapshots of what only clients know about this node, such as its price and quota, each with its time.
+"""Store snapshots of data that only clients know about this node, such as its price and quota, each with its time.
 
 The agent does not interpret them; it hands them to the node's notebooks. They never contain credentials.
 """
@@ -127,7 +127,7 @@ def _kept(each: Mapping[str, Any]) -> Snapshot:
 
 
 def _loaded(path: Path) -> dict[str, Snapshot]:
-    """Read what an earlier agent stored; what can't be read is dropped, since clients will send it again."""
+    """Read what an earlier agent stored; drop what can't be read, since clients will send it again."""
     try:
         kept = json.loads(path.read_text())
         told = {kind: kept[kind] for kind in KINDS if kind in kept}

@@ -136,7 +136,7 @@ def _processes(listed: Any) -> dict[int, float | None]:
 
 
 def _messages(selection: _Selection, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
-    """Yield what the lists of freed and left processes do not show."""
+    """Yield messages about what the lists of ended and remaining processes do not show."""
     gone = dict(selection.processes or {})
     for holder in chosen:
         gone.pop(holder.pid, None)

@@ -1,4 +1,4 @@
-"""Build a framework's environment with uv, in steps: a build that was killed continues from where it was.
+"""Build a framework's environment with uv, in steps, so that a killed build continues where it stopped.
 
 All versions are resolved before anything is installed, so requirements that conflict leave an existing environment
 unchanged. Everything here blocks, for minutes: call it in a thread.
@@ -96,7 +96,7 @@ class Build:
         return BuildRecord(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
-        """Remove what no retry could complete; otherwise tell the user that the partial environment stays."""
+        """Remove what a retry could not complete; otherwise tell the user that the partial environment stays."""
         if any(words in error.raw for words in _NEVER):
             self.files.remove()
         elif self.files.folder.exists():
@@ -175,7 +175,9 @@ class Build:
         return tuple(lines)
 
     def _install_packages(self) -> None:
-        """Install the user's own packages, together or, if that fails, one by one; the environment works without."""
+        """Install the user's own packages, together or, if that fails, one by one; the environment works without
+        them.
+        """
         installed = self.files.installed()
         missing = [line for line in self.request.packages if line not in installed.values()]
         if not missing:

@@ -1,4 +1,4 @@
-"""The files of a framework's environment: where it is, what it was built from, what is installed in it now."""
+"""The files of a framework's environment: its location, what it was built from, and what is installed in it now."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class EnvironmentFiles:
         return made if os.access(self.python, os.X_OK) else None
 
     def usable(self) -> BuildRecord | None:
-        """Return the same as `build_record`, but None also if kernels can't start in it any more."""
+        """Return `build_record`, or None if kernels can no longer start in the environment."""
         made = self.build_record()
         return made if made and can_run(self.python, HAS_IPYKERNEL) else None
 
@@ -115,7 +115,7 @@ class EnvironmentFiles:
         _write(self._order, order.to_json())
 
     def clear_pending_request(self) -> None:
-        """Remove the order of a build that has ended."""
+        """Remove the request of a build that has ended."""
         self._order.unlink(missing_ok=True)
 
     def remove(self) -> None:
@@ -132,7 +132,7 @@ class EnvironmentFiles:
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
     def added(self, made: BuildRecord) -> tuple[str, ...]:
-        """Return the packages that the user has installed in addition, or in another version."""
+        """Return the packages that the user installed in addition, or in another version."""
         pins = {normalised(name): version for name, version in map(name_and_version, made.pins)}
         installed = self.installed()
         return tuple(installed[name] for name in sorted(installed) if _differs(installed[name], pins.get(name)))
@@ -187,7 +187,7 @@ def normalised(name: str) -> str:
 
 
 def name_and_version(line: str) -> tuple[str, str]:
-    """Split a line into name and version or address, ``numpy`` and ``2.1``; the latter is empty if there is none."""
+    """Split a line into name and version (or address), such as ``numpy`` and ``2.1``; the latter may be empty."""
     match = _NAME.match(line)
     return (match[1], match["version"] or match["url"] or "") if match else (line, "")
 

@@ -58,7 +58,7 @@ class FrameworkEnvironments:
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Build one, see `EnvironmentRequest`; ``notes`` name what could not be installed."""
+        """Build an environment, see `EnvironmentRequest`; ``notes`` name what could not be installed."""
         self._continue_unfinished()
         order = EnvironmentRequest.from_params(params)
         notes = await self._make(order)

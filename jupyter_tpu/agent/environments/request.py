@@ -71,7 +71,7 @@ class EnvironmentRequest:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Return the order as it is stored while the build runs."""
+        """Return the request as it is stored while the build runs."""
         lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {"framework": self.framework, "version": self.version, **lists}
 
@@ -101,5 +101,5 @@ def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _is_requirement(line: object) -> bool:
-    """Whether uv reads it as one requirement: not as an option, and not as several lines."""
+    """Whether uv reads it as exactly one requirement: not as an option, and not as several lines."""
     return isinstance(line, str) and line.isprintable() and line[:1].isalnum()

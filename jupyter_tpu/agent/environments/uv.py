@@ -74,7 +74,7 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
 
 
 def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
-    """Try with the wheels that were sent to this worker, if there are any, and if that fails with the package index.
+    """Try with the wheels that were sent to this worker, if any; if that fails, use the package index.
 
     Args:
         attempt: called with options for uv; its last EnvironmentFailed is raised.
@@ -154,11 +154,11 @@ def hint_for(output: str) -> str:
 
 
 def reason(output: str) -> str:
-    """Return uv's or pip's explanation in one line, without its frame and what came before.
+    """Return uv's or pip's explanation in one line, without decoration and earlier output.
 
-    >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
+    >>> reason("error: No solution found\n  cause: Because a is b and\n you require c, no.\nhint: look")
     'Because a is b and you require c, no.'
-    >>> reason("Resolved 2 packages\\nerror: Failed to unzip\\n  cause: No space left on device (os error 28)")
+    >>> reason("Resolved 2 packages\nerror: Failed to unzip\n  cause: No space left on device (os error 28)")
     'Failed to unzip cause: No space left on device (os error 28)'
     """
     begins = _BEGINS.search(output)
@@ -168,7 +168,7 @@ def reason(output: str) -> str:
 
 
 def can_run(python: str, program: str) -> bool:
-    """Whether this Python is there and runs the program without an error."""
+    """Whether this Python exists and runs the program without an error."""
     try:
         done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except (FileNotFoundError, PermissionError):

@@ -24,7 +24,7 @@ def say(**content: object) -> None:
 
 
 def hello() -> None:
-    """Describe the worker, so that the client sends what fits it and is missing."""
+    """Describe the worker, so that the client sends the files that fit and are missing."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
     say(
         python="{}.{}".format(*sys.version_info[:2]),

@@ -184,7 +184,7 @@ class Kernel:
         self._is_starting = True
 
     def expect_no_start(self) -> None:
-        """Send the held requests to the process there is."""
+        """Send the held requests to the current process."""
         self._is_starting = False
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
@@ -225,7 +225,7 @@ class Kernel:
         return True
 
     def end_because(self, reason: str) -> None:
-        """Ask the process to end by SIGTERM, and tell its user why."""
+        """Ask the process to end by SIGTERM, and give its user the reason."""
         self._why_ended, self._is_told = reason, True
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
@@ -265,7 +265,7 @@ class Kernel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything on the disk is still there that `restore` can write."""
+        """Whether everything that `restore` can write is still on the disk."""
         return self._folder.is_whole and self._recorder.is_whole
 
     def restore(self) -> None:
@@ -337,7 +337,7 @@ class Kernel:
             self._replies().fail(parts, "KernelEnded", self._why_not_run())
 
     def _take_waiting_cells(self) -> list[list[bytes]]:
-        """Remove the cells from what waits for a process, and return them."""
+        """Remove the cells from the requests that wait for a process, and return them."""
         cells = [parts for channel, parts in self._waiting if _is_cell(channel, parts)]
         self._waiting = [(channel, parts) for channel, parts in self._waiting if not _is_cell(channel, parts)]
         return cells
@@ -399,7 +399,7 @@ class Kernel:
 
     @property
     def client_note(self) -> dict[str, Any]:
-        """The note that a client has stored; empty if there is none."""
+        """The note that a client stored; empty if there is none."""
         note = self._folder.state.get("note")
         return note if isinstance(note, dict) else {}
 
@@ -552,7 +552,9 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the end of an earlier agent's process is recorded; else it would look like the next one's."""
+        """Wait until the end of an earlier agent's process is recorded; otherwise it would look like the next
+        process's end.
+        """
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 

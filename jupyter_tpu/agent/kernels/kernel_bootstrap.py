@@ -49,7 +49,7 @@ def adapt(socket_prefix: str) -> OutputCapture | None:
 
 
 def forget_own_package() -> None:
-    """Make later imports of jupyter_tpu prefer what the user has installed under that name."""
+    """Make later imports of jupyter_tpu prefer a version that the user installed."""
     # The archive stays last in the path: notebooks may use the worker's part of jupyter_tpu without installing it.
     sys.path.remove(str(ARCHIVE))
     sys.path.append(str(ARCHIVE))

@@ -156,7 +156,7 @@ class KernelDirectory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is there that `restore` can write.
+        """Whether everything that `restore` can write exists.
 
         Not only the folders: `rm -rf` empties one and leaves it if something was written there meanwhile.
         """
@@ -216,7 +216,7 @@ class KernelDirectory:
         output.replace(self.output)
 
     def signer(self) -> Signer:
-        """Return a signer with the key of the last launch; one that does not sign if the key can't be read."""
+        """Return a signer with the key of the last launch; it does not sign if the key can't be read."""
         try:
             content = json.loads(self.connection_file.read_text())
             return Signer(content["key"], content["signature_scheme"])

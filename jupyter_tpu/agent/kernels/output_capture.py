@@ -76,7 +76,7 @@ class OutputCapture:
             self._listen_again()
 
     def _listen_again(self) -> None:
-        """Read what came during a send: ZMQ's descriptor is edge-triggered, and the send has used up the edge."""
+        """Read what arrived during a send: ZMQ's descriptor is edge-triggered, and the send has used up the edge."""
         if self._thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
             self._stream.io_loop.add_callback(self._stream.flush, zmq.POLLIN)
 
@@ -91,7 +91,7 @@ class OutputCapture:
             self._listen_again()
 
     def is_repeated(self, parts: Sequence[Any]) -> bool:
-        """Whether this very request came before: a new agent repeats what its predecessor may not have passed on.
+        """Whether this same request came before: a new agent repeats what its predecessor may not have passed on.
 
         Jupyter's own check for repetitions only works with a key. Routing identities are left out of the comparison,
         because they differ on a new connection.

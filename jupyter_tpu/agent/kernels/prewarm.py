@@ -139,7 +139,7 @@ class Spares:
         return {"python": self._python, "kernel_info": self._ready.kernel_info} if self._ready else None
 
     def begin(self) -> None:
-        """Remove what an earlier agent has left, and start the first spare soon."""
+        """Remove what an earlier agent left, and start the first spare soon."""
         for left in self._home.run.glob("spare-*"):
             shutil.rmtree(left, ignore_errors=True)
         for log_file in self._home.root.glob("spare-*.log"):

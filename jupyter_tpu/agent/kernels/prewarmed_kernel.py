@@ -89,7 +89,9 @@ def _changed_at(path: str) -> float:
 
 
 def _watched(app: Any) -> dict[str, float]:
-    """Return what the spare has read, with the times of last change: it is outdated if they differ when it is used."""
+    """Return the files that the spare has read, with their modification times: it is outdated if these change before
+    use.
+    """
     profile = app.shell.profile_dir
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     settings = [str(Path(profile.location) / name) for name in ("ipython_config.py", "ipython_kernel_config.py")]

@@ -155,7 +155,7 @@ class KernelSockets:
             self._send(channel, parts)
 
     async def drain(self) -> None:
-        """Deliver the last messages of a kernel that has ended: they have arrived once each socket is disconnected."""
+        """Deliver the last messages of a kernel that has ended: all have arrived once each socket is disconnected."""
         self._parted.clear()
         for channel in _SOCKETS:
             self._read_monitor(channel)

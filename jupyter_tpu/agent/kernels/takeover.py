@@ -63,7 +63,7 @@ class Takeover:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Hold a cell back if it would overtake one that never reached the kernel; returns whether it was held."""
+        """Hold a cell that would overtake one which never reached the kernel; returns whether it was held."""
         is_held = bool(not self._is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
@@ -139,7 +139,7 @@ class Takeover:
             self._send(Channel.SHELL, asked)
 
     def _is_behind_failure(self, request: IndexedRequest) -> bool:
-        """Whether the kernel would have aborted this cell, because one before it failed while it waited."""
+        """Whether the kernel would have aborted this cell, because an earlier cell failed while it waited."""
         return any(
             failed.status == "error" and failed.ends_others
             for failed in self._recorder.requests.all()
@@ -159,7 +159,7 @@ class Takeover:
 
 
 async def abort_all(record: Record, replies: Replies, requests: Iterable[IndexedRequest]) -> None:
-    """Abort requests that an earlier agent held for the next process, or had passed to one that has ended."""
+    """Abort requests that an earlier agent held for the next process, or had passed to a process that has ended."""
     for request in requests:
         if asked := await _asked(record, request):
             replies.abort(asked)

@@ -41,7 +41,7 @@ class SampleHistory:
         self._count = min(self._count + 1, self._size)
 
     def _column(self, key: Key) -> array[float] | None:
-        """Return the array of a series; None if there are so many that their ids can't be right."""
+        """Return the array of a series; None if there are so many series that their ids can't be right."""
         if key not in self._series and len(self._series) < _MOST_SERIES:
             self._series[key] = array("d", [math.nan]) * self._size
         return self._series.get(key)

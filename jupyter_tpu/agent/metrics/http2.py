@@ -30,7 +30,7 @@ _GREETING = (
 
 
 class Unreadable(Exception):
-    """The service does not answer as it should; the text says why."""
+    """The service gives an invalid response; the text says why."""
 
 
 class NotServed(Exception):

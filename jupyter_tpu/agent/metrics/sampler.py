@@ -1,4 +1,4 @@
-"""Sample the chips and their machine once a second, always, so that there is a history when a client connects."""
+"""Sample the chips and their machine once a second, so that a client that connects gets a history."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Sampler:
         return IDLE, "no process uses the chips"
 
     def _with_tensorcores(self, raw: RawMetrics, holders: list[Holder]) -> RawMetrics:
-        """Add the SDK's values: they have no ids, so they belong to the cores in order if there are as many."""
+        """Add the SDK's values, which have no ids: they are assigned to the cores in order if the numbers match."""
         kernel_id = next((holder.kernel_id for holder in holders if holder.kernel_id), "")
         found = self._sdk.read(self._python_of(kernel_id))
         ids = sorted({core for name in (HBM_TOTAL, HBM_USED) for core, _ in raw.values.get(name, ())})

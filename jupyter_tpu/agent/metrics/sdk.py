@@ -1,4 +1,4 @@
-"""Read the utilisation of each TensorCore from libtpu's SDK, the only source of it, in a process of its own.
+"""Read the utilisation of each TensorCore from libtpu's SDK, its only source, in a separate process.
 
 That process runs on the kernels' Python, where libtpu is installed, and lives while the chips are used. Without
 ``TPU_SKIP_MDS_QUERY`` the SDK waits minutes for a metadata server that does not answer; in a kernel that variable would
@@ -43,7 +43,7 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """Sends a request at each sample and reads the answer at the next one, so that no sample waits.
+    """Sends a request at each sample and reads the response at the next one, so that no sample waits.
 
     Not thread-safe.
 

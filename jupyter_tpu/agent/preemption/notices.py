@@ -113,7 +113,7 @@ class Notices:
 
     @staticmethod
     async def wait_for_hooks(notice: Notice) -> bool:
-        """Wait until its hooks have run or their time is over; returns whether there was anything to wait for."""
+        """Wait until the hooks have run or their time is over; returns whether there was anything to wait for."""
         if not notice.is_open:
             return False
         while notice.is_open:
@@ -173,7 +173,7 @@ class Notices:
     def _note(
         self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
     ) -> None:
-        """Note an outcome, also in the kernel's record unless an earlier agent has recorded it."""
+        """Store an outcome, and record it with the kernel unless an earlier agent did."""
         told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
         if not is_repeated:
             kernel.event("checkpoint_hook", notice_id=notice_id, **told)

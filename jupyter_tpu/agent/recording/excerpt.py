@@ -96,7 +96,7 @@ async def first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield seq and bytes of each entry from `seq` on; trimmed and damaged ones are left out."""
+    """Yield seq and bytes of each entry from `seq` on; skips trimmed and damaged ones."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

@@ -1,4 +1,4 @@
-"""A record's overflow buffer: entries that the disk did not take, in memory, where readers still find them."""
+"""A record's overflow buffer: entries that could not be written to disk, in memory, where readers still find them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Overflow:
         self._pieces: list[tuple[int, bytes]] = []
 
     def add(self, data: bytes, first_seq: int) -> bool:
-        """Keep whole entries that start at `first_seq`; returns whether there was room."""
+        """Store whole entries that start at `first_seq`; returns whether there was room."""
         if self.size + len(data) > _MOST_MEMORY_BYTES:
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:

@@ -67,7 +67,7 @@ class Record:
 
     @property
     def start(self) -> int:
-        """Offset of the oldest byte that is still there."""
+        """Offset of the oldest byte that is still stored."""
         return self._segments[0].start
 
     @property
@@ -81,7 +81,7 @@ class Record:
 
     @property
     def first_seq(self) -> int:
-        """Seq of the oldest entry that is still there."""
+        """Seq of the oldest entry that is still stored."""
         return self._segments[0].first_seq
 
     def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class Record:
         return seq, len(entry)
 
     def flush(self) -> None:
-        """Write what was collected; what the disk does not take stays in memory until the next time.
+        """Write the collected entries; those that the disk does not accept stay in memory until the next call.
 
         If that exceeds the limit it is lost, which shows as a gap in the seqs.
         """
@@ -120,7 +120,7 @@ class Record:
             self._keep_in_memory(data, first_seq, error)
 
     def release(self) -> None:
-        """Write to disk what is in memory only, as much as the disk takes."""
+        """Write to disk what is in memory only, as much as fits."""
         with suppress(OSError):
             self._overflow.release(self._write)
 
@@ -149,7 +149,7 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first sound one after it."""
+        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first intact one after it."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]

@@ -73,7 +73,7 @@ class Recorder:
         return self._number
 
     def recover(self) -> None:
-        """Restore index and number from what an earlier agent has left."""
+        """Restore index and number from the files of an earlier agent."""
         # What that agent had in memory only is lost, but its seqs may have been seen by clients.
         self._number = self._watermark.number
         self._record.skip(max(0, self._watermark.assigned - self._record.next_seq))
@@ -162,7 +162,7 @@ class Recorder:
         self._warn_of_full_disk()
 
     def _note_written(self) -> None:
-        """Acknowledge what is on disk to the kernel; a full disk is tried again, even if no more output comes."""
+        """Acknowledge to the kernel what is on disk; a full disk is tried again, even if no more output comes."""
         if self._record.has_overflow:
             self._watermark.assign(self._record.next_seq)
             if self._retry is None:

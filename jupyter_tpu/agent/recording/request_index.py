@@ -1,4 +1,4 @@
-"""Index the execute requests in a kernel's record: what was requested, and how far it got.
+"""Index the execute requests in a kernel's record: the code of each, and its progress.
 
 The index depends on the record's entries alone, so a later agent gets the same one by reading them. `observe` runs for
 every message: it parses a parent header only if it has not seen it before, and content only of the few messages that
@@ -94,7 +94,7 @@ class RequestIndex:
 
     @property
     def execution_state(self) -> ExecutionState:
-        """The kernel's execution state; requests other than cells count too, if they count for Jupyter."""
+        """The kernel's execution state; requests other than cells count if Jupyter counts them."""
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"
@@ -121,7 +121,7 @@ class RequestIndex:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Restore what `to_json` returned.
+        """Restore the state that `to_json` returned.
 
         Raises:
             KeyError, TypeError: it is something else.
@@ -141,7 +141,7 @@ class RequestIndex:
         return list(self._requests.values())
 
     def would_abort_at(self, moment: float) -> bool:
-        """Whether the kernel would have aborted a cell if it had come at that moment (Unix seconds)."""
+        """Whether the kernel would have aborted a cell that came at that moment (Unix seconds)."""
         return any(
             request.status == "error" and request.ends_others and not request.is_settled
             for request in self._requests.values()

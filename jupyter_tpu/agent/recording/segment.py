@@ -113,7 +113,7 @@ class Segment:
             self._index.append((entry.seq, at))
 
     def recover(self) -> int:
-        """Cut off what follows the last sound entry; returns the next seq that no client can have seen."""
+        """Cut off what follows the last intact entry; returns the next seq that no client can have seen."""
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:
@@ -152,7 +152,7 @@ class Segment:
         self._runs[-1].end = self.end
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return up to `size` bytes from `offset`, within one run of sound entries.
+        """Return up to `size` bytes from `offset`, within one run of intact entries.
 
         Raises:
             LookupError: nothing sound is at `offset`.
@@ -178,7 +178,7 @@ class Segment:
         return None
 
     def resume_at(self, offset: int) -> tuple[int, int] | None:
-        """Return ``(offset, seq)`` of the first run of sound entries at or after `offset`; None if there is none."""
+        """Return ``(offset, seq)`` of the first run of intact entries at or after `offset`; None if there is none."""
         self.check()
         return next(((run.start, run.first_seq) for run in self._runs if run.start >= offset), None)
 
@@ -203,7 +203,7 @@ class Segment:
             self._fd = recreate_file(self.path, self._fd)
 
     def close_file(self) -> None:
-        """Close the descriptor: nothing more is written."""
+        """Close the descriptor; nothing may be written afterwards."""
         if self._fd != _NO_FILE:
             os.close(self._fd)
             self._fd = _NO_FILE

@@ -1,4 +1,4 @@
-"""Read the locations of Cloud Storage buckets, which decide what reading them from a zone costs."""
+"""Read the locations of Cloud Storage buckets, which decide the cost of reading them from a zone."""
 
 from __future__ import annotations
 

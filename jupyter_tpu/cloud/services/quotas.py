@@ -130,7 +130,7 @@ def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
 
 
 def _number(value: object) -> int:
-    """Parse a 64-bit number, which Google's JSON writes as text; a missing one is 0, -1 or less means unlimited."""
+    """Parse a 64-bit number, which Google's JSON writes as text; missing means 0, and -1 or less means unlimited."""
     # Google's JSON leaves out a field that has its default value.
     if value is None:
         return 0

@@ -1,4 +1,4 @@
-"""Poll the agents for activity, and send them newer rules; over open links only, never over new ones."""
+"""Poll the agents for activity, and send them newer rules; uses open links only and never opens one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AgentReport:
 
 
 def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
-    """Parse an answer; an invalid one gives an empty report, and the node counts as busy."""
+    """Parse an agent's response; an invalid one gives an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
         # later sources may be missing: the agent may be older than this computer
@@ -99,7 +99,7 @@ class AgentPoller:
         self._due_at: dict[tuple[str, str], float] = {}
 
     async def poll(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings], now: Moment) -> None:
-        """Poll the agents that are due, and send them newer settings; never raises for one of them."""
+        """Poll the agents that are due, and send them newer settings; a failing agent never raises."""
         due = [node for node in nodes if node.is_billed and now.steady >= self._due_at.get(_key(node), 0.0)]
         await asyncio.gather(*(self._poll(node, settings[str(node.name)], now) for node in due))
 
@@ -126,7 +126,7 @@ class AgentPoller:
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
-        """Return the agent's answer with its history of the last hour; or why there is none, for display."""
+        """Return the agent's history of the last hour, or the reason why there is none, for display."""
         if self._agents is None:
             return NO_LINK
         try:
@@ -144,7 +144,9 @@ class AgentPoller:
         self._due_at.pop(_key(node), None)
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
-        """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or too old."""
+        """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or out of
+        date.
+        """
         if not node.is_billed:  # whatever it reported before
             return not_running(node.state)
         last = self._reports.get(_key(node))
@@ -171,7 +173,7 @@ class AgentPoller:
         return last.keep if last is not None and is_newer else settings.keep
 
     def rules(self, node: Node, settings: NodeSettings) -> Rules:
-        """Return the rules of the journal, or those of the guard if newer: the journal may have been lost."""
+        """Return the rules in the journal, or the guard's if they are newer, because the journal may have been lost."""
         last = self._reports.get(_key(node))
         revision, rules = last.rules if last is not None and last.rules else (0.0, settings.rules)
         return (

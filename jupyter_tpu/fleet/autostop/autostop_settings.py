@@ -74,7 +74,8 @@ class AutostopSettings:
         self._ours: dict[str, bool] = {}
 
     def read(self, nodes: Iterable[Node]) -> dict[str, NodeSettings]:
-        """Return the settings by full name; what cannot be read of one node is in its `NodeSettings.damage`.
+        """Return the settings by full name; an unreadable part of a node's settings is reported in its
+        `NodeSettings.damage`.
 
         Raises:
             JournalUnwritable: the journal cannot be read at all.

@@ -246,7 +246,7 @@ class AutostopController:
         return earliest_end(end_at, first, now)
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
-        """Return the time from which the node has been READY; a clock that was set back makes no node younger."""
+        """Return since when the node has been READY; setting the clock back does not make a node younger."""
         if settings.ready_since is None:
             return None
         # rounded to a minute, because the offset of our clock becomes more exact with each response from the cloud

@@ -53,7 +53,9 @@ class ExternalDeletions:
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look for such nodes when the list of nodes has changed; raises `JournalUnwritable`, and then tries again."""
+        """Look for such nodes after the list of nodes has changed; raises `JournalUnwritable`, and tries again at
+        the next call.
+        """
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # the ledger is read only when the list has changed: it may be long
@@ -106,7 +108,7 @@ class ExternalDeletions:
         return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; otherwise {cause}."
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
-        """Return the settings that the guard had; for a node that is gone, by what the journal knows of it."""
+        """Return the settings that the guard had; those of a deleted node come from the journal."""
         made_by = next(
             (
                 each.intent_id

@@ -1,4 +1,4 @@
-"""Send nodes what only this computer knows of them, for their notebooks: price and cost, quota, grants, budgets.
+"""Send nodes what only this computer knows about them, for their notebooks: price and cost, quota, grants, budgets.
 
 Over open links only, to billed nodes only; never a credential. The data is what the REST API shows, with its time.
 """
@@ -106,7 +106,7 @@ class SnapshotPublisher:
         self._task: asyncio.Task[None] | None = None
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Begin to send what is due, unless the last round is still running."""
+        """Start to send what is due, unless the last round is still running."""
         # the clock of the data, not of the loop: times are sent as the cloud's
         now = self._real_now()
         is_busy = self._task is not None and not self._task.done()
@@ -142,7 +142,7 @@ class SnapshotPublisher:
         return self._cloud.clock.to_real(self._clock())
 
     async def _has_answer(self, agents: Agents, node: Node, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the agent answers; one that refuses or does not is left alone for a while."""
+        """Whether the agent answers; one that refuses or does not answer is not called again for a while."""
         if self._real_now() < self._rest_until.get(_key(node), 0.0):
             return False
         try:

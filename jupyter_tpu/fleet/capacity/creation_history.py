@@ -34,7 +34,7 @@ NO_CREATIONS = CreationCounts()
 
 
 def creation_counts(intents: Iterable[Intent]) -> Mapping[Place, CreationCounts]:
-    """Return the counts of each place in which there were any; intents of other verbs and open ones don't count."""
+    """Return the counts of each place with any creations; open intents and those of other verbs don't count."""
     counts: dict[Place, CreationCounts] = {}
     for intent in intents:
         if intent.spec is None or intent.verb != "create" or not intent.settled:

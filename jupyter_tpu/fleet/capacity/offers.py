@@ -1,4 +1,4 @@
-"""The offers with what we know about each: which grants cover it, and how its creations went lately."""
+"""The offers with what we know about each: which grants cover it, and how recent creations went."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _GRANTABLE = tuple(model for model in PROVISIONING_MODELS if is_grantable(model)
 async def annotated_offers(
     offers: JSON, fleet: Fleet, journal: Journal, settings: CloudSettings, *, now: float
 ) -> JSON:
-    """Return the offers with what grants and the journal say; asks the cloud nothing, so it never waits for a zone.
+    """Return the offers with data from grants and the journal; makes no request to the cloud, so it never waits for a
+    zone.
 
     Args:
         offers: as of `offers_view`.

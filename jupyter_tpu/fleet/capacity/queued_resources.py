@@ -61,7 +61,7 @@ class QueueSnapshot:
     since: dict[QueuedName, float] = field(default_factory=dict)
 
     def find(self, name: QueuedName) -> QueuedResource | None:
-        """Return the one with this name; None when there is none."""
+        """Return the queued resource with this name; None if there is none."""
         return next((each for each in self.items if each.name == name), None)
 
 
@@ -76,7 +76,7 @@ class Queue:
         self._states: dict[QueuedName, tuple[str, float | None]] = {}
 
     async def list(self) -> QueueSnapshot:
-        """List all of them, leftovers too.
+        """List all queued resources, leftovers too.
 
         Raises:
             CloudUnavailable, CloudRefused: the cloud did not list them.
@@ -213,7 +213,7 @@ def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
 
 
 def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
-    """Return the spec, labelled if it is flex-start; BadInput where the options contradict each other."""
+    """Return the spec, labelled if it is flex-start; raises BadInput if the options contradict each other."""
     if reservation and not spec.reserved:
         raise BadInput("A reservation can only be used by a reserved node.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):

@@ -111,7 +111,7 @@ class RecreateController:
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
     def _is_well(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Whether the last list shows nothing to do."""
+        """Whether the last list shows that nothing needs to be done."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
         # without a list, or without this zone in it, nothing can be concluded
@@ -142,7 +142,9 @@ class RecreateController:
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """Return when the setting was made by the cloud's clock, as the ledger counts; ours may have been set since."""
+        """Return when the setting was made, by the cloud's clock, as the ledger counts: our clock may have been
+        changed since.
+        """
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.to_cloud(recovery.chosen_at)
@@ -308,7 +310,7 @@ async def set_recovery(
 
 
 async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_usd: float | None) -> None:
-    """Refuse a cap that could never be checked: without a list price the node's cost is unknown."""
+    """Refuse a cap that can't be enforced: without a list price the node's cost is unknown."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
     # a covered node costs nothing, so any cap holds

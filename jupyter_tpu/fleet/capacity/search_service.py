@@ -121,7 +121,7 @@ class SearchService:
         return found
 
     async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:
-        """Yield the search, and again whenever it has changed, until it has ended; raises as `get` does."""
+        """Yield the search now and after each change, until it has ended; raises as `get` does."""
         shown: Search | None = None
         while shown is None or not shown.has_ended:
             search = await self.get(search_id)
@@ -132,7 +132,7 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Begin to cancel a search; its phase is ``cancelled`` once nothing is left of its open try.
+        """Start to cancel a search; its phase is ``cancelled`` once nothing is left of its open try.
 
         Raises:
             IntentNotFound: there is none.

@@ -74,7 +74,7 @@ def _nodes_of(queued: QueuedResource) -> frozenset[NodeName]:
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
-    """Yield the nodes of the list and, where it has a gap, those seen before."""
+    """Yield the nodes of the list and, for missing parts of the list, the nodes seen before."""
     gaps = {*holdings.unreachable}
     yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
     yield from holdings.nodes
@@ -100,7 +100,8 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, and check again for what appeared meanwhile. A failure is in its result; the others continue.
+    """Stop all spending, then check for nodes that appeared meanwhile. A failure is part of the result; the others
+    continue.
 
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
@@ -158,7 +159,7 @@ async def _performed(executor: TerminationExecutor, step: Step) -> Result:
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:
-    """Yield a failure for each part of the list that is missing: what is there may cost money."""
+    """Yield a failure for each missing part of the list, because nodes there may cost money."""
     if holdings.error:
         yield Result(name="the list of nodes and queued resources", error=holdings.error)
     for zone in holdings.unreachable:

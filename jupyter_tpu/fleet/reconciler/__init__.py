@@ -1,4 +1,4 @@
-"""Carry out what users want done to nodes, and reconcile it with what the cloud has.
+"""Carry out users' requests about nodes, and reconcile them with what the cloud has.
 
 Start with `fleet` (the loop) and `intent_runner` (one intent from start to end). Decisions are in
 `jupyter_tpu.lifecycle`; `executor` performs them. Knows nothing of money or auto-stop: they are `Controller`s

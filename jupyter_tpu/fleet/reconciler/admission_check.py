@@ -13,7 +13,7 @@ class AdmissionCheck(Protocol):
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return what the user should know now, one sentence each."""
+        """Return notices for the user, one sentence each."""
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
         """Check whether such a node may be requested.

@@ -53,7 +53,7 @@ class Controller(Protocol):
     """Runs about once a second in the event loop, never twice at a time; may await, and change nodes by the fleet."""
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Read `fleet.snapshot` and do what is due; `now` is in Unix seconds.
+        """Read `fleet.snapshot` and act on what is due; `now` is in Unix seconds.
 
         Raises:
             TpuError: it could not; logged, and called again at the next turn.
@@ -174,7 +174,7 @@ class Fleet:
         return wanted.spec or spec
 
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
-        """Write down an intent to create a node and begin to perform it; returns before the cloud has answered.
+        """Record an intent to create a node and start to perform it; returns before the cloud has answered.
 
         A second call for the same node while the first intent is open returns that one.
 
@@ -246,7 +246,7 @@ class Fleet:
             await news.wait()
 
     async def intent(self, intent_id: str) -> Intent | None:
-        """Return one intent by its id, settled ones too; None when this cloud has none."""
+        """Return one intent by its id, settled or not; None if this cloud has none with that id."""
         shown = self._state.intents.get(intent_id)
         found = shown or await asyncio.to_thread(self._journal.find, intent_id)
         return found if found and found.endpoint == self._cloud.settings.endpoint else None
@@ -281,7 +281,7 @@ class Fleet:
         )
 
     async def _unless_taken(self, wanted: Intent) -> Intent:
-        """Return `wanted`, or the intent that has created the node meanwhile; `NodeExists` for any other node."""
+        """Return `wanted`, or the intent that has since created the node; raises `NodeExists` for any other node."""
         try:
             node = await self._cloud.get_node(wanted.node_name)
         except NodeNotFound:
@@ -401,7 +401,7 @@ class Fleet:
                 self._state.notify(FleetChange(kind="list"))
 
     async def _reconcile(self) -> None:
-        """Read what other processes wrote, and claim the intents whose process is gone."""
+        """Read what other processes wrote, and claim intents whose process has ended."""
         async with self._reconciling:
             try:
                 listed = await self._listed(self._clock() - _SHOW_FAILED_S)
@@ -412,7 +412,7 @@ class Fleet:
                 log.debug("The journal cannot be read: %s", error)
 
     async def _forget_all_but(self, listed: tuple[Intent, ...]) -> None:
-        """Forget intents that are no longer listed; notify of those that another process has settled."""
+        """Drop intents that are no longer listed; notify listeners of those that another process settled."""
         shown = {intent.intent_id for intent in listed}
         for intent_id in [each for each in self._state.intents if each not in shown and each not in self._tasks]:
             over = self._state.intents.pop(intent_id)

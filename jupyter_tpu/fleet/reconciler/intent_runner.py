@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class IntentObserver(Protocol):
-    """Receives what a runner learns. Every method is called in the event loop and must return at once."""
+    """Receives the events of a runner. Every method is called in the event loop and must return at once."""
 
     def intent_changed(self, intent: Intent) -> None:
         """Receive an intent's new state."""
@@ -40,7 +40,7 @@ class IntentObserver(Protocol):
         """Receive a node that was read at `at`."""
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """Receive that there is no such node."""
+        """Record that there is no such node."""
 
     def is_overruled(self, intent: Intent) -> bool:
         """Whether a newer open intent cancels this one."""

@@ -34,12 +34,12 @@ class Holdings:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing can be missing."""
+        """Whether both lists are complete."""
         return not self.unreachable and self.error is None
 
     @property
     def held(self) -> tuple[QuotaHolder, ...]:
-        """Return what counts towards the quota, each once."""
+        """Return everything that counts towards the quota, each item once."""
         return quota_holders(self.nodes, self.queued)
 
 

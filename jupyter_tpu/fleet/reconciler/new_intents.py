@@ -42,7 +42,7 @@ def new_create_intent(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float
 
 
 def name_taken(node: Node) -> NodeExists:
-    """Return the error for a node whose name is taken by another one."""
+    """Return the error for a node name that another node uses."""
     return NodeExists(
         Text("The name {node} is taken in {zone}.", node=node.name.node_id, zone=node.name.zone),
         exists=intent_texts.node_exists(node),

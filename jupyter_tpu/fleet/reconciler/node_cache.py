@@ -37,7 +37,7 @@ class NodeCache:
         return {name: at.wall for name, at in self._looked_at.items()}
 
     def get(self, name: NodeName) -> Node | None:
-        """Return one node; None when there is none."""
+        """Return one node; None if there is none."""
         return self._nodes.get(name)
 
     def merge_list(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
@@ -64,7 +64,7 @@ class NodeCache:
         return self._replace({**self._nodes, node.name: node})
 
     def merge_missing(self, name: NodeName, at: Moment) -> set[NodeName]:
-        """Merge that there is no such node; return the names that changed."""
+        """Record that there is no such node; return the names that changed."""
         self._looked_at[name] = at
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 

@@ -1,4 +1,4 @@
-"""Enforce budgets: record what READY nodes cost, and stop them at the cap."""
+"""Enforce budgets: record the cost of READY nodes, and stop the nodes at the cap."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class BudgetEnforcer:
     # the controller
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Record what the nodes cost; at a cap stop those that are billed. All times are by the cloud's clock."""
+        """Record the cost of the nodes; at a cap, stop those that are billed. All times are by the cloud's clock."""
         now, snapshot = self._clock.to_cloud(now), fleet.snapshot()
         unwritten, notices = None, list[str]()
         try:
@@ -124,7 +124,7 @@ class BudgetEnforcer:
             await self._log_levels(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
-        """Return the nodes that a grant covers; none where a budget does not spare them."""
+        """Return the nodes that a grant covers; none if a budget does not spare them."""
         if not all(budget.spares_granted for budget, _ in used_up):
             return frozenset()
         # READY nodes too: if another process just saw one end, the ledger has no open span of it
@@ -222,7 +222,7 @@ class BudgetEnforcer:
         return asked.refused(intent.verb, intent.error)
 
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
-        """Write the entry once per intent: another process may have started the same one."""
+        """Write the entry once per intent, because another process may have started the same one."""
         detail = {"intent_id": intent.intent_id}
         entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
@@ -240,7 +240,7 @@ class BudgetEnforcer:
 
     @property
     def notices(self) -> Sequence[str]:
-        """Return one sentence for each budget that cannot be read or is used up."""
+        """Return one sentence for each budget that is unreadable or used up."""
         return self._notices
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
@@ -290,7 +290,7 @@ class BudgetEnforcer:
         return account
 
     async def _update(self) -> None:
-        """List and record the nodes unless they were seen recently: what ended meanwhile must not count."""
+        """List and record the nodes unless that was done recently, so that nodes which ended meanwhile do not count."""
         if self._clock.now() - self._recorded.as_of <= FRESH_S:
             return
         requested = self._clock.steady()
@@ -348,7 +348,7 @@ def _cause(budget: Budget, usage: Usage) -> EndCause:
 
 
 def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:
-    """Return what the budget did and does. The text has no amount, which would change: so it is logged once.
+    """Return what the budget did and does. The text has no amount, which would change, so that it is logged once.
 
     Args:
         ended: ids of the nodes that were stopped, and of those that were deleted because they cannot be stopped.

@@ -53,7 +53,7 @@ class GrantUsage:
         return {"grants": [views[name] for name in sorted(views)]}
 
     def view_of(self, name: str) -> JSON:
-        """Return one grant as JSON; raises `KeyError` when there is none."""
+        """Return one grant as JSON; raises `KeyError` if there is none."""
         return self._view({grant.name: grant for grant in self.written.grants}[name])
 
     def _left(self, grant: Grant) -> float | None:
@@ -109,7 +109,7 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
 
 
 async def read_grant_usage(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantUsage:
-    """Read the stored grants, and what the nodes as last seen use of them.
+    """Read the stored grants and their use by the nodes of the last list.
 
     Raises:
         JournalUnwritable: they cannot be read.

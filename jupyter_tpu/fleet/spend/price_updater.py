@@ -1,4 +1,4 @@
-"""Choose the prices of this process: those of the Billing Catalog where they could be read, else the dated table.
+"""Choose the prices of this process: the Billing Catalog's if they could be read, else the dated table's.
 
 They are stored on disk for all processes of the user, and updated in the background, so that nothing waits for them.
 """
@@ -75,7 +75,7 @@ class PriceUpdater:
 
     @classmethod
     def of_user(cls, settings: CloudSettings) -> PriceUpdater:
-        """Create one with the user's folder and environment."""
+        """Create an updater with the user's folder and environment."""
         return cls(settings, os.environ, data_path())
 
     def apply_stored(self, now: float) -> StoredPrices:
@@ -85,7 +85,7 @@ class PriceUpdater:
         return stored
 
     def stored(self) -> StoredPrices:
-        """Return the stored prices; none where there are none, they are another cloud's, or the file is damaged."""
+        """Return the stored prices; none if the file is missing, damaged, or another cloud's."""
         try:
             found = json.loads(self._file.read_bytes())
             stored = StoredPrices(
@@ -121,7 +121,7 @@ class PriceUpdater:
         return stored
 
     def refresh(self, now: float) -> None:
-        """Read the catalogue if it is due, or apply what another process has stored; a failure is logged once."""
+        """Read the catalogue if that is due, or apply prices that another process stored; a failure is logged once."""
         # another process may have read them in the meantime
         before = self.apply_stored(now)
         if not before.is_due(now):

@@ -44,7 +44,7 @@ class QuotaReport:
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Return the names of what uses an unknown amount of quota, because its type is not in the catalogue."""
+        """Return the names of resources whose use of quota is unknown, because their type is not in the catalogue."""
         return tuple(held.name for held in self.holdings.held if not held.is_counted)
 
     @property
@@ -86,7 +86,7 @@ class QuotaService:
         self._seen: Hashable = None
 
     async def report(self, seen: Hashable = None) -> QuotaReport:
-        """Return the limits and the use; a failure is in the report, not raised. Concurrent calls share one reading."""
+        """Return limits and use; a failure is part of the report, not raised. Concurrent calls share one reading."""
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s

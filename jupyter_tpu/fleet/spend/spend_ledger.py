@@ -106,7 +106,7 @@ class SpendLedger:
         )
 
     def history(self, by: By, last: int, *, now: float) -> JSON:
-        """Return what was spent in each of the last hours or days, see `history_view`.
+        """Return the spend of each of the last hours or days, see `history_view`.
 
         Raises:
             BadInput: `last` is more than is shown.
@@ -145,7 +145,7 @@ class SpendLedger:
         return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
     def node_costs(self, now: float) -> NodeCosts:
-        """Return what each node has cost; empty where the ledger cannot be read."""
+        """Return the cost of each node; empty if the ledger cannot be read."""
         try:
             return node_costs(self._billed(now), now)
         except JournalUnwritable:
@@ -195,7 +195,7 @@ class SpendLedger:
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Remove a grant; what it covered counts as billed, past time included.
+        """Remove a grant; what it covered counts as billed, in the past too.
 
         Raises:
             BadInput: there is none with that name.
@@ -210,8 +210,7 @@ class SpendLedger:
         self._grants.remove(name, now=now)
 
     def record_once(self, entry: Entry) -> bool:
-        """Add a line to the audit log unless there is the same one, see `Audit.record_once`; return whether it was
-        added.
+        """Add a line to the audit log unless the same one exists, see `Audit.record_once`; return whether it was added.
 
         Raises:
             JournalUnwritable: it was not added.
@@ -310,7 +309,7 @@ def _sight(node: Node, look: NodesObservation, before: NodesObservation) -> Obse
 
 
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
-    """Return for how many seconds the node may have been READY unobserved."""
+    """Return how many seconds the node may have been READY unobserved."""
     created_at = _unix_seconds(node.create_time)
     # seen a moment ago: the ledger knows whether it was READY then
     if created_at is None or seen_at - seen_before_at <= FRESH_S:

@@ -51,7 +51,7 @@ class CheckpointHooks:
         return self._agents.was_reached(node)
 
     async def is_ready(self, node: Node, reason: str, *, ends_in_s: float = math.inf) -> bool:
-        """Whether the node may be ended: there are no hooks, they have run, or their time is over.
+        """Whether the node may be ended: it has no hooks, they have run, or their time is over.
 
         Call it at every turn when the end is near; `ends_in_s` is how long the end can be postponed, in seconds.
         """

@@ -1,4 +1,4 @@
-"""What a refusal to stop a node means. Most are temporary: deleting the node then would lose its disk for nothing."""
+"""Interpret a refusal to stop a node. Most are temporary: deleting the node then would lose its disk for nothing."""
 
 from __future__ import annotations
 

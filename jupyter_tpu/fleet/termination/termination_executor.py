@@ -53,7 +53,7 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The result for one item.
+    """The result of ending one item.
 
     Attributes:
         action: what was done, as in the audit log; empty where nothing could be.
@@ -162,7 +162,7 @@ class TerminationExecutor:
         return error
 
     async def _log(self, action: str, subject: str, error: TpuError | None) -> None:
-        """Add a line to the audit log; a failure is ignored, because the action has already been performed."""
+        """Add a line to the audit log; ignore a failure, because the action has already been performed."""
         detail = {"error": error.to_json()} if error else {}
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         with contextlib.suppress(JournalUnwritable):
@@ -236,7 +236,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 async def request_directly(cloud: CloudApi, verb: str, node: NodeName, asked: EndRequest, at: float) -> EndRequest:
-    """End a node as `end_directly` does, for auto-stop or a budget; return what is known of the request afterwards."""
+    """End a node as `end_directly` does, for auto-stop or a budget; return the state of the request afterwards."""
     log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
     asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
     try:

@@ -137,7 +137,7 @@ class Adoption:
             self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: RegisteredKernel) -> None:
-        """Have Jupyter start the kernel; our provisioner finds its note, and connects instead of starting one."""
+        """Make Jupyter start the kernel; our provisioner finds its note and connects instead of starting one."""
         self._kernels.kernel_spec_manager.get_kernel_spec(note.kernel_name)
         options: dict[str, Any] = {"env": self._env(note)}
         if note.extra_arguments:

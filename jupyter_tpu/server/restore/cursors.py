@@ -71,7 +71,7 @@ class _Place:
 
 
 class Cursors:
-    """The cursors in one file, which is created if needed; if it cannot be used they are in memory, with a warning.
+    """The cursors in one file, created if needed; if it cannot be used, they are in memory, and that is logged.
 
     Args:
         path: the file; None keeps the cursors in memory.
@@ -156,7 +156,9 @@ class Cursors:
         return file
 
     def _begin(self, file: io.FileIO, path: Path) -> None:
-        """Use the file as it is, or empty it in place; a new file under its name would part us from other servers."""
+        """Use the file as it is, or empty it in place: with a new file of that name other servers would still use
+        the old one.
+        """
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         if size == len(self._empty()) and file.read(_PLACE_BYTES) == self._empty()[:_PLACE_BYTES]:

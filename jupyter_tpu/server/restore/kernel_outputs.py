@@ -89,7 +89,7 @@ async def outputs_of(
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Join pieces into larger ones, since each piece costs a write and a turn of the event loop."""
+    """Join pieces into larger ones, because each piece costs a write and a turn of the event loop."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -102,7 +102,9 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest]) -> dict[str, RequestRange]:
-    """Read what can be read in time, by msg_id; without requests that the agent dropped since they were listed."""
+    """Read as many requests as time allows, by msg_id; leaves out those that the agent dropped since they were
+    listed.
+    """
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     excerpts: dict[str, RequestRange] = {}
@@ -129,7 +131,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
 
 
 def _chosen(requests: Sequence[ListedRequest], only: frozenset[str]) -> list[ListedRequest]:
-    """Return the last request of each cell and the newest ones without a cell, in the order in which they were sent."""
+    """Return the last request of each cell and the newest ones without a cell, in the order sent."""
     if only:
         return [each for each in requests if each.msg_id in only]
     last = {each.cell_id: each.msg_id for each in requests if each.cell_id is not None}
@@ -150,7 +152,7 @@ def _within_budget(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
 
 
 def _updating(requests: Sequence[ListedRequest], chosen: Sequence[ListedRequest]) -> list[ListedRequest]:
-    """Return requests that are not shown themselves, but may have updated displays that are."""
+    """Return requests that are not shown themselves, but may have updated displays that are shown."""
     if not chosen:
         return []
     shown, since = {each.msg_id for each in chosen}, min(each.first_seq for each in chosen)

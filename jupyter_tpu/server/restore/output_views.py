@@ -147,7 +147,7 @@ def _input(request: Request) -> dict[str, Any] | None:
 
 
 def _json_pieces(view: Mapping[str, Any]) -> Iterator[bytes]:
-    """Encode a view, each output separately: one call of `json.dumps` does not let other threads run."""
+    """Encode a view output by output: a single call of `json.dumps` would block other threads."""
     lists = {name: view[name] for name in ("outputs", "messages")}
     yield json.dumps({name: value for name, value in view.items() if name not in lists})[:-1].encode()
     for name, values in lists.items():

@@ -25,7 +25,7 @@ class Source(Protocol):
 
 
 async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
-    """Yield what a request has printed so far, in UTF-8, with a notice where something is missing.
+    """Yield what a request has printed so far, as UTF-8, with a notice for missing parts.
 
     The record is read no faster than the pieces are consumed. Close the iterator if it is not read to its end.
     """
@@ -49,7 +49,7 @@ class _Reader:
         self._is_over = False
 
     async def deliver(self, batch: list[KernelMessage]) -> None:
-        """Process a batch of the record; the next one comes when the text of this one was consumed."""
+        """Process a batch of the record; the next batch comes after the text of this one was consumed."""
         if self._is_over:
             return
         text = await asyncio.to_thread(_text_in, batch, self._request)

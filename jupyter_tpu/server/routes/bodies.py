@@ -120,7 +120,7 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
 
 
 def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None:
-    """Refuse a body with unknown fields, which may be misspelled.
+    """Refuse a body with unknown fields, because they may be misspelled.
 
     Raises:
         BadInput: it has some.

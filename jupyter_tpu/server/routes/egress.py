@@ -16,7 +16,7 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
 class EgressHandler(TpuHandler):
-    """``egress``: what the buckets of a notebook would add to the bill of a node in a zone."""
+    """``egress``: what reading a notebook's buckets from a node in a zone adds to the bill."""
 
     @web.authenticated
     @authorized

@@ -32,7 +32,7 @@ class GrantRoute(TpuHandler):
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
     async def grant_usage(self) -> GrantUsage:
-        """Return the grants and what the nodes, as last listed, use of them."""
+        """Return the grants and their use by the nodes, as last listed."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
@@ -56,7 +56,7 @@ class GrantMailHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Return what the email in the body grants."""
+        """Parse the email in the body and return its grants."""
         text = json_object(self.request.body, "text").get("text")
         if not isinstance(text, str):
             raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the email.")

@@ -62,7 +62,7 @@ class App(Protocol):
 
 
 class TpuHandler(ExtensionHandlerMixin, APIHandler):
-    """Base class of all handlers: authorization, what counts as activity, and the form of errors."""
+    """Base class of all handlers: authorization, what counts as user activity, and the format of errors."""
 
     auth_resource = "tpu"
     _track_activity = False
@@ -155,7 +155,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Log a `TpuError` as one line without traceback: it is for the user, not one of our bugs."""
+        """Log a `TpuError` as one line without traceback, because it is meant for the user and is not a bug."""
         if isinstance(value, TpuError):
             self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
             return

@@ -1,4 +1,4 @@
-"""The routes of quota: limits, what uses them, and what a request would leave."""
+"""The routes of quota: limits, their use, and what a request would leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DESK = "jupyter_tpu_quota_desk"
 
 
 class QuotaRoute(TpuHandler):
-    """Base class of these handlers: one `QuotaService` for the whole server, whose cache makes polls cheap."""
+    """Base class of these handlers; one `QuotaService` for the whole server, whose cache makes polls cheap."""
 
     async def report(self) -> QuotaReport:
         """Return the limits and the use of the project's quota.

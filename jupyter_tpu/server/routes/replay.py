@@ -1,4 +1,4 @@
-"""The route of lost cells: what had run on a kernel whose node is gone, so that the user can rerun it."""
+"""The route of lost cells: cells that ran on a kernel whose node is gone, for the user to rerun."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ReplayHandler(KernelHandler):
 
 
 def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
-    """Return how the kernel's node has ended, and whether it comes back. Blocks on the disk."""
+    """Return how the kernel's node ended, and whether it will be recreated. Blocks on the disk."""
     end = provisioner.node_end
     return {
         "is_back": provisioner.link_state.state == "live",

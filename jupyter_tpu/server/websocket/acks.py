@@ -10,7 +10,7 @@ _WORD = b"jupyter_tpu"
 
 
 class Acknowledgements:
-    """Written and acknowledged messages of one WebSocket, by their seq in the kernel's present record.
+    """The written and acknowledged messages of one WebSocket, by their seq in the kernel's current record.
 
     Attributes:
         arrived: everything up to this seq is acknowledged.

@@ -273,7 +273,7 @@ class _PageSocket:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Send what is written within the context together, if possible."""
+        """Send everything written within the context together, if possible."""
         self._cork(True)
         try:
             yield
@@ -305,7 +305,7 @@ class _PageSocket:
             raise PageGone from error
 
     async def drain(self) -> None:
-        """Wait until the connection has taken the last message."""
+        """Wait until the connection has accepted the last message."""
         try:
             if self._last:
                 await asyncio.shield(self._last)

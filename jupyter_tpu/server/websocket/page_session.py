@@ -1,4 +1,4 @@
-"""The session of one page with a kernel: it gets each message of the record once and in order, as fast as it reads.
+"""The session of one page with a kernel: delivers each message of the record once and in order, as fast as it reads.
 
 While a page is away only its cursor is stored, because the record is on the worker. A session knows its WebSocket only
 as a `Socket` to write to.
@@ -127,7 +127,7 @@ class PageSession:
         self._is_gone = False
 
     async def open(self) -> None:
-        """Continue where the session left off; a new session gets the kernel's state and what comes from now on."""
+        """Continue where the session left off; a new session gets the kernel's state and all later messages."""
         cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
             await self._follow_when_possible(cursor)
@@ -178,7 +178,7 @@ class PageSession:
             self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
-        """Process a pong: the page has received what was written before its ping."""
+        """Process a pong: the page has received everything that was written before its ping."""
         if not self._is_gone and self._acks.confirm(payload):
             self._has_heard = True
             self._on_the_way.arrived(self._acks.arrived)
@@ -196,7 +196,7 @@ class PageSession:
         self.leave()
 
     def leave(self) -> None:
-        """Write nothing more and store no cursor: another connection may serve this session from now on."""
+        """Stop writing, and store no cursor: another connection may serve this session from now on."""
         self._is_gone = True
 
     async def close(self) -> None:
@@ -221,7 +221,7 @@ class PageSession:
             await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
-        """Follow from the cursor: what the page has not acknowledged is sent, perhaps for the second time."""
+        """Follow from the cursor: messages that the page has not acknowledged are sent, perhaps for the second time."""
         self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
         self._text_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
@@ -288,7 +288,7 @@ class PageSession:
             self.send_request(channel, message[1:])
 
     async def resend_question(self) -> None:
-        """Send this page the question that waits, if the page it was for is closed and this one has not seen it."""
+        """Send this page the pending question, if the page it was for is closed and this one has not seen it."""
         try:
             question = await pending_question(self._kernel, await self._listing())
         except TpuError as error:
@@ -302,7 +302,9 @@ class PageSession:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
-        """Send a batch of the record to the page; the follower brings the next when the page has taken this one."""
+        """Send a batch of the record to the page; the follower delivers the next one when the page has accepted this
+        one.
+        """
         await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
         # any, not the first: a message that came early over the link may be at the front of the batch
@@ -339,7 +341,9 @@ class PageSession:
         return self._in_its_place(output) if is_left_out else [output]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
-        """Return what replaces a message that is too large: a notice, and a small reply if a client waits for one."""
+        """Return the replacement for a message that is too large: a notice, and a small reply if a client waits for
+        one.
+        """
         log.warning("Kernel %s: message %s is too large for a client and was left out", self._kernel_id, refused.seq)
         text = self._refused_words(refused)
         content = {"name": "stderr", "text": text + "\n"}
@@ -377,7 +381,7 @@ class PageSession:
         return message.channel in ("shell", "control") and addressee == self._session_id.encode()
 
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
-        """Process an event of the record and return what the page gets of it."""
+        """Process an event of the record and return the messages for the page."""
         if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
             self._acks.reset()
             self._on_the_way.reset()
@@ -399,7 +403,7 @@ class PageSession:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
-        """Write messages and wait until the connection has taken them.
+        """Write messages and wait until the connection has accepted them.
 
         Args:
             seq: everything up to this seq of the record is then written; None if the messages are not of the record.
@@ -434,7 +438,7 @@ class PageSession:
         return self._kernel_id, self._session_id, message.seq
 
     def _store_cursor(self) -> None:
-        """Store the cursor, unless the session has neither received nor sent anything: then it stays a new one."""
+        """Store the cursor, unless the session has neither received nor sent anything: then it stays a new session."""
         if self._has_heard or self._has_sent:
             arrived = self._acks.arrived if self._has_heard else self._started_after
             # an older connection may have written more than this one so far

@@ -55,7 +55,7 @@ async def with_cells_refilled(
 
 
 def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[str, PageMessage]:
-    """Return the last repeated output of each request, but not of ended ones, whose messages a front end ignores."""
+    """Return the last repeated output of each open request; front ends ignore messages of ended ones."""
     found: dict[str, PageMessage] = {}
     ended: set[str] = set()
     for message in messages:

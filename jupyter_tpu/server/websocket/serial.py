@@ -1,4 +1,4 @@
-"""Process items one after another, in the order in which they came."""
+"""Process items one after another, in the order received."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class StreamPart:
 
     @classmethod
     def of(cls, message: PageMessage) -> StreamPart | None:
-        """Return the text of a stream message; None for other messages and for a malformed one."""
+        """Return the text of a stream message; None for other or malformed messages."""
         if message.channel != "iopub" or message.buffers or message.msg_type != "stream":
             return None
         content = json_object(message.content)
@@ -41,12 +41,12 @@ class StreamPart:
         return replace(self, text=self.text[start:end], is_piece=True)
 
     def behind(self, other: StreamPart) -> StreamPart:
-        """Return the other text and this one as one."""
+        """Return the other text followed by this one."""
         message = replace(self.message, first_seq=other.message.first_seq)
         return StreamPart(message, self.name, other.text + self.text, is_piece=True)
 
     def follows(self, other: StreamPart) -> bool:
-        """Whether both can be one message: of one stream and one request."""
+        """Whether both can be merged: they are from the same stream and request."""
         mine, its = self.message, other.message
         return (self.name, mine.parent_header, mine.metadata) == (other.name, its.parent_header, its.metadata)
 
@@ -65,7 +65,7 @@ class StreamMerger:
         self._run_characters = 0
 
     def add(self, message: PageMessage) -> None:
-        """Add a message that stays as it is."""
+        """Add a message that is not merged."""
         self._end_run()
         self._messages.append(message)
 

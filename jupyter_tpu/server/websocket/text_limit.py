@@ -173,7 +173,7 @@ class _Request:
 
 
 class _Gap:
-    """Text that is left out at one place on a page; its newest part is kept in case it is the end."""
+    """Omitted text at one place on a page; keeps its newest part in case it turns out to be the end."""
 
     def __init__(self, message: PageMessage) -> None:
         self.msg_id = message.parent_id

@@ -1,4 +1,5 @@
-"""Detect messages that are too large for a client: it closes its connection, and would get them again each time.
+"""Detect messages that are too large for a client: the client closes its connection, and would get them again each
+time.
 
 A client reports them with the WebSocket close code 1009, but the code may get lost. Without it, a message counts as
 refused when it was the largest one under way each time as the connection ended: twice for a large message, more often
@@ -58,7 +59,7 @@ class InFlight:
 
 
 class Refusals:
-    """The newest messages that clients of a server have refused, or seem to have refused."""
+    """The newest messages that clients of a server refused, or seem to have refused."""
 
     def __init__(self) -> None:
         self._times: OrderedDict[Place, tuple[int, int]] = OrderedDict()

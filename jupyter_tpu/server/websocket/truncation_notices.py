@@ -1,4 +1,4 @@
-"""The notices that replace what is left out of a page: how much it is, where to read it, and its newest lines."""
+"""The notices that replace omitted text on a page: how much it is, where to read it, and its newest lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def message_url(base_url: str, kernel_id: str, message: PageMessage) -> str:
 
 
 def refusal_notice(base_url: str, kernel_id: str, message: PageMessage) -> str:
-    """Return the notice that replaces a message that is too large for a client."""
+    """Return the notice that replaces a message which is too large for a client."""
     path = message_url(base_url, kernel_id, message)
     where = f"read it at {path}" if path else "raise the client's limit for the size of a WebSocket message"
     return (
@@ -61,6 +61,8 @@ def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines as a terminal shows them, without colours and without what a carriage return overwrote."""
+    """Return the last lines as a terminal shows them, without colours and without text that a carriage return
+    overwrote.
+    """
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")[-_LINES:]]
     return _UNPRINTABLE.sub("", _ESCAPES.sub("", "\n".join(lines)))
