@@ -121,7 +121,7 @@ class Methods:
             with suppress(TpuError, OSError):
                 kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
                 self._abort_what_came_before(kernel, call)
-                # A start of a kernel that lives does nothing, so its requests must not wait for another process.
+                # Starting a running kernel does nothing, so its requests must not wait for another process.
                 if call["method"] == "restart_kernel" or not kernel.is_alive:
                     kernel.expect_start()
 
@@ -228,7 +228,7 @@ class Methods:
             raise BadInput("The worker has no such request.", exists="It keeps the newest 2,000 of a kernel.")
         head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
         excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))
-        before = replace(request)  # it may grow while the record is read
+        before = replace(request)  # a copy, because the request may grow while the record is read
         await excerpt.read(Span(request.first_seq, request.last_seq, request.bytes), head, tail)
         return {
             "entries": b64encode(b"".join(excerpt.entries)).decode(),

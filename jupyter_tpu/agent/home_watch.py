@@ -62,7 +62,7 @@ class HomeWatch:
             try:
                 if not self._is_whole():
                     await self._restore()
-                else:  # only now: while `rm` may still remove the new lock, a client would start a second agent
+                else:  # Only now: while `rm` might still remove the new lock, a client would start a second agent.
                     self._restore_code()
                 self._has_warned = False
             except (OSError, AgentBroken) as error:

@@ -88,7 +88,7 @@ def _is_supervised(home: Home) -> bool:
 
 def _our_commands() -> Iterator[list[bytes]]:
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process ended meanwhile
             if process.stat().st_uid == os.getuid():
                 yield (process / "cmdline").read_bytes().split(b"\0")
 

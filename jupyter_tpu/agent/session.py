@@ -175,7 +175,7 @@ class Session:
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
-            if self._owes_sign and self.client_id:  # on a slow path its ping may wait behind its own long message
+            if self._owes_sign and self.client_id:  # on a slow path a ping may wait behind the client's own message
                 self._give_sign()
         log.info("client %s is silent", self.client_id)
         self.end()
@@ -354,7 +354,7 @@ class Session:
             return True
         if data:
             self._send_data(number, stream, data)
-            self._streams[number] = self._streams.pop(number)  # to the end: the other streams come first now
+            self._streams[number] = self._streams.pop(number)  # moved to the end, so that the other streams come first
         return bool(data)
 
     def _send_data(self, number: int, stream: Stream, data: bytes) -> None:

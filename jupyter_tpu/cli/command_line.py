@@ -79,7 +79,7 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
-    # argparse would list all commands; `refuse` names the one that was probably meant
+    # argparse would list all commands; `refuse` suggests the one that was probably meant
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
     options = parser.parse_args(own)
@@ -101,12 +101,12 @@ def _perform(options: argparse.Namespace) -> int:
         apply_saved_choices(os.environ)
         _load_prices(options)
         return _function(options.command.name)(options)
-    except UsageError as error:  # found by the command itself, such as two arguments that exclude each other
+    except UsageError as error:  # for example two arguments that exclude each other, which the command itself checks
         return _usage_error(error, as_json=getattr(options, "json", False))
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))
         return 1
-    except BrokenPipeError:  # `jupyter tpu list | head`
+    except BrokenPipeError:  # as in `jupyter tpu list | head`
         _drop_output()
         return 1
     except OSError as error:
@@ -124,7 +124,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     try:
         report(failure, as_json=as_json)
         sys.stdout.flush()
-    except OSError:  # it was standard output itself that failed
+    except OSError:  # standard output itself has failed
         _drop_output()
         report(failure, as_json=False)
     return 1

@@ -37,7 +37,7 @@ def dollars_text(usd: float | None) -> str:
     """Format an amount as ``$9.60``, below 10 cents with four decimals, or as ``unknown``."""
     if usd is None:
         return "unknown"
-    # an amount of less than a cent must not look free
+    # an amount below a cent must not look free
     return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
 
 
@@ -79,7 +79,7 @@ def total_text(nodes: tuple[Node, ...]) -> str:
     unknown = prices.count(None)
     rest = f", and {unknown} of unknown price" if unknown else ""
     ready = sum(node.state == "READY" for node in billed)
-    # a state that this version does not know counts as billed, so it must be named
+    # a state unknown to this version counts as billed, so it must be named
     strange = len(billed) - ready
     counted = [f"{ready} READY"] if ready else []
     counted += [f"{strange} in an unknown state, which may be billed"] if strange else []

@@ -287,7 +287,7 @@ class GoogleCloud:
         operation = protos.operation_of(message, general)
         try:
             return self._node_request(operation.verb or "change", NodeName.parse(operation.target))
-        except BadInput:  # its target is not a node
+        except BadInput:  # the operation's target is not a node
             return general
 
 

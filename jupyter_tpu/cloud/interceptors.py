@@ -52,7 +52,7 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
     async def _learn_from(self, continuation: Any, client_call_details: Any, request: Any) -> tuple[Any, bool]:
         asked = self._clock.steady()
         call = await continuation(client_call_details, request)
-        with contextlib.suppress(grpc.RpcError):  # the caller reads the error from the call
+        with contextlib.suppress(grpc.RpcError):  # the caller reads the error from the call itself
             await call
         answered = self._clock.steady()
         # A refusal without an answer has trailers only. Only the first date counts: one answer must not confirm itself.

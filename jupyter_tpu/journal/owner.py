@@ -35,5 +35,5 @@ def is_gone(owner: str) -> bool:
         return abs(process.create_time() - int(started)) > _TOLERANCE_S
     except psutil.NoSuchProcess:
         return True
-    except psutil.AccessDenied:  # it is alive and belongs to another user
+    except psutil.AccessDenied:  # the process is alive and belongs to another user
         return False

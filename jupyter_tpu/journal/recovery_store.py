@@ -134,7 +134,7 @@ def _is_same(text: str, recovery: Recovery) -> bool:
     """Whether the text says the same; as earlier versions wrote it, it lacks the newer fields."""
     try:
         return Recovery.from_json(json.loads(text)).to_json() == recovery.to_json()
-    except (KeyError, TypeError, ValueError, RecursionError):  # damaged since it was read
+    except (KeyError, TypeError, ValueError, RecursionError):  # the setting was damaged after it was read
         return False
 
 

@@ -147,7 +147,7 @@ def _keep(path: Path, aside: Path) -> None:
     """
     try:
         os.link(path, aside)
-    except OSError:  # a file system without links
+    except OSError:  # the file system has no links
         with _scratch(path) as folder:
             shutil.copyfile(path, folder / path.name)
             (folder / path.name).chmod(0o600)

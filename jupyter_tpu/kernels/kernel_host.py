@@ -143,7 +143,7 @@ class KernelHost:
             # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
             self._clients.close()
             self._clients = LocalClients(self._bridge, self._fanout, "end")
-            self._owner = ""  # another process has started it
+            self._owner = ""  # another process started it
             if self._runs:
                 self._runs.resume()
             self._use_link(self._pool.join(self._key), on_progress)
@@ -267,7 +267,7 @@ class KernelHost:
         """Deliver replies even while output is on hold."""
         self._clients.let_replies_pass()
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def _observe(self, channel: str, parts: list[bytes]) -> None:
         if self._runs:
@@ -290,7 +290,7 @@ class KernelHost:
                         ),
                         hint="End that process, or start the kernel with other ports.",
                     ) from error
-                if waits_for != error.port:  # reported once per port, not ten times a second
+                if waits_for != error.port:  # reported once per port, not at each of ten attempts per second
                     waits_for = error.port
                     message = f"Waiting for port {error.port}, in use by {await _owner_of(error.port)}"
                     on_progress({"phase": "connecting", "message": message, "fraction": None})

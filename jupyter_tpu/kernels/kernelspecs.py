@@ -239,5 +239,5 @@ def _read(path: Path) -> InstalledSpec | None:
         AttributeError,
         RecursionError,
         BadInput,
-    ):  # not ours, or incomplete: leave it alone
+    ):  # not one of ours, or incomplete: leave it unchanged
         return None

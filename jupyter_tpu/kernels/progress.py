@@ -65,7 +65,7 @@ class LinkReport:
 
     def __call__(self, status: LinkStatus) -> None:
         """Report a new status."""
-        if self._manager is not None and status.state != "connecting":  # the kernel's progress shows that
+        if self._manager is not None and status.state != "connecting":  # the kernel's own progress shows that
             with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(self._report, status)
 

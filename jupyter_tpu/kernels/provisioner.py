@@ -203,7 +203,7 @@ class TPUProvisioner(KernelProvisionerBase):
         """Kill the kernel."""
         self._is_unsure = False
         if self._host:
-            if self._recovery == "coming":  # its user does not want to wait for the node
+            if self._recovery == "coming":  # the user does not want to wait for the node
                 self._host.kernel.expect_end()
             await link_thread.run(self._host.kernel.kill())
 
@@ -430,7 +430,7 @@ class TPUProvisioner(KernelProvisionerBase):
         try:
             await link_thread.run(host.restart(launch, report, after_death=after_death))
         except TpuError:
-            if host.loss:  # the user was too early: the kernel waits for its node as before
+            if host.loss:  # the restart came too early: the kernel waits for its node as before
                 host.kernel.is_asked_to_end = False
             raise
         self._recovery = "no"
@@ -542,7 +542,7 @@ class TPUProvisioner(KernelProvisionerBase):
         host = self._new_host()
         try:
             await link_thread.run(host.start(launch, report))
-        except BaseException:  # also when it has succeeded there, but was cancelled here
+        except BaseException:  # also if the start succeeded there, but was cancelled here
             await _leave_after(host.give_up())
             raise
         return host

@@ -256,7 +256,7 @@ class RemoteKernel:
             self._die(LOST, end.message, phase=NODE_ENDED)
         if stream := self._fanout.stream:
             stream.withdraw_unsent_cells()
-        self._asked_ahead = []  # they are open as well, and answered once
+        self._asked_ahead = []  # they are open as well, and must be answered only once
         error = NodeEnded(end.message, exists="Variables are lost; outputs are kept.", hint=_way_back(end))
         for event in self._open.end(error):
             self._fanout.publish_event(**event)
@@ -367,7 +367,7 @@ class RemoteKernel:
         self._is_up = True
         self._asked_ahead = []
         self._starting = asyncio.create_task(self._finish_start(method, launch))
-        await asyncio.sleep(0)  # the call must be sent before the attach and the requests that follow
+        await asyncio.sleep(0)  # lets the call be sent before the attach and the requests that follow
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
         """Start in the background; a failure means the kernel's death, unless a restart's old process still runs."""
@@ -449,7 +449,7 @@ class RemoteKernel:
 
     async def _remove_old(self, kernel_id: str) -> None:
         self._kernel_id = kernel_id
-        with suppress(KernelFailed):  # there is no such kernel
+        with suppress(KernelFailed):  # the kernel does not exist
             await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Adopt the node that carries our label; a node without it was created by someone else."""
-    # the label has the intent's id, so a node of the same user from an earlier intent is not ours either
+    # the label has the intent's id, so that a node from the user's earlier intent does not count as ours
     if event.node.intent_id == intent.intent_id:
         adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
         return to_ready.node_seen(adopted, event, limits)

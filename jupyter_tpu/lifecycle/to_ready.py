@@ -62,7 +62,7 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     exists = intent_texts.node_exists(event.node)
     hint, actions = intent_texts.delete_hint(event.node.name), (delete_node(event.node.name),)
-    # the operation failed and the cloud has not removed the node: the user must delete it
+    # the operation failed but the cloud did not remove the node: the user must delete it
     if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
         return failed(intent, event.at, _cause(intent), exists=exists, hint=hint, actions=actions)
     if event.at - intent.asked_at > limits.create_s:

@@ -9,7 +9,7 @@ from itertools import repeat
 
 # A link must be back within 3 s of the network: a pause of 2 s leaves 1 s for the connection itself.
 _EAGER_DELAY_S = 2.0
-_EAGER_TRIES = 1800  # for an hour
+_EAGER_TRIES = 1800  # 1800 tries of 2 s: an hour
 # After an hour a reconnect within seconds matters less than the battery and the log.
 _PATIENT_DELAY_S = 15.0
 

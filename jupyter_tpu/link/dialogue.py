@@ -12,7 +12,7 @@ from jupyter_tpu.link.interfaces import ByteStream
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_frame, encode_json
 from jupyter_tpu.wire.hello import negotiate
 
-_READ_BYTES = 256 * 1024  # one DATA frame of the agent
+_READ_BYTES = 256 * 1024  # the size of one DATA frame of the agent
 
 
 class Dialogue:

@@ -90,7 +90,7 @@ async def open_dialogue(
             patience_s=demands.patience_s,
         )
         if opened := await _greet(await _channel(connection, ready), greeting, demands):
-            memory.store(replace(ready, log=""))  # saved on disk, where old log lines have no place
+            memory.store(replace(ready, log=""))  # the result is saved on disk, where old log lines have no place
             return opened
     raise AgentBroken(
         "The agent on the worker did not start.",

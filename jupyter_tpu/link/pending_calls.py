@@ -52,7 +52,7 @@ class PendingCalls:
             ProtocolError: the frame holds neither a result nor an error.
         """
         call, content = self._calls.get(frame.number), frame.json()
-        if call is None or call.answer.done():  # its caller was cancelled, or the result came twice
+        if call is None or call.answer.done():  # the caller was cancelled, or the result came twice
             return
         error, result = content.get("error"), content.get("result")
         if isinstance(error, dict):

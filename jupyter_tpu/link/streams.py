@@ -155,7 +155,7 @@ class KernelStream:
     def close(self) -> None:
         """Stop delivery. The kernel keeps running."""
         if not self.is_closed:
-            # If that is lost in a cut, the agent forgets the stream with the connection.
+            # If that frame is lost in a cut, the agent drops the stream with the connection.
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
@@ -213,7 +213,7 @@ class KernelStream:
             self._acknowledged = self._replay.offset
             self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def _ages(self) -> list[tuple[int, float]]:
         """Return ``(number, age in seconds)`` of the requests that are sent again after the attach.
@@ -244,7 +244,7 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, int(held)))
 
     def _apply(self, frame: Frame) -> None:
-        if self._is_reattaching:  # still of the position before; the agent's next POSITION begins the new one
+        if self._is_reattaching:  # data from before the reattach; the agent's next POSITION begins the new one
             return
         try:
             for item in self._replay.data(frame.number, frame.payload):

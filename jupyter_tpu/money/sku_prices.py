@@ -59,7 +59,7 @@ def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
 def _rows_of(sku: object, as_of: str) -> list[Row]:
     description = sku.get("description") if isinstance(sku, Mapping) else None
     found = _kind_of(description) if isinstance(description, str) else None
-    if found is None or not isinstance(sku, Mapping):  # not a SKU of TPUs
+    if found is None or not isinstance(sku, Mapping):  # the SKU is not for TPUs
         return []
     kind, chips = found
     try:

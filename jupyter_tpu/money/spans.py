@@ -166,7 +166,7 @@ def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
     open_ones = set[tuple[NodeName, str]]()
     for span in spans:
         key = span.name, span.uid
-        if ended.get(key) != span.began_at:  # not a mere change of price
+        if ended.get(key) != span.began_at:  # an actual start, not only a change of price
             began[key] = span.began_at
         ended[key] = span.ended_at
         if span.is_open:

@@ -105,7 +105,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
             starts_at=starts_at,
             ends_at=ends_at,
             known_usd=known,
-            up_to_usd=max(known, up_to),  # two sums of floats may differ in their last digit the wrong way round
+            up_to_usd=max(known, up_to),  # rounding could make the second sum smaller than the first in its last digit
             ready_s=ready_s,
             unpriced_s=unpriced_s,
             up_to_ready_s=max(ready_s, up_to_s),

@@ -190,13 +190,13 @@ def _day(stated: str) -> str | None:
 
 def _cleaned(text: str) -> str:
     """Return the words with one space or one line end between any two."""
-    # quoted-printable
+    # decodes quoted-printable text
     text = _ESCAPED.sub(_unescaped, text.replace("=\r\n", "").replace("=\n", ""))
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", _with_rows_on_lines(text))))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
     text = "".join(
         char for char in text if unicodedata.category(char) != "Cf"
-    )  # zero-width characters of email clients
+    )  # removes zero-width characters of email clients
     text = re.sub(r"\b(chip|device|zone)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
     lines = (" ".join(line.split()) for line in text.splitlines())
     stripped = (_BULLET.sub("", line) for line in lines)

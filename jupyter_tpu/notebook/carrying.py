@@ -53,7 +53,7 @@ class _Packing:
         self._spend(8)
         kind = type(value)
         if kind is int and value.bit_length() > _LONG_BITS:
-            # four bits make one hexadecimal digit
+            # a hexadecimal digit holds four bits
             self._spend(value.bit_length() // 4)
             return {"int": hex(value)}
         if kind in _PLAIN:

@@ -66,7 +66,7 @@ class ActivityHistory:
             self._periods.append(seen)
         elif last.continues_in(seen):
             self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
-        else:  # no gap: what changed between two observations counts from the first of them
+        else:  # No gap: a change between two observations counts from the first of them.
             self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:

@@ -21,8 +21,7 @@ from jupyter_tpu.tpu_files import device_files, devices_folder, open_by
 
 # A chip below this counts as idle; chosen, not measured.
 _LEAST_DUTY_PERCENT = 1.0
-# `%tpu` in a cell waits 2 s for an answer: perhaps for a measurement that another caller has started, and then for its
-# own.
+# `%tpu` in a cell waits 2 s: perhaps for a measurement that another caller started, and then for its own.
 _ANSWER_S = 0.8
 # Of one core: an idle process that has the chips open still answers heartbeats.
 _LEAST_CPU = 0.05
@@ -138,7 +137,7 @@ class CpuTimes:
         if measured_at is None:
             return None
         used_s = sum(max(0.0, seconds - before.get(pid, 0.0)) for pid, seconds in self._seconds.items())
-        return used_s / max(now - measured_at, 0.01)  # never by zero
+        return used_s / max(now - measured_at, 0.01)  # avoids a division by zero
 
 
 def _with_children(pids: Iterable[int]) -> set[int]:

@@ -98,7 +98,7 @@ class AutostopDaemon:
         if self._policy.keep.while_busy and self._activity.execution.state == "quiet":
             self._policy = replace(self._policy, keep=replace(self._policy.keep, while_busy=False))
         self._save()
-        # Until it succeeds: clients show whether the node can end itself.
+        # Checked until it succeeds: clients show whether the node can end itself.
         if not self._checked:
             await self._check()
         verdict = self._verdict()
@@ -272,7 +272,7 @@ class AutostopDaemon:
 
     def _save(self) -> None:
         text = json.dumps({"orders": self._policy.to_json(), "last": self._watch.to_json()})
-        if text == self._saved_text and self._path.exists():  # it is called every few seconds
+        if text == self._saved_text and self._path.exists():  # skipped if unchanged: it is called every few seconds
             return
         draft = self._path.with_suffix(".new")
         try:

@@ -80,7 +80,8 @@ class OwnNode:
             else:
                 self._call("DELETE", name)
         except CannotEnd as error:
-            # In a passing state such as STOPPING a refusal means nothing; only one of a READY node is final.
+            # A refusal in a transitional state such as STOPPING means nothing; only the refusal of a READY node is
+            # final.
             error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
             raise
 

@@ -94,7 +94,7 @@ def parse_rules(data: Any, now: Moment) -> Rules:
     """Parse rules from a client, which sends the deadline as ``deadline_in_s``; raises `BadInput`."""
     if not isinstance(data, dict):
         raise BadInput("Rules must be an object.")
-    # An older client does not know all of them.
+    # An older client does not send all of them.
     lengths = {name: data[name] for name in DURATION_FIELDS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
     return Rules(**lengths, deadline_at=deadline_at, action=str(data.get("action", "stop")))

@@ -15,7 +15,7 @@ from jupyter_tpu.errors import EnvironmentFailed
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
 _ARCHIVE = Path(__file__).resolve().parents[3]
-# How long the doctor may take: a Python that hangs must not block the caller forever.
+# Bounds the doctor: a Python that hangs must not block the caller forever.
 _PATIENCE_S = 30.0
 
 
@@ -44,7 +44,7 @@ class DoctorMethod:
             raise self._failed(output[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:
-        # In a process of the kernels' Python, whose packages are checked; the agent's own has others.
+        # Runs in the kernels' Python, because its packages are to check; the agent's own environment has others.
         environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
         argv = [self._python, "-c", _PROGRAM, str(_ARCHIVE)]
         try:

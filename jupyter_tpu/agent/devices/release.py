@@ -71,7 +71,7 @@ class ChipRelease:
         try:
             watched = os.pidfd_open(holder.pid)
         except OSError:
-            return ""  # it is gone
+            return ""  # the process is gone
         try:
             started = start_ticks(holder.pid)
             ended = asyncio.Event()

@@ -66,7 +66,7 @@ class Build:
         release = self._release(made)
         requirements = merged(made.requirements if made else (), self.request.requirements)
         if made is None or requirements != made.requirements:
-            # Stored first: if the agent is killed now, the next one continues.
+            # Stored first, so that if the agent is killed now, the next one continues the build.
             self.files.set_pending_request(self.request)
             made = self._install(release, requirements, is_new=made is None)
             self.files.set_build_record(made)

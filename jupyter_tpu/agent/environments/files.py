@@ -167,7 +167,7 @@ def _changed(folder: str) -> float:
     """Return when something was last installed there: a package's metadata is written after its folder appears."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
-        with suppress(OSError):  # it is being removed
+        with suppress(OSError):  # the environment is being removed
             times.append(each.stat().st_mtime)
     return max(times)
 
@@ -176,7 +176,7 @@ def _changed(folder: str) -> float:
 def _installed_in(folders: tuple[str, ...], _as_of: float) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for each in metadata.distributions(path=list(folders)):
-        with suppress(OSError, KeyError, TypeError, AttributeError, ValueError):  # partly removed
+        with suppress(OSError, KeyError, TypeError, AttributeError, ValueError):  # the environment is partly removed
             found[normalised(each.metadata["Name"])] = _line_of(each)
     return found
 

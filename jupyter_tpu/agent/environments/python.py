@@ -100,7 +100,7 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
         raise EnvironmentFailed(
             f"Could not unpack {archive.name} on the worker: {error}.", hint=hint_for(str(error)), raw=str(error)
         ) from error
-    # The folder's name shows from now on that it is complete.
+    # From now on the folder's name shows that it is complete.
     draft.rename(folder)
     return str(python)
 

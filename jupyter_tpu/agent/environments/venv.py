@@ -117,7 +117,7 @@ def _find_python(wanted: str) -> str:
 
 
 def _has_ipykernel(python: str) -> bool:
-    # This very Python can be asked without starting another.
+    # This Python can be checked without starting another one.
     if python == sys.executable:
         return importlib.util.find_spec("ipykernel") is not None
     return can_run(python, HAS_IPYKERNEL)

@@ -101,7 +101,7 @@ class Kernel:
         self._is_starting = False
         self._asked_to_end = False
         self._why_ended = ""
-        self._is_told = False  # the user knows why it ends
+        self._is_told = False  # the user already knows why it ends
         self.user_requests = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -324,7 +324,8 @@ class Kernel:
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
         if self._sockets is not None and not self._is_starting:
             self._sockets.send(channel, parts)
-        # An interrupt or shutdown that finds the process ended is dropped: it must not reach the next one.
+        # An interrupt or shutdown for a process that has already ended is dropped, so that it does not reach the next
+        # one.
         elif channel != Channel.CONTROL or self.is_alive:
             self._waiting.append((channel, parts))
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
@@ -438,7 +439,7 @@ class Kernel:
             "record_bytes": self.record.end - self.record.start,
         }
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _was_launched_for(self, caller: Caller | None) -> bool:
         launched = self._folder.state.get("launched_by")

@@ -20,8 +20,8 @@ from zmq.eventloop.zmqstream import ZMQStream
 from jupyter_tpu.agent.recording.output_protocol import ACKNOWLEDGE, ATTACH, ResendBuffer, parse_number
 from jupyter_tpu.wire.multipart import Channel
 
-# How long a printing thread waits for an agent that does not acknowledge; it may be restarting. After that the kernel
-# runs on without waiting, and output may be dropped (`output_protocol.MOST_BYTES`).
+# How long a printing thread waits for an agent that does not acknowledge, because it may be restarting. Afterwards the
+# kernel continues without waiting, and output may be dropped (`output_protocol.MOST_BYTES`).
 _PATIENCE_S = 10.0
 # Printed text that is sent at once instead of at ipykernel's next flush, five times a second; bounds memory.
 _UNSENT_CHARACTERS = 256 * 1024

@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 StartSpare = Callable[[Path, Path, int], Process]
 
-# After the agent's start: kernels that are adopted, and the client that waits, come first.
+# After the agent's start, adopted kernels and the waiting client have priority.
 _FIRST_AFTER_S = 0.5
-# After a spare was used: the kernel's first cells come first.
+# After a spare was used, the kernel's first cells have priority.
 _NEXT_AFTER_S = 1.0
-# A kernel that stays busy for longer does not keep the next start slow.
+# A kernel that stays busy longer than this does not delay the next spare.
 _QUIET_WITHIN_S = 30.0
-# A start takes well under a second on an idle machine; this is for a busy one.
+# A start takes well under a second on an idle machine; this allows for a busy one.
 _BOOT_S = 60.0
 # A hand-over takes a few milliseconds; after this a new process is started instead.
 _HAND_OVER_S = 2.0
@@ -178,7 +178,7 @@ class Spares:
         if self._ready is not None:
             self._ready.discard()
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _fitting(self, launch: Launch) -> Spare | None:
         """Return the spare if it fits the launch, and start the next one soon."""

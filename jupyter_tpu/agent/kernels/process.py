@@ -164,7 +164,7 @@ def start_ticks(pid: int) -> int | None:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # proc(5): fields 3 (state) and 22 (starttime), counted from 3 after the name.
+    # proc(5): fields 3 (state) and 22 (starttime); the list begins with field 3, after the name
     return None if fields[0] in "ZX" else int(fields[19])
 
 

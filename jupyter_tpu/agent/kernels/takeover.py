@@ -97,7 +97,7 @@ class Takeover:
         for _, parts in held:
             self._replies.abort(parts)
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
         self._missing = {Channel.SHELL, Channel.IOPUB}

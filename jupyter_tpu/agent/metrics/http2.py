@@ -20,7 +20,7 @@ _END_HEADERS = 4
 _PADDED = 8
 # Bounds memory; a metric of all cores has a few KiB. Also the flow-control window, opened once at the start.
 _LONGEST_ANSWER = 1024 * 1024
-# When the time is over, what has arrived by then is still read.
+# When the time is over, what has already arrived is still read.
 _LAST_MOMENT_S = 0.05
 _GREETING = (
     _PREFACE,
@@ -63,7 +63,7 @@ class GrpcCalls:
             raise NotServed from None
         except OSError as error:
             raise Unreadable(_reason(error)) from error
-        with suppress(OSError):  # a failure shows when the responses are read
+        with suppress(OSError):  # a failure appears when the responses are read
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:

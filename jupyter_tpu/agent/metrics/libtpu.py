@@ -18,7 +18,7 @@ from jupyter_tpu.agent.metrics.validate import RawMetrics
 PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
 # A call takes about a millisecond; this is for a process that hangs.
 ANSWER_S = 2.0
-_FIRST_PORT = 8431  # as in tpu-info
+_FIRST_PORT = 8431  # the first port that tpu-info uses
 _PATH = "/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
 _NOT_SERVED = "libtpu does not serve it for these chips, or is too old"
 

@@ -19,7 +19,7 @@ from jupyter_tpu.agent.kernels.notebooks import by_pid
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
 
-# What the sampler keeps.
+# The sampler keeps this much.
 _LONGEST_HISTORY_S = 3600
 # Bounds the answer: each series has at most this many points.
 _MOST_POINTS = 600
@@ -61,7 +61,7 @@ class Metrics:
         history = None
         if history_s:
             step_s = max(INTERVAL_S, history_s / points)
-            # Thinned in a thread from a copy: an hour of 64 cores takes a while, and sampling goes on meanwhile.
+            # Thinned in a thread from a copy: an hour of 64 cores takes a while, and sampling must continue.
             samples = self._sampler.history.copy()
             history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
         return {

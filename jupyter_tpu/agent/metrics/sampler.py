@@ -60,14 +60,14 @@ class Sampler:
         self.history = SampleHistory()
         self._sample: Sample | None = None
         self._first = asyncio.Event()
-        psutil.cpu_percent()  # the first result is meaningless: it counts from one call to the next
+        psutil.cpu_percent()  # the first result is meaningless, because psutil measures from one call to the next
 
     async def run(self) -> None:
         """Take samples until cancelled."""
         next_at = time.monotonic()
         try:
             while True:
-                # After a slow sample the next one comes at once, but missed ones are not made up for.
+                # After a slow sample the next one comes at once, but missed samples are not repeated.
                 next_at = max(next_at + INTERVAL_S, time.monotonic())
                 try:
                     self._add(await asyncio.to_thread(self.take_sample))

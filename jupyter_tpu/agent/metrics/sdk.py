@@ -104,7 +104,7 @@ class Sdk:
     def _request(self, process: subprocess.Popen[bytes], patience_s: float) -> None:
         assert process.stdin is not None
         self._answer_by = time.monotonic() + patience_s
-        with suppress(OSError):  # it has ended, which the next read notices
+        with suppress(OSError):  # the process has ended, which the next read notices
             process.stdin.write(b"?\n")
             process.stdin.flush()
 

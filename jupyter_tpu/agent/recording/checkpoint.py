@@ -25,7 +25,7 @@ class Checkpoint:
         """Fill the index of a record that ends before `next_seq`; returns the first seq that it has not observed."""
         try:
             state = json.loads(self._path.read_text())
-            # A later seq belongs to a record that was lost.
+            # A later seq belongs to a lost record.
             if 0 < state["seq"] <= next_seq:
                 index.load(state)
                 return int(state["seq"])

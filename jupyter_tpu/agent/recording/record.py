@@ -113,7 +113,7 @@ class Record:
         data, self._waiting = b"".join(self._waiting), []
         first_seq, self._waiting_seq = self._waiting_seq, self.next_seq
         try:
-            # What waits in memory is older and must come first.
+            # Entries that wait in memory are older and must come first.
             self._overflow.release(self._write)
             self._write(data, first_seq)
         except OSError as error:
@@ -143,7 +143,7 @@ class Record:
         if self._written - self._segments[-1].start >= self._segment_bytes:
             self._segments[-1].close_file()
             self._segments.append(Segment.create(self._folder, self._written, first_seq))
-        # Whole files are deleted; the one that grows always stays.
+        # Whole files are deleted; the file that is being written always stays.
         while len(self._segments) > 1 and self._written + size - self.start > self._cap_bytes:
             self._segments.pop(0).delete()
         return self._segments[-1]

@@ -106,7 +106,7 @@ class Recorder:
         now = time.time()
         for parts in batch:
             numbered = parse_head(parts[0])
-            if parts[0].startswith(ATTACH):  # the kernel echoes it before what was missing
+            if parts[0].startswith(ATTACH):  # the kernel echoes this message before those that were missing
                 self.is_attached = True
             elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)
@@ -135,7 +135,7 @@ class Recorder:
             self._retry.cancel()
         self._watermark.close()
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------------
 
     def _advance(self, number: int, now: float) -> None:
         """Move on to `number`, and record a gap if the kernel has dropped messages before it."""

@@ -130,7 +130,7 @@ def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
         argv.append(f"--ServerApp.port={options.port}")
     if options.no_browser:
         argv.append("--no-browser")
-    if os.getuid() == 0:  # as in a container; Jupyter refuses to run as root without it
+    if os.getuid() == 0:  # root, as in a container: Jupyter then needs this option
         argv.append("--allow-root")
     return [*argv, *options.passed_on]
 

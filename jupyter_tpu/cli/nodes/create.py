@@ -107,7 +107,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     """Fill in the defaults, and refuse what can be refused without asking the cloud."""
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first_zone(kind.type)
-    NodeName(project="any-project", zone=zone, node_id=options.node)  # refuses an invalid name or zone
+    NodeName(project="any-project", zone=zone, node_id=options.node)  # raises BadInput for an invalid name or zone
     provisioning = provisioning_at_once(options)
     return Wanted(
         node_id=options.node,

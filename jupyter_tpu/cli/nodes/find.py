@@ -25,12 +25,12 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
         NodeNotFound: there is none; the error names those that exist.
         BadInput: several zones have one, or `text` cannot be a name.
     """
-    # a full name says its project and zone itself
+    # a full name includes project and zone
     if "/" in text:
         return await cloud.get_node(NodeName.parse(text))
     if zone:
         return await cloud.get_node(NodeName(project=cloud.settings.project, zone=zone, node_id=text))
-    # refuses an invalid name before the cloud is asked; any zone does for that
+    # raises BadInput for an invalid name before the cloud is asked; any zone will do
     NodeName(project=cloud.settings.project, zone="us-central1-a", node_id=text)
     return _only_match(await cloud.list_nodes(), text)
 
@@ -40,7 +40,7 @@ async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
-        with suppress(JournalUnwritable):  # then the cloud's response stands
+        with suppress(JournalUnwritable):  # if the journal is unreadable, the cloud's response counts
             intended = [node for node in _intended(cloud.settings, text) if zone in ("", node.name.zone)]
             if len(intended) == 1:
                 return intended[0]
@@ -56,7 +56,7 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
             warn(notice)
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
-        # only as much of a node as the question and the deletion need
+        # just enough of a node for the question and the deletion
         Node(
             name=spec.name,
             state="CREATING",

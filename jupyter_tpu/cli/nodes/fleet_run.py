@@ -81,7 +81,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
     try:
         # in a thread, since it writes files while the fleet keeps running
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
-    except OSError as error:  # the node is there: its cost must still be reported
+    except OSError as error:  # the node exists: its cost must still be reported
         work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
     _refuse_if_ending(settled, snapshot)
     return settled

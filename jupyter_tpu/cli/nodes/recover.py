@@ -31,7 +31,7 @@ def run_recover(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
-    # these would be ignored silently otherwise
+    # without `on` these options would be ignored silently
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
         raise BadInput("--attempts and --max-usd need --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
@@ -60,7 +60,7 @@ async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
 async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
         with closing(_journal()) as journal:
             return _matches(options, cloud, journal)
 

@@ -139,7 +139,7 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
     node = await opened.cloud.get_node(NodeName.parse(search.node_name))
     try:
         await asyncio.to_thread(write_kernelspec, node, opened.settings, ssh_user=options.ssh_user)
-    except OSError as error:  # the node is there: its cost must still be reported
+    except OSError as error:  # the node exists: its cost must still be reported
         warn(f"The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.")
 
 
@@ -189,7 +189,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
-        # the user insists on leaving: say how to finish it
+        # the user insists on leaving: print how to finish the clean-up
         note(f"\ninterrupted: parts of it may be left.\n   do: {again}")
     except TpuError as error:
         note(f"The search could not be cancelled: {plain(error.message)}\n   do: {again}")

@@ -25,7 +25,7 @@ _TITLES = {
     "budget": "Budget and auto-stop",
 }
 _STATES = {"done": "done", "to_do": "to do", "unknown": "unknown", "failed": "failed"}
-_MOST_ROUNDS = 20  # bounds a step that stays as it is however often it is done
+_MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its state
 
 
 def run_setup(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ def run_env(options: argparse.Namespace) -> int:
         return _run_list(options)
     if not options.framework:
         raise BadInput("No framework was given.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
-    newest(options.framework)  # refuses a framework that we do not know
+    newest(options.framework)  # raises BadInput for an unknown framework
     return _run_make(options) if options.action == "make" else _run_remove(options)
 
 
@@ -79,7 +79,7 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
     node, key = await _worker(options)
     found = (await call_agent(key, "environments", {}))["environments"]
     memory = SavedEnvironments(key.node, key.endpoint)
-    # the node cannot be asked once it is pre-empted, so remember what it has
+    # saved now, because a pre-empted node can no longer be asked
     for each in found:
         await asyncio.to_thread(memory.save, each)
     return node, found
@@ -92,7 +92,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment, SavedEnvironments
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
-    # before the cloud is asked: a mistake in these files needs no connection
+    # before the cloud is asked: a mistake in these files can be found without a connection
     requirements = _requirements(options.folder)
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
@@ -104,7 +104,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
 
     try:
         version = options.version
-        # the packages first: the worker then needs no index to make the environment
+        # packages first: then the worker needs no index to make the environment
         if options.push:
             version = await push_wheels(key, options.framework, version, requirements, show)
         order = {"framework": options.framework, "version": version, "requirements": requirements}
@@ -128,7 +128,7 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
     node, key = await _worker(options)
     answer = await call_agent(key, "remove_environment", {"framework": options.framework})
-    # forget it, or a recreated node would get it back
+    # otherwise a recreated node would get it back
     SavedEnvironments(key.node, key.endpoint).remove(options.framework)
     remove_kernelspec(key.node, key.endpoint, options.framework)
     return node, bool(answer["was_there"])

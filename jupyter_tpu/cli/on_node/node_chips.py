@@ -61,7 +61,7 @@ class NodeChips:
             raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
         asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
         (answer,) = await notify_if_slow(asked, self._note_waiting)
-        # with an error, what was said is an earlier answer
+        # with an error, the content is an earlier answer
         if answer.content is None or answer.error is not None:
             raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
         return answer.content

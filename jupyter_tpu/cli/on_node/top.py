@@ -42,7 +42,7 @@ async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
     while True:
         say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Press Ctrl-C to quit."]))
         await asyncio.sleep(INTERVAL_S)
-        view = await _view(chips, None)  # no waiting: a silent worker must not stop the screen
+        view = await _view(chips, None)  # no waiting, so that a silent worker does not stop the screen
 
 
 async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
     sample = Sample.from_json(worker["sample"])
     yield plain(f"worker {worker['worker_id']}{hostname}: {_host(sample.host)}")
     if worker["error"]:
-        # the worker does not answer now: its last sample is shown with its age
+        # the worker does not answer now, so its last sample is shown with its age
         yield plain(f"  as of {now - worker['as_of']:.0f} s ago: {worker['error']['message']}")
     yield from _chips(sample)
     for holder in sample.holders:

@@ -23,7 +23,7 @@ _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 def run_audit(options: argparse.Namespace) -> int:
     """Print the newest entries of the audit log."""
-    # so that a typing error cannot fill the memory
+    # an upper bound, so that a typing error cannot fill the memory
     if not 1 <= options.limit <= 1_000_000:
         raise BadInput(f"{options.limit} is not a valid number of entries.", hint="Use a number from 1 to 1000000.")
     entries = asyncio.run(_entries(options))
@@ -47,7 +47,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
         return await asyncio.to_thread(_read, cloud.settings, options.limit)
 
 

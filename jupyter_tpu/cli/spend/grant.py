@@ -38,7 +38,7 @@ _UNKNOWN = "unknown"
 def run_grant(options: argparse.Namespace) -> int:
     """List, add or remove grants."""
     action = _ACTIONS[options.action]
-    # `list` has no name, and refuses what would be ignored
+    # `list` has no name, and its function refuses options that it would ignore
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
     elif not options.name:
@@ -218,7 +218,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.journal.grant_store import Grants
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
+    async with open_cloud(cloud_settings(options)) as cloud:  # the cloud knows the project if no option names one
         with _journal() as journal:
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)

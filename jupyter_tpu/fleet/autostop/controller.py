@@ -107,7 +107,7 @@ class AutostopController:
         self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
-        # the time of both clocks when an end was first seen, see `_earliest`
+        # the reading of both clocks when an end was first seen, see `_earliest`
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], EndRequest] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -128,7 +128,7 @@ class AutostopController:
             JournalUnwritable: the journal cannot be read. A damaged entry of one node is named in its verdict.
         """
         nodes = tuple(nodes)
-        # the rules first: what is newer than the agents' goes to them with the poll
+        # rules first: those newer than the agents' are sent with the poll
         settings = await asyncio.to_thread(self._settings.read, nodes)
         settings = {
             str(node.name): self._by_local_clock(self._with_possible_action(node, settings[str(node.name)]))
@@ -254,7 +254,7 @@ class AutostopController:
         counted_s = (first.wall - settings.ready_since) + first.age_s(now)
         return now.wall - max(now.wall - settings.ready_since, counted_s)
 
-    # stopping and deleting
+    # -- stopping and deleting
 
     async def _is_ready(self, status: AutostopStatus) -> bool:
         """Whether the checkpoint hooks have had their time; before a fixed end they are called ahead of it."""

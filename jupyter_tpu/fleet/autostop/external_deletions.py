@@ -70,7 +70,7 @@ class ExternalDeletions:
             if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
                 continue
             node = snapshot.node(span.name)
-            # STARTING and the like: it comes back, so it has not ended
+            # STARTING or similar: the node is coming back, so it has not ended
             if node is None or node.uid != span.uid or not (node.is_billed or node.state in _COMES_BACK):
                 self._report(span, node, now)
                 self._settled.add(key)

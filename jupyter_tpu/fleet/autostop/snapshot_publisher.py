@@ -37,9 +37,9 @@ Key = tuple[str, str]
 AT_LEAST_EVERY_S = 60.0
 """How often data is sent that has not changed, so that a notebook can tell old data from current."""
 
-# how often this computer checks for news
+# how often this computer checks for new data
 _CHECK_EVERY_S = 5.0
-# how long an agent that refused or did not answer is left alone
+# how long an agent that refused or did not answer is not called
 _REST_S = 60.0
 _ANSWER_S = 3.0
 # limits change rarely, and each reading is several calls

@@ -58,7 +58,7 @@ def annotated(offers: JSON, usage: GrantUsage, counts: Mapping[Place, CreationCo
 
 def _annotated(offer: JSON, zone: str, usage: GrantUsage, counts: CreationCounts | None) -> JSON:
     known = counts or NO_CREATIONS
-    # without a grant there is nothing to work out for hundreds of offers
+    # without a grant there is nothing to compute for hundreds of offers
     models = _GRANTABLE if usage.written.grants else ()
     requests = (
         NodeRequest(accelerator_type=offer["accelerator_type"], zone=zone, provisioning=each) for each in models

@@ -52,7 +52,7 @@ class SearchController:
                 await self._reconcile_one(fleet, search, now)
             except ClaimLost:
                 log.info("The search %s is driven by another process now.", search.search_id)
-            except TpuError as error:  # retried at the next turn
+            except TpuError as error:  # retried at the next pass
                 log.debug("The search %s is delayed: %s", search.search_id, error)
         if now - self._forgot_at > _FORGET_EVERY_S:
             self._forgot_at = now
@@ -116,7 +116,7 @@ class SearchController:
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
         """Follow the intent of the last try."""
         if search.is_cancelled:
-            # the next turn cleans up, as after a failed try
+            # the next pass cleans up, as after a failed try
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)
             return
         intent = await _intent_of(fleet, search)

@@ -42,7 +42,7 @@ def _waiting(search: Search) -> list[JSON]:
     if search.has_ended or search.is_cancelled or search.stop:
         return []
     left = [index for index in range(search.position, len(search.candidates)) if index not in search.hopeless]
-    again = search.next_at or None  # 0 means that nothing is delayed
+    again = search.next_at or None  # 0 means no delay
     return [
         {**_candidate_view(search.candidates[index]), "outcome": "waiting", "message": "", "raw": "", "at": again}
         for index in left

@@ -210,7 +210,7 @@ async def delete_items(
         on_result: called with each result as it comes.
     """
     executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
-    # what is being deleted already counts as done
+    # an item that is already being deleted counts as done
     waiting = [item for item in items if item.state != "DELETING"]
     done = await executor.each([executor.delete(item.kind, item.name) for item in waiting])
     under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")

@@ -38,7 +38,7 @@ async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:
     """Send a request that changes something; return the answer as an event."""
     try:
         operation = await _send(cloud, change)
-    except CloudUnavailable as error:  # it may have been carried out
+    except CloudUnavailable as error:  # the request may have been carried out
         return Unanswered(at=clock(), error=error)
     except TpuError as error:
         return Refused(at=clock(), error=error)
@@ -74,7 +74,7 @@ async def _read(cloud: CloudApi, query: Query, clock: Clock) -> Event:
         case GetOperation(operation):
             return await _read_operation(cloud, operation, clock)
         case GetWorkerIdentities(name):
-            # the node as well: its number of workers says how many keys there must be
+            # the node too, because its number of workers says how many keys there must be
             node = await cloud.get_node(name)
             identities = await cloud.get_worker_identities(name)
             return KeysSeen(at=clock(), node=node, published=_are_published(node, identities))

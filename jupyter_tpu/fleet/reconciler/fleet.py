@@ -267,7 +267,7 @@ class Fleet:
         """Notify the listener of a change that a controller made."""
         self._state.notify(change)
 
-    # intents
+    # -- intents
 
     async def _known(self, wanted: Intent) -> Intent:
         """Return an open intent that means the same, or `wanted`; raises as `settle_conflict` does."""
@@ -324,7 +324,7 @@ class Fleet:
             self._wake_runners_of(chosen.node_name)
         return chosen
 
-    # runners
+    # -- runners
 
     def _run_intent(self, intent: Intent, first: Event) -> None:
         if self._closed:
@@ -344,7 +344,7 @@ class Fleet:
             if self._state.intents[intent_id].node_name == name:
                 runner.wake()
 
-    # the loop
+    # -- the loop
 
     async def _run(self) -> None:
         seconds, listed_at = asyncio.get_running_loop().time, float("-inf")
@@ -385,7 +385,7 @@ class Fleet:
 
     async def _list_nodes(self) -> None:
         async with self._listing:
-            # the list is dated by its request: what is read meanwhile is newer
+            # the list is dated by its request: a node read meanwhile is newer
             requested = self._cloud.clock.steady()
             failing = self._state.node_cache.error is not None
             try:

@@ -75,7 +75,7 @@ class BudgetEnforcer:
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
 
-    # the controller
+    # -- the controller
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Record the cost of the nodes; at a cap, stop those that are billed. All times are by the cloud's clock."""
@@ -176,7 +176,7 @@ class BudgetEnforcer:
     async def _stop(
         self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, first: tuple[Budget, Usage]
     ) -> None:
-        # what is already under way needs no second request
+        # an open request needs no second one
         open_intents = _open_intents(snapshot, node)
         open_verbs = {each.verb for each in open_intents}
         if open_verbs & {"stop", "delete"}:
@@ -236,7 +236,7 @@ class BudgetEnforcer:
         entry = Entry(at=self._clock.now(), action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
 
-    # the admission check
+    # -- the admission check
 
     @property
     def notices(self) -> Sequence[str]:
@@ -296,7 +296,7 @@ class BudgetEnforcer:
         requested = self._clock.steady()
         try:
             listed = await self._cloud.list_nodes()
-        except TpuError as error:  # what was READY last counts as READY
+        except TpuError as error:  # without a list, nodes that were READY last count as READY
             log.info("Budgets are checked without a current list of nodes: %s", error)
         else:
             as_of = self._clock.moment(requested).wall

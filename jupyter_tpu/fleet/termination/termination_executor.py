@@ -155,7 +155,7 @@ class TerminationExecutor:
         try:
             await work
         except NodeNotFound:
-            error = None  # it is gone, which was the goal
+            error = None  # the item is gone, which was the goal
         except TpuError as refusal:
             error = refusal
         await self._log(action, name, error)

@@ -190,7 +190,7 @@ class Worker:
 
     async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
         if address.host_key_alias != self.last_host_key_alias:
-            self.preparation.ready = None  # it was another node's
+            self.preparation.ready = None  # it belonged to another node
         self._report("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address, self.last_host_key_alias = address, address.host_key_alias
@@ -200,7 +200,8 @@ class Worker:
         return connection
 
     async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
-        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # a second, which would block all kernels
+        # the import takes a second, which would block all kernels
+        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")
         cloud = await connect_cloud(self.key.settings)
         try:
             node, identity = await self._found(cloud)

@@ -64,7 +64,7 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
 
 
 async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
-    with suppress(TpuError):  # then the order itself fails as well, and reports it
+    with suppress(TpuError):  # in that case the order fails as well, and reports the reason
         for each in (await call("environments", {"framework": framework}))["environments"]:
             return each["making"] or None
     return None

@@ -127,7 +127,7 @@ class RecordFanout:
             self.balance()
 
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self._live is None:  # it was closed in the middle of a slice, and delivers the rest
+        if self._live is None:  # the stream was closed in the middle of a slice, and delivers the rest
             return
         is_gone = self._live.is_closed
         if not is_gone:
@@ -273,7 +273,7 @@ class Subscriber:
         self._fanout.balance()
 
     def _apply(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self.next_seq and seq < self.next_seq:  # it was delivered over the other stream
+        if self.next_seq and seq < self.next_seq:  # the message was delivered over the other stream
             return
         self.next_seq = seq + 1
         # An event has the seq of the message before it, which may be one that was early.

@@ -135,7 +135,7 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
 
 def port_owner(port: int) -> str:
     """Return the process that uses a TCP port of this machine, as ``python (pid 123)``; empty if unknown."""
-    import psutil  # it takes 20 ms, and hardly any kernel's start needs it
+    import psutil  # the import takes 20 ms, and hardly any kernel's start needs it
 
     with contextlib.suppress(psutil.Error, OSError):  # on macOS only root may list them
         for found in psutil.net_connections("tcp"):
@@ -165,7 +165,7 @@ def _is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # it belongs to another user
+    except (OSError, OverflowError):  # the process belongs to another user
         return False
     return False
 

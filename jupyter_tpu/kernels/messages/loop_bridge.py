@@ -180,7 +180,7 @@ class LoopBridge:
             self._is_waking = True
             try:
                 self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # its loop has ended without `close`
+            except RuntimeError:  # the reader's loop ended without `close`
                 self._leave()
 
     def _delivered(self, size: int) -> None:

@@ -200,7 +200,7 @@ class Bridge:
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
-        except (ValueError, TypeError, KeyError, RecursionError):  # for the kernel to judge
+        except (ValueError, TypeError, KeyError, RecursionError):  # invalid requests are left to the kernel
             return False
         if request["msg_type"] != "kernel_info_request":
             return False

@@ -33,7 +33,7 @@ class RegistrySync:
         self._notes = KernelRegistry()
         self._note: RegisteredKernel | None = None
         self._is_on_disk = False
-        self._changing = asyncio.Lock()  # writes run in threads, and must reach the disk in order
+        self._changing = asyncio.Lock()  # writes run in threads and must reach the disk in order
         self._sending: asyncio.Task[None] | None = None
 
     @property

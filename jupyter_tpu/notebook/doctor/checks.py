@@ -31,7 +31,7 @@ _LITTLE_DISK = 0.1
 _MOST_CLOCK_S = 30.0
 
 
-# -- the agent, and what it says
+# -- the agent, and its answers
 
 
 def examine_agent(facts: Facts) -> Findings:
@@ -54,7 +54,7 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
         yield found if answer.hint else found.fixed_by("ask-again")
         return
     try:
-        # as a list, so that an answer that breaks half-way yields no half of its findings
+        # as a list, so that an answer that breaks off yields no partial findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
         text = "This version can't read the agent's response."

@@ -99,7 +99,7 @@ def sample_processes_section(sample: Sample, now: float) -> Section:
     return processes_section(sample.holders, now, age=age_text(sample.at, now))
 
 
-# -- who
+# -- ps
 
 
 def ps(context: MagicContext) -> MagicOutput:
@@ -152,7 +152,7 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
         yield f"Lock file {lock.get('path')}: {held}."
 
 
-# -- free
+# -- release
 
 
 def release(context: MagicContext, options: Namespace) -> MagicOutput:

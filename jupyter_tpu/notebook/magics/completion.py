@@ -46,7 +46,7 @@ def register_completion(shell: Any, find: Find = candidates) -> None:
     if hasattr(completer, "custom_matchers"):
         others = [each for each in completer.custom_matchers if getattr(each, "matcher_identifier", "") != _NAME]
         completer.custom_matchers[:] = [*others, _matcher(find)]
-    elif hasattr(shell, "set_hook"):  # before IPython 8.6
+    elif hasattr(shell, "set_hook"):  # IPython before 8.6
         shell.set_hook("complete_command", _hook(find), str_key="%tpu")
 
 

@@ -56,7 +56,7 @@ class MagicContext:
         """
         try:
             return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-        except (EOFError, OSError, RuntimeError) as error:  # IPython's own is a RuntimeError
+        except (EOFError, OSError, RuntimeError) as error:  # IPython's own error is a RuntimeError
             raise BadInput(
                 "This front end can't ask for confirmation.", exists="Nothing was done.", hint=hint
             ) from error

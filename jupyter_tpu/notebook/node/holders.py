@@ -27,7 +27,7 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
     return Holder(
         pid=pid,
-        # enough to recognise a program; command lines of kernels run to several hundred characters
+        # enough to recognise a program; kernels' command lines have several hundred characters
         command=" ".join(command)[:120],
         notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "") or noted or "",
         is_kernel=noted is not None or _FOREIGN_KERNEL in command,
@@ -81,6 +81,6 @@ def _variables(path: Path) -> dict[str, str]:
 def _fields(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
-    except OSError:  # the process is gone, or belongs to another user
+    except OSError:  # the process is gone or belongs to another user
         return []
     return [field.decode(errors="replace") for field in content.split(b"\0") if field]

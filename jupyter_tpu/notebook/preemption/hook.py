@@ -131,7 +131,7 @@ class NoticeListener:
         # Python allows signal handlers in the main thread only; elsewhere the hook always runs in the waiting thread.
         if _is_in_main_thread():
             self._before = signal.signal(SIGNAL, self._interrupt)
-            signal.siginterrupt(SIGNAL, False)  # system calls of libraries restart instead of failing with EINTR
+            signal.siginterrupt(SIGNAL, False)  # makes libraries' system calls restart instead of failing with EINTR
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if self._newest is not None:

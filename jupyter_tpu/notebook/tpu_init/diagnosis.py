@@ -101,7 +101,7 @@ def install_command(framework: str, worker: ThisWorker) -> str:
     try:
         requires: Iterable[str] = newest(framework, sys.version_info[:2]).requires
     except BadInput as error:
-        # no version of the framework runs on this Python
+        # no version of the framework supports this Python
         return f"a newer Python ({error.hint})"
     return "%pip install " + " ".join(f'"{each}"' for each in requires)
 

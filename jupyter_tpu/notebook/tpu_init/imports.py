@@ -62,7 +62,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
     except (ImportError, RuntimeError, ValueError, TypeError, OSError) as error:
         # jax and jaxlib of different versions, PyTorch without its CUDA libraries, PyTorch/XLA without its metadata
         raise diagnosis.diagnose_start(str(error), worker, framework) from error
-    except Exception as error:  # whatever the code of a broken package does
+    except Exception as error:  # a broken package may raise anything
         raise diagnosis.does_not_load(framework, worker, f"{type(error).__name__}: {error}") from error
     _refuse_impostor(framework, module, found)
     return found
