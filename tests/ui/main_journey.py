@@ -67,13 +67,13 @@ def ready(page: Page) -> Locator:
 
 def run_on_node(page: Page) -> None:
     """Run a cell of the new notebook, whose result only the node can give."""
-    expect(page.locator(".jp-Notebook-ExecutionIndicator").last).to_have_attribute("data-status", "idle")
+    # a cell that is run before there is a kernel does not run, and the indicator is idle then, too
+    page.wait_for_function(KERNEL_IS_IDLE, timeout=READY_WITHIN_MS)
     notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     code = notebook.locator(".jp-CodeCell .cm-content").first
-    code.click()
-    page.keyboard.type("%env TPU_ACCELERATOR_TYPE")
-    expect(code).to_have_text("%env TPU_ACCELERATOR_TYPE")
-    page.keyboard.press("Shift+Enter")
+    # both focus the cell themselves: JupyterLab moves the focus while it opens a notebook
+    code.fill("%env TPU_ACCELERATOR_TYPE")
+    code.press("Shift+Enter")
     expect(notebook.locator(".jp-OutputArea-output").first).to_contain_text("v5litepod-8")
 
 
@@ -82,3 +82,8 @@ def delete_node(page: Page) -> None:
     dialog = page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("$9.60 per hour")
     dialog.get_by_role("button", name="Delete").click()
+
+
+def expect_focus_in(opened: Locator) -> None:
+    """A dialog or menu has the keyboard: JupyterLab shows it first, and moves the focus there once it is rendered."""
+    expect(opened.and_(opened.page.locator(":focus-within"))).to_be_visible()

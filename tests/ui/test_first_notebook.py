@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from cards import choose
+from main_journey import run_on_node
 from playwright.sync_api import Locator, Page, expect
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ READY_WITHIN_MS = 90_000
 TRAINED_WITHIN_MS = 150_000
 
 NOTEBOOK_IN_FRONT = ".jp-NotebookPanel:not(.lm-mod-hidden)"
-KERNEL_IS_IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 
 
 def get_json(demo: Demo, route: str) -> Any:
@@ -67,12 +67,6 @@ def create_for_the_example(page: Page, panel: Locator, picture: Picture) -> Loca
     return page.locator(NOTEBOOK_IN_FRONT)
 
 
-def notebook_with_kernel(page: Page) -> Locator:
-    """JupyterLab runs nothing, without a word, while a notebook has no kernel yet."""
-    page.wait_for_function(KERNEL_IS_IDLE)
-    return page.locator(NOTEBOOK_IN_FRONT)
-
-
 def delete_node(panel: Locator, node_id: str, picture: Picture) -> None:
     choose(panel, node_id, "Delete…")
     dialog = panel.page.locator(".jp-Dialog")
@@ -92,13 +86,7 @@ def open_notebook_on(panel: Locator, node_id: str, file: str) -> None:
     page = panel.page
     panel.get_by_role("button", name=f"Open notebook on {node_id}").click()
     expect(page.locator(".jp-mod-current .lm-TabBar-tabLabel")).to_have_text(file)
-    notebook = notebook_with_kernel(page)
-    code = notebook.locator(".jp-CodeCell .cm-content").first
-    code.click()
-    page.keyboard.type("%env TPU_ACCELERATOR_TYPE")
-    expect(code).to_have_text("%env TPU_ACCELERATOR_TYPE")
-    page.keyboard.press("Shift+Enter")
-    expect(notebook.locator(".jp-OutputArea-output").first).to_contain_text("v5litepod-8")
+    run_on_node(page)
 
 
 def stop_and_start(panel: Locator, node_id: str) -> None:

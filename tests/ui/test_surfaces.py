@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
 import pytest
-from main_journey import KERNEL_IS_IDLE, RUN, delete_node, in_notebook, ready
+from main_journey import KERNEL_IS_IDLE, RUN, delete_node, expect_focus_in, in_notebook, ready
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab
     lab.locator("#jp-main-dock-panel .lm-TabBar-tab", has_text="Launcher").click(button="right")
     expect(lab.locator(".lm-Menu-item", has_text="Close Tab").first).to_be_visible()
     expect(lab.locator(".lm-Menu-item", has_text="Run on TPU…")).to_have_count(0)
+    expect_focus_in(lab.locator(".lm-Menu"))
     lab.keyboard.press("Escape")
+    expect(lab.locator(".lm-Menu")).to_have_count(0)
 
     lab.locator('.jp-SideBar [data-id="jp-running-sessions"]').click()
     node = lab.locator(".jp-tpu-RunningNode")
@@ -77,6 +79,8 @@ def test_nodes_are_in_menus_the_running_panel_and_the_status_bar(demo: Demo, lab
     node.locator(".jp-RunningSessions-itemShutdown").click()
     dialog = lab.locator(".jp-Dialog")
     expect(dialog).to_contain_text("Stop my-node")
+    dialog.get_by_text("per hour").first.click()  # the dialog keeps the keyboard after a click on its text, too
+    expect_focus_in(dialog)
     lab.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
 

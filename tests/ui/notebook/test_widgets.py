@@ -57,8 +57,7 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
     expect(idle).to_contain_text("keep.ipynb runs", timeout=WITHIN_MS)
     lab.wait_for_function(HAS_SUBSHELL)
 
-    idle.get_by_role("button", name="Keep running 1 h").focus()
-    lab.keyboard.press("Enter")
+    idle.get_by_role("button", name="Keep running 1 h").press("Enter")
 
     expect(idle.get_by_role("status")).to_contain_text(["Kept running for"], timeout=WITHIN_MS)
     expect(idle.get_by_role("button", name="Cancel")).to_be_visible(timeout=WITHIN_MS)

@@ -124,17 +124,17 @@ def test_a_zone_without_room_is_a_stock_out_in_the_panel(
 
 def test_the_clock_is_paused_and_stepped_by_keyboard_alone(board: Locator, control: EmulatorControl) -> None:
     clock = board.get_by_role("region", name="Clock")
-    clock.get_by_role("button", name="Pause").focus()
 
-    board.page.keyboard.press("Enter")
+    clock.get_by_role("button", name="Pause").press("Enter")
 
     expect(clock).to_contain_text("paused")
     assert is_paused(control)
     stood_at = control.now()
+    expect(clock.get_by_role("button", name="Resume")).to_be_focused()
     board.page.keyboard.press("Tab")
     board.page.keyboard.press("Tab")
-    board.page.keyboard.press("Space")
     expect(clock.get_by_role("button", name="+1 hour")).to_be_focused()
+    board.page.keyboard.press("Space")
     board.page.wait_for_function("() => document.querySelector('.jp-tpu-Cards').ariaBusy === 'false'")
     assert control.now() == pytest.approx(stood_at + 3600)
     clock.get_by_role("button", name="Resume").click()
