@@ -78,7 +78,7 @@ def _delay(place: Place, rtt_ms: int) -> None:
 def _run(place: Place, measure: str, transport: str, arguments: Mapping[str, int]) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", measure, transport, json.dumps(arguments)]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        # no pipes: a shared ssh connection that goes on in the background would hold them open
+        # no pipes: a shared ssh connection that stays in the background would hold them open
         status = subprocess.run(command, env=place.environ, stdout=out, stderr=err, check=False).returncode
         printed, said = _content(out), _content(err)
     if status:

@@ -1,6 +1,6 @@
 """How soon a dead path is noticed and its kernel heard again: ``python -m benchmarks.recovery`` (see README.md).
 
-A kernel prints all the time. Then its path goes dead in one of several ways, and comes back by itself after a while,
+A kernel prints all the time. Then its path goes dead in one of several ways, and comes back after a while,
 another one in each run, so that the attempts to come back are met at any moment.
 """
 

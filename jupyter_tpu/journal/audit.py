@@ -31,7 +31,7 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        """Return why it failed, for display; None if it did not fail, as far as is known."""
+        """Return why it failed, for display; None if no failure is known."""
         error = self.detail.get("error")
         return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 

@@ -114,7 +114,7 @@ class ServedCloud:
     async def reopen(self) -> None:
         """Use changed settings or credentials from now on; intents that are open continue in the journal.
 
-        The fleet is opened again here, not when someone asks for it: while the panel shows another cloud nobody does,
+        The fleet is opened again here, not on request: while the panel shows another cloud, no one requests it,
         and budgets and auto-stop must go on.
         """
         await self.fleet.reopen()

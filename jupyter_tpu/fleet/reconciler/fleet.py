@@ -298,7 +298,7 @@ class Fleet:
         known = settle_conflict(listed, wanted)
         if known is not wanted:
             return known
-        # a node that nobody is changing must exist; one that is being created may not be listed yet
+        # a node that is not being changed must exist; one that is being created may not be listed yet
         open_intents = (each for each in (*listed, *self._state.intents.values()) if not each.settled)
         if all(each.node_name != name for each in open_intents):
             requested = self._cloud.clock.steady()

@@ -43,7 +43,7 @@ LOST = "lost-budgets"
 
 
 class Place(Protocol):
-    """Which project of which cloud; `CloudSettings` is one."""
+    """A project of a cloud; `CloudSettings` is one."""
 
     @property
     def endpoint(self) -> str:
