@@ -1,4 +1,4 @@
-"""The core behind gRPC and REST: takes a method's name and its request, gives the answer or a `Refusal`."""
+"""The core behind gRPC and REST: takes a method's name and its request, returns the response or raises a `Refusal`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Handler = Callable[[ApiRequest], Message]
 
 
 class Cloud:
-    """The emulated cloud of one project. `start` restores what the state folder holds.
+    """The emulated cloud of one project. `start` restores the contents of the state folder.
 
     `real_time` gives the seconds that virtual time follows; with `shows_time` each answer says what time it is there.
     """
@@ -162,7 +162,7 @@ class Cloud:
         self.store.close()
 
     async def reset(self) -> None:
-        """Empty the project, without faults and limits, with time as it ran at the start."""
+        """Empty the project and remove faults and limits; time runs as at the start."""
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
@@ -198,7 +198,7 @@ class Cloud:
         return self.store.extras(name)
 
     async def call(self, call: ApiRequest) -> Message:
-        """Perform one call of the API; the answer is in the types of v2.
+        """Perform one call of the API; the response has the types of v2.
 
         Raises:
             Refusal: the call is refused.
@@ -235,7 +235,7 @@ class Cloud:
         return answer
 
     def _answer_once(self, handler: Handler, call: ApiRequest) -> Message:
-        """Answer; a request whose id was seen before starts nothing."""
+        """Answer a request; a request id that was seen before starts nothing."""
         known = self.operations.repeated(call)
         if known is not None:
             return known
@@ -311,5 +311,5 @@ class Cloud:
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:
-    """Adapt a handler that needs nothing but the request."""
+    """Adapt a handler that needs only the request."""
     return lambda call: handler(call.request)

@@ -34,7 +34,9 @@ class Dispatcher:
                 self._operations.finish(operation, error=errors.internal_error())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False: it cannot be undone and continues."""
+        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
+        continues.
+        """
         return self._effects_of(operation).roll_back(operation)
 
     def _effects_of(self, operation: OperationRecord) -> Effects | QueueEffects:

@@ -191,7 +191,9 @@ class Effects:
         "A delete cannot be cancelled if it has ended what was in flight for its node, or is a queued resource's.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False: it cannot be undone and continues."""
+        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
+        continues.
+        """
         node = self._store.node(operation.target)
         # nothing to undo: the node is gone, or the effect has happened
         if node is None or operation.due is None:

@@ -56,7 +56,7 @@ class AccessTokens:
         "project may.",
     )
     def check(self, authorization: str, method: str) -> None:
-        """Check the token of a call, if it is one of ours; `method` is the full name of the method.
+        """Check a call's token if it is one of ours; `method` is the full name of the method.
 
         Raises:
             Refusal: it is forged or expired (401), or lacks the scope (403).

@@ -42,7 +42,7 @@ def is_own_connection(peer: Address, ours: Address) -> bool:
 
 
 def _owner(peer: Address, ours: Address) -> int | None:
-    """Return the user of the socket at `peer` that is connected to `ours`, or None if there is none."""
+    """Return the user of the socket at `peer` that is connected to `ours`; None if there is none."""
     try:
         return _owner_by_kernel(peer, ours)
     except OSError:  # no such socket, or a kernel without this interface: the tables show which

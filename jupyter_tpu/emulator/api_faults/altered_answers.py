@@ -67,7 +67,7 @@ def _found_or_removed(name: str, perform: Callable[[], Any], store: Store, since
 
 
 def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
-    """Return whether a removed node was on this page, and no node of its name is there now."""
+    """Return whether a removed node was on this page, and no node now has its name."""
     location = parse_location(request.parent, "parent")
     if not (location.is_wildcard or node.name.split("/")[3] == location.zone):
         return False
@@ -110,7 +110,9 @@ def _unpacked(message: any_pb2.Any) -> Message | None:
 
 
 def _parts(message: Any) -> Iterator[Any]:
-    """Yield the messages directly inside; no map of the API holds any with a time or a state."""
+    """Yield the messages directly inside; maps are skipped, because none in the API holds a message with a time or
+    state.
+    """
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue

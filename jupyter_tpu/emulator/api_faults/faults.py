@@ -171,6 +171,6 @@ class WaitingFault:
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it; `times` is what is left."""
+        """Return it as the control API shows it; `times` is how often it is still to happen."""
         left = None if self.fault.times is None else self.fault.times - self.struck
         return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

@@ -137,7 +137,7 @@ class ScriptedFaults:
         return moved_in_time(answer, skew.seconds) if skew else answer
 
     def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
-        """Return what the caller gets instead of an answer, or None if the call itself succeeds."""
+        """Return the error that the caller gets; None if the call itself succeeds."""
         if fault.kind in _WIRE:
             return errors.WireFault(_WIRE[fault.kind])
         return self._refusal(fault, method, request)

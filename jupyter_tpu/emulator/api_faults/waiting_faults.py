@@ -67,7 +67,7 @@ class FaultTable:
         self._tokens.clear()
 
     def remove(self, number: int) -> bool:
-        """Remove one; return False if no such fault waits."""
+        """Remove a waiting fault; return False if there is none with this id."""
         found = [each for each in self.waiting if each.number == number]
         for waiting in found:
             self._forget(waiting)
@@ -85,7 +85,7 @@ class FaultTable:
         return met
 
     def record_token(self, token: str, now: float) -> None:
-        """Record a page token that was handed out, if a fault waits that lets tokens expire."""
+        """Record a page token that was handed out, if a waiting fault makes tokens expire."""
         if token and any(each.fault.kind == "expired_token" for each in self.waiting):
             self._tokens[token] = now
 
@@ -100,7 +100,7 @@ class FaultTable:
         return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
 
     def _is_old(self, call: Call, seconds: float) -> bool:
-        """Return whether the token is too old; one from before the fault was requested is older than any."""
+        """Return whether the token has expired; tokens from before the fault was requested have."""
         given = self._tokens.get(call.page_token)
         return bool(call.page_token) and (given is None or call.now - given >= seconds)
 
@@ -120,7 +120,7 @@ def _concerns(fault: Fault, call: Call) -> bool:
 
 
 def _is_too_often(waiting: WaitingFault, now: float) -> bool:
-    """Return whether the call is one too many; counts the calls that get through."""
+    """Return whether this call exceeds the allowed rate; counts calls that succeed."""
     recent = [moment for moment in waiting.moments if now - moment < waiting.fault.seconds]
     is_over = len(recent) >= waiting.fault.limit
     waiting.moments = recent if is_over else [*recent, now]

@@ -38,7 +38,7 @@ BAD_GATEWAY = b"""<!DOCTYPE html>
 
 @assumed("html-502", "A front end that reaches no server answers 502 with a page in HTML; its text is ours.")
 def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> web.StreamResponse:
-    """Return what an HTTP client gets."""
+    """Return the response that an HTTP client gets."""
     if fault.kind == "html":
         return web.Response(body=BAD_GATEWAY, status=502, content_type="text/html", charset="utf-8")
     if fault.kind == "empty":
@@ -55,7 +55,7 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
 
 
 def with_unknown_state_names(shown: Any) -> Any:
-    """Return the same JSON with every state replaced with one that no client knows."""
+    """Return the same JSON with every state replaced by one that no client knows."""
     if isinstance(shown, list):
         return [with_unknown_state_names(each) for each in shown]
     if isinstance(shown, dict):
@@ -70,7 +70,7 @@ def _changed(name: str, value: Any) -> Any:
 
 
 async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> Message | bytes:
-    """Return what a gRPC client gets; it sees a broken connection or a 502 as UNAVAILABLE."""
+    """Return the response that a gRPC client gets; it sees a broken connection or a 502 as UNAVAILABLE."""
     if fault.kind == "html":
         return await _unavailable(context, "Received http2 header with status: 502")
     if fault.kind == "empty":

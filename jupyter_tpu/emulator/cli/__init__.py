@@ -1,1 +1,1 @@
-"""``jupyter tpu emulator``: run an emulator, or steer a running one. Start with `commands`."""
+"""``jupyter tpu emulator``: run an emulator, or control a running one. Start with `commands`."""

@@ -87,7 +87,7 @@ def add_emulator_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _answer_of(command: Command, options: argparse.Namespace) -> Any:
-    """Perform the command. Raises TpuError with what failed and what to do."""
+    """Perform the command; raises TpuError if it fails."""
     if not options.emulator:
         raise BadInput(
             "No emulator given.",

@@ -1,4 +1,4 @@
-"""The signals that end a process of the emulator in order, so that its workers and its temporary folder go too."""
+"""The signals that end a process of the emulator properly, with its workers and its temporary folder."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class EmulatorControl:
         return list(self._request("GET", "faults")["faults"])
 
     def clear_faults(self, number: int | None = None) -> None:
-        """Remove one waiting fault, or all."""
+        """Remove one waiting fault, or all of them."""
         self._request("DELETE", "faults" if number is None else f"faults?id={number}")
 
     # -- time
@@ -100,7 +100,7 @@ class EmulatorControl:
         return float(self.clock()["now"])
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead in virtual time; what falls due on the way has happened when this returns."""
+        """Jump ahead in virtual time; returns when everything that falls due on the way has happened."""
         self._request("POST", "clock", {"advance_s": seconds})
 
     def set_time_scale(self, scale: float) -> None:

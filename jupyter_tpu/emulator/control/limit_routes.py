@@ -146,7 +146,7 @@ class ControlRules:
         return {"reservations": self._cloud.rules.reservations.to_json()}
 
     async def set_reservation(self, request: web.Request) -> Any:
-        """Create or change one; 0 chips remove it."""
+        """Create or change a reservation; 0 chips remove it."""
         reservation = reservation_from_json(await json_object(request))
         with self._cloud.store.transaction():
             self._cloud.rules.reservations.set(reservation)

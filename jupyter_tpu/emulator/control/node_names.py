@@ -25,7 +25,7 @@ def node_named(store: Store, name: str) -> NodePb:
 
 
 def nodes_named(store: Store, name: str) -> list[NodePb]:
-    """Return the node of a full name, or all whose id it is."""
+    """Return the node with this full name, or all nodes with this id."""
     in_full = store.node(name)
     return [in_full] if in_full else [node for node in store.nodes() if last_part(node.name) == name]
 

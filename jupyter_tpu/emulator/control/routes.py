@@ -89,11 +89,11 @@ class ControlRoutes:
         return state_of(self._cloud)
 
     async def behaviours(self, _: web.Request) -> Any:
-        """Return what is imitated, and how it is known."""
+        """Return the imitated behaviours, and how each is known."""
         return {"behaviours": [each.to_json() for each in behaviours()]}
 
     async def ledger(self, _: web.Request) -> Any:
-        """Return what all nodes cost."""
+        """Return the cost of all nodes."""
         now = self._cloud.store_now()
         return ledger_json(self._cloud.ledger.bills(now), now)
 
@@ -108,7 +108,7 @@ class ControlRoutes:
         return await self.faults(request)
 
     async def clear_faults(self, request: web.Request) -> Any:
-        """Remove all faults, or with ``?id=3`` one."""
+        """Remove all faults, or the one in ``?id=3``."""
         table, number = self._cloud.scripted.table, request.query.get("id")
         if number is None:
             table.clear()
@@ -153,7 +153,7 @@ class ControlRoutes:
         return {}
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Script what the chips of a node's workers, or of one, report; without any metric, measure again."""
+        """Script what the chips of a node's workers, or of one worker, report; without a metric, measure again."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
@@ -180,7 +180,7 @@ class ControlRoutes:
         return {"links": [link.to_json() for link in links]}
 
     def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
-        """Return why there is none; raise the refusal of a node that does not exist."""
+        """Return why the node has no link; raises the refusal for a node that does not exist."""
         node = node_named(self._cloud.store, name)
         if not links_to(self._cloud, name):
             reason = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"

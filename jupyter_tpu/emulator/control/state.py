@@ -1,4 +1,4 @@
-"""All of the emulated cloud in one answer, for a page that shows it."""
+"""The whole state of the emulated cloud in one response, for a page that shows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 500
 
 
 def state_of(cloud: Cloud) -> dict[str, Any]:
-    """Return what the project has, what is set, what waits, and what it costs."""
+    """Return the project's resources, its settings, what waits, and the costs."""
     now = cloud.store_now()
     # read once for both lists: with thousands of nodes this is the slow part
     nodes = cloud.store.nodes()

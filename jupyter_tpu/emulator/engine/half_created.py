@@ -1,4 +1,4 @@
-"""Leftovers of failed creates: a scripted fault lets the node stay for a while after its operation has failed."""
+"""Leftovers of failed creates: a scripted fault keeps the node for a while after its operation has failed."""
 
 from __future__ import annotations
 

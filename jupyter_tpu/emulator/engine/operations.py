@@ -144,7 +144,7 @@ class Operations:
         return rendered(operation)
 
     def abort(self, target: str) -> None:
-        """Cancel what is in flight for a node that is about to be deleted."""
+        """Cancel operations in progress for a node that is about to be deleted."""
         for operation in self._store.operations_in_flight(target):
             self._store.save_operation(ended(operation, self._clock.now(), error=errors.cancelled()))
 
@@ -168,7 +168,7 @@ class Operations:
     )
     @assumed("request-id-body", "The rest of a repeated request is ignored.")
     def repeated(self, call: ApiRequest) -> Message | None:
-        """Return the operation that an earlier request with the same request id started, or None if there was none."""
+        """Return the operation that an earlier request with the same request id started; None if there was none."""
         request_id = request_id_of(call)
         if not request_id:
             return None
@@ -187,7 +187,7 @@ class Operations:
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
-        """Answer ``GetOperation``; raise E14 if there is no such operation."""
+        """Answer ``GetOperation``; raises E14 if there is no such operation."""
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:
@@ -264,7 +264,7 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(call: ApiRequest) -> str:
-    """Return the request id, wherever this API version puts it; empty if there is none."""
+    """Return the request id, which API versions put in different places; empty if there is none."""
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 

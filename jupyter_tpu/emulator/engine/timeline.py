@@ -28,11 +28,11 @@ class Agenda(Protocol):
     """Something that has things to do later."""
 
     def waiting(self) -> list[Due]:
-        """Return what is to do next, in any order, not necessarily all of it. Called often, so it must be quick."""
+        """Return the next acts, in any order and not necessarily all. Called often, so it must be quick."""
 
 
 class Timeline:
-    """Performs the acts of all agendas. Call `arm` after anything that may have changed what is due next."""
+    """Performs the acts of all agendas. Call `arm` after anything that may have changed the next due act."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock
@@ -53,7 +53,7 @@ class Timeline:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """Return the earliest virtual moment at which something that is not running is due; None if nothing waits."""
+        """Return the earliest virtual moment at which an act that is not running is due; None if nothing waits."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:
@@ -63,7 +63,7 @@ class Timeline:
             await asyncio.sleep(0)  # lets the done callbacks of these tasks run
 
     async def close(self) -> None:
-        """Cancel what runs; it is performed again after the next `arm`, since its agenda still lists it."""
+        """Cancel running acts; they are performed again after the next `arm`, since their agendas still list them."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._running.values())
@@ -83,7 +83,7 @@ class Timeline:
         self.arm()
 
     def _fire_due(self) -> bool:
-        """Start what is due now; return whether anything was started."""
+        """Start the acts that are due now; return whether anything was started."""
         now = self._clock.now()
         begun = False
         # in order of time across all agendas, so that a jump replays what would have happened
@@ -100,7 +100,7 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """Forget a task that has ended; an act that raised is not retried, since it would raise forever."""
+        """Drop a task that has ended; an act that raised is not retried, since it would raise forever."""
         task = self._running.pop(key)
         if task.cancelled():
             return

@@ -50,7 +50,7 @@ class VirtualTime:
         self._jumping = asyncio.Lock()
 
     def run(self, *, scale: float | None = None, is_paused: bool | None = None) -> None:
-        """Change how time runs; what is None stays as it is."""
+        """Change how time runs; arguments that are None change nothing."""
         if scale is not None:
             self._clock.set_scale(scale)
         if is_paused is not None:
@@ -63,7 +63,7 @@ class VirtualTime:
         "In a jump ahead in virtual time each thing happens at its own moment, in order, however far the jump goes.",
     )
     async def jump(self, seconds: float) -> None:
-        """Move ahead by virtual seconds, and wait for what falls due on the way.
+        """Move ahead by virtual seconds, and wait for acts that fall due on the way.
 
         Raises:
             ValueError: time ends before.
@@ -79,14 +79,16 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """Step to the target; what takes longer than `PATIENCE_S`, such as starting thousands of workers, is late."""
+        """Step to the target; an act that takes longer than `PATIENCE_S`, such as starting thousands of workers, is
+        late.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._step_through(target)
         self._clock.move_to(target)
 
     async def _step_through(self, target: float) -> None:
-        """Stop at each moment at which something is due, so that nothing is billed past its own end."""
+        """Step through each moment at which an act is due, so that nothing is billed past its own end."""
         await self._timeline.settled()
         while (moment := self._timeline.next_moment()) is not None and moment <= target:
             self._clock.move_to(moment)

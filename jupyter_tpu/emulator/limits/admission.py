@@ -115,7 +115,7 @@ def is_listed(accelerator_type: str, zone: str, allowlist: Iterable[str]) -> boo
 
 
 def addresses_of(node: NodePb) -> int:
-    """Return the external addresses that a node takes: one per VM for each network with external IPs."""
+    """Return the number of external addresses of a node: one per VM for each network with external IPs."""
     configs = (node.network_config, *node.network_configs)
     networks = sum(bool(config.enable_external_ips) for config in configs)
     return networks * accelerators.accelerator(node.accelerator_type).workers

@@ -34,7 +34,7 @@ class Capacity:
         self._pools = {key: pool_from_json(data) for key, data in (self._setting.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
-        """Return whether new nodes of one zone fit, all of them at once.
+        """Return whether new nodes of one zone fit, all at once.
 
         `held`: what occupies chips (nodes from CREATING to READY, none that are stopped or preempted), of all zones.
         """
@@ -48,7 +48,7 @@ class Capacity:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def chips(self, zone: str, family: str) -> int | None:
-        """Return the chips of a family in a zone now, used ones included; None means unlimited."""
+        """Return the number of chips of a family in a zone now, used ones included; None means unlimited."""
         return self._pool(zone, family).chips(self._now())
 
     # -- set by the control API; each method raises ValueError for an unknown zone or family

@@ -1,4 +1,4 @@
-"""Finds chips and addresses for nodes, or the error of those for which there are none."""
+"""Finds chips and addresses for nodes, or the error for nodes without room."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Placement:
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which there may be more room; None means never."""
+        """Return the next moment at which there may be more room; None: never."""
         return self._rules.capacity.next_change(now)
 
 

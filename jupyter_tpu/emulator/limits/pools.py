@@ -56,12 +56,12 @@ class Pool:
         return random.Random(f"{seed}:{now // RANDOM_PERIOD_S:.0f}").randint(0, self.most)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Return the pool as it is stored."""
         return asdict(self)
 
 
 def pool_from_json(data: Mapping[str, Any]) -> Pool:
-    """Return what `Pool.to_json` gave."""
+    """Rebuild a pool from `Pool.to_json`."""
     return Pool(**{**data, "steps": tuple((moment, chips) for moment, chips in data["steps"])})
 
 

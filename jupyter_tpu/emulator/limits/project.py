@@ -142,7 +142,7 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
 
 
 def changed(switches: Switches, settings: Mapping[str, Any]) -> Switches:
-    """Return the switches after a change. Raises ValueError with what is wrong."""
+    """Return the switches after a change; raises ValueError if the change is invalid."""
     return replace(switches, **fields.checked(settings, _CHECKS))
 
 
@@ -166,7 +166,7 @@ class Project:
         return self._switches
 
     def change(self, settings: Mapping[str, Any]) -> Switches:
-        """Change the switches that are named. Raises ValueError, and changes nothing then."""
+        """Change the named switches; raises ValueError and changes nothing if one is invalid."""
         self._switches = changed(self._switches, settings)
         self._setting.write(self._switches.to_json())
         return self._switches

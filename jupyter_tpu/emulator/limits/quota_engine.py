@@ -58,7 +58,7 @@ class QuotaUse:
 )
 @assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")
 def usage(held: Iterable[Held]) -> Usage:
-    """Return what all nodes and queued resources of the project use."""
+    """Return the use by all nodes and queued resources of the project."""
     used: Usage = Counter()
     for each in held:
         _count(used, each.node, each.zone, each.count)
@@ -84,12 +84,12 @@ class QuotaEngine:
         }
 
     def limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit in a zone or region (as the quota counts): what was set, else `default_limit`."""
+        """Return the limit in a zone or region (as the quota counts): the one that was set, else `default_limit`."""
         found = self._set.get((quota, place))
         return self.default_limit(quota, place) if found is None else found
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit of the project's profile, which holds where none was set."""
+        """Return the limit of the project's profile, which applies where none was set."""
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:

@@ -62,7 +62,7 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
 
 
 def buckets_of(generation: str) -> tuple[str, ...]:
-    """Return the quotas of a generation by what their ids add to the family, that of small nodes first."""
+    """Return the quotas of a generation by what their ids add to the family; the quota of small nodes first."""
     return tuple(accelerators.generation_facts(generation).quota_metrics)
 
 

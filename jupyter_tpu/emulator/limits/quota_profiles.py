@@ -1,4 +1,4 @@
-"""The limits that hold where none is set: three profiles of projects."""
+"""The limits that apply where none is set: three profiles of projects."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
 
 
 def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
-    """Return the quota that a grant of this generation raises: that of the larger slices where there are two."""
+    """Return the quota that a grant of this generation raises: the one for larger slices if there are two."""
     *_, largest = buckets_of(generation)
     return QuotaId(generation=generation, is_preemptible=is_spot, bucket=largest, scope=scope)
 

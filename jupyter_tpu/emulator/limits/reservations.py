@@ -37,12 +37,12 @@ class Reservation:
     chips: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Return the reservation as it is stored."""
         return asdict(self)
 
 
 def reservation_from_json(data: dict[str, Any]) -> Reservation:
-    """Parse a reservation. Raises ValueError or KeyError with what is wrong."""
+    """Parse a reservation; raises ValueError or KeyError if it is invalid."""
     zone, family = fields.text(data["zone"]), fields.text(data["family"])
     if family not in families_in(zone):
         raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
@@ -61,7 +61,7 @@ class Reservations:
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
     def set(self, reservation: Reservation) -> None:
-        """Create or change one; one without chips is removed."""
+        """Create or change a reservation; 0 chips remove it."""
         self._by_id[reservation.reservation_id] = reservation
         if not reservation.chips:
             del self._by_id[reservation.reservation_id]

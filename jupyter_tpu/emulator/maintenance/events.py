@@ -1,4 +1,4 @@
-"""Maintenance of a node as a value: what is planned or under way, and how the API shows it."""
+"""Maintenance of a node as a value: planned or in progress, and how the API shows it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class MaintenanceEvent:
         return self.kind == SCHEDULED and not self.is_ongoing
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is stored."""
+        """Return the event as it is stored."""
         return asdict(self)
 
 
@@ -56,7 +56,7 @@ def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
 
 
 def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
-    """Return what `MaintenanceEvent.to_json` gave."""
+    """Rebuild an event from `MaintenanceEvent.to_json`."""
     return MaintenanceEvent(**data)
 
 

@@ -145,7 +145,7 @@ def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
     "perform-maintenance-refusal", "Without pending maintenance that can be rescheduled, code 9; the text is ours."
 )
 def no_maintenance_pending(name: str) -> errors.Refusal:
-    """Return the refusal when there is nothing to start."""
+    """Return the refusal for a node without pending maintenance."""
     message = f"There is no maintenance of '{name}' that can be started now."
     return errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, message))
 

@@ -1,4 +1,4 @@
-"""The facts that the metadata server of one worker shows: of the worker, its node and its project."""
+"""The facts that the metadata server of one worker shows: about the worker, its node and its project."""
 
 from __future__ import annotations
 

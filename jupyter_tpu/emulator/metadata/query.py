@@ -49,7 +49,7 @@ def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Re
 
 
 def find(tree: Mapping[str, Any], path: str) -> Any:
-    """Return the value or directory at a path, or None if there is nothing."""
+    """Return the value or directory at a path; None if there is none."""
     place: Any = tree
     for name in filter(None, path.split("/")):
         place = place.get(name) if isinstance(place, dict) else None
@@ -75,7 +75,7 @@ def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value for JSON, without what is made on demand."""
+    """Return a value for JSON, without entries that are computed on request."""
     # numbered directories are lists in JSON, as the real server shows them
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]
@@ -112,7 +112,7 @@ def _etag(text: str) -> str:
 
 @assumed("metadata-missing", "A missing path is answered with 404 and a page in HTML.")
 def not_found(path: str) -> Reply:
-    """Return the reply for a path at which there is nothing."""
+    """Return the reply for a path without an entry."""
     shown = html.escape(f"/computeMetadata/v1/{path}"[:300])
     return error_page(404, "Not Found", f"The requested URL <code>{shown}</code> was not found on this server.")
 

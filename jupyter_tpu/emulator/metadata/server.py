@@ -55,7 +55,7 @@ class GuestAttributeStore(Protocol):
     """Stores guest attributes of the worker."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
-        """Store one; None deletes it. Raises ValueError if there is no room left."""
+        """Store an attribute; None deletes it. Raises ValueError if there is no room left."""
 
 
 class MetadataServer:

@@ -41,7 +41,7 @@ class Connection:
         self._opening.add_done_callback(lambda _: self._finish_if_empty())
 
     async def wait_closed(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until the connection is closed on both sides."""
         await self._closed.wait()
 
     @property
@@ -149,7 +149,7 @@ class Connection:
             transport.abort()
 
     def end_lost(self, transport: asyncio.Transport) -> None:
-        """Forget one of the two sockets."""
+        """Drop one of the two sockets."""
         self._transports.discard(transport)
         self._finish_if_empty()
 
@@ -168,7 +168,7 @@ class Connection:
                 transport.close()
 
     def _reset_behind(self, pipe: Pipe) -> None:
-        """Reset, but let the receiver first get what was sent before."""
+        """Reset the connection after the receiver has got everything that was sent before."""
         self._tear_down()
         for transport in self._transports:
             reset_transport(transport, flush=transport is pipe.sink)
@@ -213,7 +213,7 @@ class End(asyncio.Protocol):
         return True  # keeps the other direction open
 
     def pause_writing(self) -> None:
-        """Stop the pipe: this socket takes no more."""
+        """Stop the pipe, because this socket accepts no more."""
         self._into.sink_is_full(True)
 
     def resume_writing(self) -> None:
@@ -221,7 +221,7 @@ class End(asyncio.Protocol):
         self._into.sink_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Abandon what was under way to it, and pass a reset on."""
+        """Drop data in flight to this socket, and pass a reset on."""
         self._into.abandon()
         if exc is not None:
             self._out.feed_mark(Mark.RESET)

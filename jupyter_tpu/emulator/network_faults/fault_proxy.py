@@ -42,7 +42,7 @@ class FaultProxy:
 
     @property
     def address(self) -> Address:
-        """Where it listens; the port is the real one if 0 was requested."""
+        """The address where it listens; the port is the real one if 0 was requested."""
         assert self._address is not None, "the proxy does not listen yet"
         return self._address
 
@@ -117,7 +117,7 @@ class FaultProxy:
             self._timers.append(loop.call_later(fault.for_s, self._lift, fault))
 
     def _lift(self, fault: LinkFault) -> None:
-        """End a fault whose time is over; another that is equal to it stays."""
+        """End a fault whose time is over; an equal one stays."""
         self._lasting = [each for each in self._lasting if each is not fault]
         self._conditions_changed()
 

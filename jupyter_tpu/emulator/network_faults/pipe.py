@@ -40,7 +40,7 @@ class Trap:
 
 
 class Pipe:
-    """Carries what `source` sends to `sink`; both are None until they are connected.
+    """Carries data from `source` to `sink`; both are None until they are connected.
 
     `on_end` is called when the direction has ended, `on_swallowed_end` when a black hole has swallowed its end.
     """
@@ -73,7 +73,7 @@ class Pipe:
     # -- called by the connection
 
     def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
-        """Connect one end or both."""
+        """Connect one end, or both."""
         self.source, self.sink = source or self.source, sink or self.sink
         self._pump()
 
@@ -87,7 +87,7 @@ class Pipe:
         self._traps.append((self.carried_bytes + position, trap))
 
     def change(self, conditions: Conditions) -> None:
-        """Replace the conditions; what is under way sets out again under the new ones."""
+        """Replace the conditions; data in flight starts again under the new ones."""
         if conditions == self.conditions:
             return
         self.conditions = conditions
@@ -104,7 +104,7 @@ class Pipe:
         self._pump()
 
     def abandon(self) -> None:
-        """Drop all that is under way; nothing more arrives."""
+        """Drop all data in flight; nothing more arrives."""
         self._ended = True
         self._line.clear()
         self._held_bytes = 0
@@ -202,7 +202,7 @@ class Pipe:
         return self._last_due
 
     def _pump(self) -> None:
-        """Deliver what is due."""
+        """Deliver the data that is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -264,7 +264,7 @@ def _with_flipped_bits(data: bytes, positions: list[int]) -> bytes:
 
 
 def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> None:
-    """End a connection with RST if it is TCP; with `flush`, after what was written before."""
+    """End a connection, with RST if it is TCP; with `flush`, after data that was written before."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
         # lingering for 0 s makes the kernel send RST instead of FIN

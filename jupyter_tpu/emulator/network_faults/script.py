@@ -24,7 +24,7 @@ _WITHIN_BYTES = 4000
 
 
 def script_from_json(data: Mapping[str, Any]) -> list[Moment]:
-    """Parse a script. Raises ValueError or KeyError with what is wrong."""
+    """Parse a script; raises ValueError or KeyError if it is invalid."""
     timed = sorted(((_at(each), _fault(each)) for each in data["faults"]), key=lambda each: each[0])
     # moments become pauses, because `play` sleeps between faults
     before = [0.0, *(at for at, _ in timed)]
@@ -40,7 +40,7 @@ def _fault(each: Mapping[str, Any]) -> LinkFault:
 
 
 def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
-    """Yield faults forever, on average one in `every_s` seconds; none of them lasts forever."""
+    """Yield faults forever, one in `every_s` seconds on average; none of them lasts forever."""
     rng = random.Random(seed)
     while True:
         yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))

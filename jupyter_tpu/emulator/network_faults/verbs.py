@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """One verb with its fields; the module says what each means."""
+    """One verb with its fields; the module describes each."""
 
     verb: str
     direction: str = BOTH
@@ -113,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """Return what all lasting faults together cause in one direction; of one verb the newest counts."""
+    """Return the conditions in one direction that all lasting faults cause; the newest of each verb counts."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):
@@ -122,7 +122,7 @@ def conditions(faults: list[LinkFault], direction: str) -> Conditions:
 
 
 def link_fault_from_json(data: Mapping[str, Any]) -> LinkFault:
-    """Parse a fault. Raises ValueError or KeyError with what is wrong."""
+    """Parse a fault; raises ValueError or KeyError if it is invalid."""
     verb = _verb(data["verb"])
     given = {name: value for name, value in data.items() if name != "verb"}
     if unknown := given.keys() - set(FIELDS[verb]):

@@ -1,1 +1,1 @@
-"""The API methods on nodes, and what they validate. Start with `methods`; what happens later is in `effects`."""
+"""The API methods on nodes, and their validation. Start with `methods`; later effects are in `effects`."""

@@ -1,4 +1,4 @@
-"""The API methods on nodes: what the API answers at once. What happens later is in `effects`."""
+"""The API methods on nodes: the immediate responses. Later effects are in `effects`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GuestAttributes(Protocol):
     """The guest attributes that the workers of a node publish."""
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """Return what one worker publishes; empty while it is not up."""
+        """Return the attributes that one worker publishes; empty while it is not up."""
 
 
 class Nodes:
@@ -173,7 +173,7 @@ class Nodes:
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
     def _update_extras(self, name: str, call: ApiRequest, paths: list[str]) -> None:
-        """Replace what v2alpha1 adds to the disks along with the disks."""
+        """Replace the fields that v2alpha1 adds to the disks, along with the disks."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
             added = {key: value for key, value in call.extras.items() if key == "dataDisks"}

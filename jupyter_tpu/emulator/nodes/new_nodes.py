@@ -38,7 +38,7 @@ class NewNodes:
         "a random id and the api_version by which it was made.",
     )
     def make(self, requested: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
-        """Return the node as it will be stored, CREATING.
+        """Return the node as it is stored, in state CREATING.
 
         Raises:
             Refusal: the request breaks a rule.

@@ -16,7 +16,7 @@ AGAIN_S = 60.0
 
 
 class NodeExpiry:
-    """The agenda of preemptible nodes whose day is over (see `timeline.Agenda`)."""
+    """The agenda of preemptible nodes that have reached their maximum age of a day (see `timeline.Agenda`)."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
         self._store = store

@@ -33,7 +33,7 @@ def check_node_id(node_id: str) -> None:
     "description-length", "A description has at most 512 characters.", source="google-cloud-tpu, Node.description"
 )
 def check_texts(node: NodePb) -> None:
-    """Check what can be updated too: labels, tags, metadata and the description."""
+    """Check labels, tags, metadata and the description, which an update may change too."""
     check_labels(node)
     check_tags(node)
     check_metadata(node)
@@ -48,7 +48,7 @@ def check_texts(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/labeling-resources (Google Cloud's general rule)",
 )
 def check_labels(node: NodePb) -> None:
-    """Raise for too many labels, or one whose key or value breaks the rule."""
+    """Raise if there are too many labels, or a key or value is invalid."""
     for key, value in node.labels.items():
         if not (_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)):
             raise bad_field("node.labels", f"label {key[:80]!r}: {value[:80]!r} is not valid")
@@ -62,7 +62,7 @@ def check_labels(node: NodePb) -> None:
     source="cloud.google.com/vpc/docs/add-remove-network-tags",
 )
 def check_tags(node: NodePb) -> None:
-    """Raise for too many network tags, or one that breaks the rule."""
+    """Raise if there are too many network tags, or one is invalid."""
     for tag in node.tags:
         if not _NODE_ID.fullmatch(tag):
             raise bad_field("node.tags", f"tag {tag[:80]!r} is not valid")

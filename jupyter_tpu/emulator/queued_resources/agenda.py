@@ -1,4 +1,4 @@
-"""Moves queued resources through their states: one agenda of the timeline, and what follows from their nodes.
+"""Moves queued resources through their states: an agenda of the timeline, and reactions to their nodes.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
 anywhere. Every pending step is stored, so an emulator that was killed continues. Whatever changes a node of a queued
@@ -73,12 +73,12 @@ class Queue:
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the steps that are due, and the queued resources for which there is room."""
+        """Return the steps that are due, and the queued resources that have room now."""
         steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
         return steps + self._due_for_capacity()
 
     def _due_for_capacity(self) -> list[Due]:
-        """Return the queued resources for which there is room now, and the moment at which there may be more of it."""
+        """Return the queued resources that have room now, and the moment at which there may be more room."""
         waiting = self._store.queued_waiting()
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
@@ -103,7 +103,7 @@ class Queue:
         return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
     def _request(self, name: str) -> CapacityRequest:
-        """Return what it asks for; this never changes, so it is parsed once while it waits."""
+        """Return what the resource requests; it never changes, so it is parsed only once while it waits."""
         if name not in self._requests:
             queued = self._store.queued(name)
             assert queued is not None, f"{name} waits"
@@ -126,7 +126,7 @@ class Queue:
         steps.get(queued.state, self._stop_waking)(queued)
 
     def _stop_waking(self, queued: QueuedRecord) -> None:
-        """Clear a step that has lost its meaning, such as one of a resource that was deleted meanwhile."""
+        """Clear a step that is obsolete, such as one of a resource that was deleted meanwhile."""
         self._store.save_queued(replace(queued, wake=None))
 
     # -- from CREATING to ACTIVE
@@ -202,7 +202,7 @@ class Queue:
             self._operations.start("create", node.name)
 
     def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
-        """Return the error it fails with before a node is made: a name that is taken now, or its reservation (E3)."""
+        """Return the error that prevents the nodes: a name that is in use, or a missing reservation (E3)."""
         for node in nodes:
             if self._store.node(node.name) is not None:
                 return errors.already_exists(node.name).status
@@ -237,7 +237,7 @@ class Queue:
             self._activate(queued)
 
     def is_ending(self, name: str) -> bool:
-        """Return whether the nodes of a queued resource are deleted for good; False for an empty name."""
+        """Return whether the nodes of a queued resource are being deleted permanently; False for an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
@@ -305,11 +305,11 @@ class Queue:
 
 
 async def _recheck() -> None:
-    """Do nothing: after each act the timeline asks again what is waiting, and so whether there is room."""
+    """Do nothing: after each act the timeline asks again for waiting acts, and so checks for room."""
 
 
 def node_of(accelerator_type: str) -> NodePb:
-    """Return a node of this type with nothing else set."""
+    """Return a node of this type, with no other field set."""
     return new("Node", accelerator_type=accelerator_type)
 
 

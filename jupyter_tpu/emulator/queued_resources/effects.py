@@ -74,7 +74,9 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False: it cannot be undone and continues."""
+        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
+        continues.
+        """
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

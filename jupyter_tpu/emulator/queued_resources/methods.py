@@ -1,4 +1,4 @@
-"""The API methods on queued resources: what the API answers at once. What happens later is in `agenda`."""
+"""The API methods on queued resources: the immediate responses. Later effects are in `agenda`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``GetQueuedResource``; raise E14 if there is none with that name."""
+        """Answer ``GetQueuedResource``; raises E14 if there is none with that name."""
         return _message(self._required(call.request.name).body)
 
     @documented(
@@ -197,7 +197,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 
 
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
-    """Return the error of a create for which flex-start is not offered (E12), or None if there is none."""
+    """Return the error for a create where flex-start is not offered (E12); None if it is."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
     return operation_errors.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 

@@ -21,7 +21,7 @@ class QueueNodes:
         self._operations = operations
 
     def delete(self, nodes: Sequence[NodePb]) -> None:
-        """Begin to delete nodes: each ends what is in flight for it, and is not billed from now on."""
+        """Begin to delete nodes: each operation in progress for them ends, and they are not billed from now on."""
         # a fault that was scripted for the request must not hit the deletes of its nodes
         with self._operations.planned(Plan()):
             for node in nodes:

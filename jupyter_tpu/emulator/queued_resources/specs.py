@@ -1,4 +1,4 @@
-"""Reads what a queued resource asks for: which nodes, in which tier, when, and for how long. Values only."""
+"""Reads the request of a queued resource: which nodes, in which tier, when, and for how long. Values only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 @assumed("best-effort", "Nodes of the tier best_effort are preemptible ones.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
-    """Return the node with the tier of its queued resource; without a tier it stays as it is."""
+    """Return the node with the tier of its queued resource; without a tier it is unchanged."""
     node = type(requested)()
     node.CopyFrom(requested)
     model = extras.get("provisioningModel", "")

@@ -63,7 +63,7 @@ def check_guarantee(queued: Any) -> None:
     "256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
-    """Raise for a ``NodeSpec`` elsewhere, without a name, with too many nodes, or with a bad node."""
+    """Raise for a ``NodeSpec`` in another zone, without a name, with too many nodes, or with an invalid node."""
     field = "queued_resource.tpu.node_spec"
     if spec.parent not in ("", str(location)):
         raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")

@@ -48,7 +48,7 @@ class Case:
         return self.request.partition(" ")[2]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is written."""
+        """Return the case as it is written."""
         return {
             "name": self.name,
             "standing": self.standing,
@@ -62,7 +62,7 @@ class Case:
 
 
 def case_from_json(data: Mapping[str, Any]) -> Case:
-    """Parse a case. Raises KeyError, TypeError or ValueError if it is not one."""
+    """Parse a case; raises KeyError, TypeError or ValueError if it is invalid."""
     verb, _, path = str(data["request"]).partition(" ")
     if not (verb.isupper() and path.startswith("/")):
         raise ValueError(f"{data['request']!r} is not of the form VERB /path")

@@ -46,7 +46,7 @@ _RESOURCE = re.compile(
 
 
 class UpstreamRefused(ValueError):
-    """An address from which nothing can be recorded; the message says why."""
+    """An address that cannot be recorded from; the message says why."""
 
 
 def checked_upstream(text: str) -> str:
@@ -172,7 +172,7 @@ def _without(headers: CIMultiDictProxy[str], left_out: re.Pattern[str]) -> CIMul
 
 
 def _secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what authorises the request, in case an answer repeats it."""
+    """Return the secrets that authorise the request, in case a response repeats them."""
     words = headers.get("Authorization", "").split()
     return tuple(word for word in (*words[-1:], headers.get("X-Goog-Api-Key", "")) if word)
 
@@ -199,7 +199,7 @@ def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, af
 
 
 def _decoded(content: bytes) -> Any:
-    """Return JSON if it is JSON, else the text; None for nothing."""
+    """Return parsed JSON, or else the text; None for an empty body."""
     if not content.strip():
         return None
     try:
@@ -213,7 +213,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """Return the verb and the kind of the resource, such as ``post-nodes``, and nothing that a user chose."""
+    """Return the verb and the kind of the resource, such as ``post-nodes``, without anything that a user chose."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

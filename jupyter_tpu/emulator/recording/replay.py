@@ -93,7 +93,7 @@ class EmulatorAddress:
 
 
 def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iterator[tuple[Case, list[str]]]:
-    """Yield each case with the differences of the emulator's answer. Raises OSError if nothing answers."""
+    """Yield each case with the differences in the emulator's response. Raises OSError if nothing answers."""
     control = EmulatorControl(place.url, place.token_file)
     # the emulator's project stands for the one that was recorded
     bound: Bindings = {"project-1": str(control.info()["project"])}

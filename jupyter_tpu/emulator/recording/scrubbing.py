@@ -1,4 +1,4 @@
-"""Removes from an exchange what is private or differs each time, the same way wherever it occurs.
+"""Removes from an exchange what is private or differs each time, consistently wherever it occurs.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
@@ -63,7 +63,7 @@ _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """One per recording: what it has replaced once it replaces the same way again."""
+    """One per recording: it replaces the same text in the same way each time."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
@@ -71,7 +71,7 @@ class Scrubber:
         self._words: dict[str, str] = {}
 
     def hide(self, secret: str) -> None:
-        """Replace this text wherever it occurs from now on."""
+        """Replace this text from now on, wherever it occurs."""
         if secret:
             self._words[secret] = self._name("secret", secret)
 

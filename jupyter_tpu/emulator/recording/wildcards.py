@@ -1,4 +1,4 @@
-"""Placeholders in recorded answers: what differs from one project or moment to the next.
+"""Placeholders in recorded responses, for parts that differ from one project or moment to the next.
 
 ``<time>`` stands for any time, ``<time-1>`` for one that is the same wherever ``<time-1>`` stands. `differences`
 compares an answer with a recorded one and binds numbered placeholders to what it finds; `filled_in` puts the values
@@ -48,7 +48,7 @@ def placeholders(text: str) -> list[str]:
 
 
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
-    """Yield what is wrong with `got`, one line each, beginning with its place.
+    """Yield a line for each difference in `got`, beginning with its place.
 
     Binds the placeholders of texts that match.
     """

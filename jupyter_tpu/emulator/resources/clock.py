@@ -56,7 +56,7 @@ class VirtualClock:
         return missing / self.rate if self.rate else math.inf
 
     def move_to(self, moment: float) -> None:
-        """Jump ahead to a virtual moment; one that has passed changes nothing."""
+        """Jump ahead to a virtual moment; a past moment changes nothing."""
         self._restart_at(max(moment, self.now()))
 
     def set_scale(self, scale: float) -> None:

@@ -22,7 +22,7 @@ CONSOLE = "https://console.developers.google.com/apis/api/tpu.googleapis.com/ove
 
 
 class Refusal(Exception):
-    """The cloud refuses a call; `status` is what the client gets."""
+    """The cloud refuses a call; `status` is the code that the client gets."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.message)
@@ -284,7 +284,7 @@ def zone_unavailable() -> Refusal:
 
 @assumed("E14-exists", "A taken node id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.")
 def already_exists(name: str) -> Refusal:
-    """Return E14 for a name that is taken."""
+    """Return E14 for a name that already exists."""
     info = error_details_pb2.ResourceInfo(resource_name=name)
     return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Resource '{name}' already exists", [info]))
 

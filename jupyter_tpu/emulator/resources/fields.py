@@ -99,7 +99,7 @@ def items(value: object) -> list[Any]:
 
 
 def optional(check: Check) -> Check:
-    """Return the same check, which None passes too."""
+    """Return the same check, which also accepts None."""
     return lambda value: None if value is None else check(value)
 
 

@@ -32,7 +32,7 @@ class Location:
 
 
 def parse_location(name: str, field: str) -> Location:
-    """Parse a location; raises the refusal of `field` if it is not one."""
+    """Parse a location; raises the refusal for `field` if it is invalid."""
     match = _LOCATION.fullmatch(name)
     if not match:
         raise bad_field(field, f"{name!r} is not of the form projects/*/locations/*")

@@ -54,7 +54,7 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """Return the operation after its effect happened; a stuck one stays undone forever."""
+    """Return the operation after its effect; a stuck one is never done."""
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)

@@ -14,7 +14,7 @@ V2ALPHA1 = "v2alpha1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A call in the messages of v2, whatever version the client used.
+    """A call in the messages of v2, whichever version the client used.
 
     Attributes:
         method: such as ``CreateNode``.

@@ -63,7 +63,7 @@ class Load:
         return after
 
     def _store(self, before: _Sample, after: _Sample) -> None:
-        """Store what two samples show.
+        """Store the load between two samples.
 
         A process that ended takes its CPU time along, so the difference may be negative.
         """

@@ -1,4 +1,4 @@
-"""Runtime metrics that a test has set for a worker, instead of measured ones.
+"""Runtime metrics that a test sets for a worker, instead of measured ones.
 
 They are in the folder of the chips, where the process that serves them reads them at each call. Real libtpu was seen to
 report nonsense and to hang, so these can too.
@@ -42,7 +42,7 @@ class Script:
     lie: str = ""
 
     def of(self, name: str, devices: Iterable[int]) -> Iterator[tuple[int, float]]:
-        """Yield device and value of one metric that is scripted."""
+        """Yield device and value of a scripted metric."""
         values = (math.nan,) if self.lie == "nan" and name == "duty_percent" else getattr(self, name)
         for place, device in enumerate(devices):
             yield device, values[place % len(values)]

@@ -37,7 +37,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
 
 
 class Compute:
-    """One project, whose metadata are empty and cannot be changed."""
+    """One project, whose metadata is empty and cannot be changed."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

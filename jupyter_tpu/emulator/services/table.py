@@ -44,7 +44,7 @@ def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
 
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
-    """Add the routes of these services, before any route that takes every path."""
+    """Add the routes of these services, before any catch-all route."""
     for service in google_services(cloud):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
 
@@ -81,7 +81,7 @@ async def _answer(cloud: Cloud, service: GoogleService, request: web.Request) ->
 
 
 def without_nulls(value: Any) -> Any:
-    """Return JSON without fields that are null, which mean missing ones."""
+    """Return JSON without null fields, which mean the same as missing ones."""
     if isinstance(value, dict):
         return {name: without_nulls(each) for name, each in value.items() if each is not None}
     return [without_nulls(each) for each in value] if isinstance(value, list) else value

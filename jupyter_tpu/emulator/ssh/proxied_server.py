@@ -52,7 +52,7 @@ class WorkerLink:
 
 
 def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLink]:
-    """Return the links of a node whose SSH servers have a fault proxy; `doors` is in the order of worker ids."""
+    """Return the links of a node whose SSH servers have a fault proxy, in the order of worker ids."""
     return [
         WorkerLink(node=node, worker_id=worker_id, proxy=door.link)
         for worker_id, door in enumerate(doors)

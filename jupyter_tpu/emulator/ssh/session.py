@@ -238,7 +238,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
             self._exit_when_done()
 
     def process_exited(self) -> None:
-        """Note that it has exited."""
+        """Note that the process has exited."""
         self._exit_when_done()
 
     def _output_ended(self) -> None:

@@ -73,6 +73,6 @@ class Terminal(asyncio.Protocol):
             self._channel.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end: Linux gives EIO when the last process has closed the terminal."""
+        """Report the end: Linux gives EIO after the last process has closed the terminal."""
         if self._on_end is not None:
             self._on_end()

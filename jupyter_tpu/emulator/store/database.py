@@ -107,7 +107,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self.save_fact(_VIRTUAL_NOW, repr(self._now()))
 
     def _fill_new_columns(self) -> None:
-        """Fill the columns of nodes that an older emulator has stored, from their bodies."""
+        """Fill the new columns of nodes that an older emulator stored, from their bodies."""
         # the column is empty only in rows that were there before it
         rows = self._db.execute("select name from nodes where accelerator_type = ''").fetchall()
         for (name,) in rows:
@@ -132,7 +132,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text, or None if there is none."""
+        """Return a stored text; None if there is none."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -176,7 +176,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def close_span(self, uid: str, ended: float, is_waived: bool) -> None:
-        """End the open span of a node, if there is one; a waived span costs nothing."""
+        """Close the open span of a node, if any; a waived span costs nothing."""
         self._db.execute(
             "update spans set ended = ?, is_waived = ? where uid = ? and ended is null", (ended, is_waived, uid)
         )

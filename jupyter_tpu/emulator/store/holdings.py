@@ -10,7 +10,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb, new
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`count` nodes, or nodes that a queued resource asks for, that are alike and in one zone.
+    """`count` identical nodes of one zone, existing or requested by a queued resource.
 
     `node` has only the fields in which they are alike: accelerator type, scheduling and external addresses.
     """
@@ -47,7 +47,7 @@ def _addresses_of(node: NodePb) -> int:
 
 
 def like(kind: Kind) -> NodePb:
-    """Return a node of this kind, with nothing else set."""
+    """Return a node of this kind, with no other field set."""
     node = new("Node", accelerator_type=kind.accelerator_type)
     if kind.tier:
         # flex-start uses preemptible quota, as spot does (behaviour `flex-start-quota`)

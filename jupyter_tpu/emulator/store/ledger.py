@@ -27,7 +27,7 @@ _MODELS = {"SPOT": SPOT, "FLEX_START": FLEX_START, "RESERVATION_BOUND": RESERVED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """The cost of one node until `now`; a node that is recreated under the same name has another bill."""
+    """The cost of one node until `now`; a node that was recreated under the same name has a separate bill."""
 
     spans: tuple[Span, ...]
     now: float
@@ -144,7 +144,7 @@ class Ledger:
         self._store.close_span(str(node.id), now, is_young)
 
     def bills(self, now: float) -> list[Bill]:
-        """Return one bill per node that ever was READY, in the order in which they first became READY."""
+        """Return one bill per node that was ever READY, in the order in which they first became READY."""
         spans: dict[str, list[Span]] = {}
         for span in self._store.spans():
             spans.setdefault(span.uid, []).append(span)

@@ -31,18 +31,18 @@ class NodeRows:
     _db: sqlite3.Connection
 
     def node(self, name: str) -> NodePb | None:
-        """Return a node, or None if there is none."""
+        """Return a node; None if there is none."""
         row = self._db.execute("select body from nodes where name = ?", (name,)).fetchone()
         return None if row is None else new_node_from(row[0])
 
     def nodes(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[NodePb]:
-        """Return nodes of all zones, or of one, by name, beginning after a name; -1 means no limit."""
+        """Return nodes of all zones or of one, by name, beginning after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         query = f"select body from nodes where name > ? {where} order by name limit ?"
         return _nodes_of(self._db.execute(query, (after, *values, limit)))
 
     def nodes_of_queued(self, queued_resource: str) -> list[NodePb]:
-        """Return the nodes that a queued resource has created and that still exist, by name."""
+        """Return the existing nodes that a queued resource created, by name."""
         query = "select body from nodes where queued_resource = ? order by name"
         return _nodes_of(self._db.execute(query, (queued_resource,)))
 

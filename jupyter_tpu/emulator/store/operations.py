@@ -36,12 +36,12 @@ class OperationRows:
         self._db.execute("delete from operations where name = ?", (name,))
 
     def operation(self, name: str) -> OperationRecord | None:
-        """Return an operation, or None if there is none."""
+        """Return an operation; None if there is none."""
         found = self._operations("where name = ?", (name,))
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """Return all operations, or those of one zone, by name, beginning after a name; -1 means no limit."""
+        """Return all operations or those of one zone, by name, beginning after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -50,7 +50,7 @@ class OperationRows:
         return self._operations("where target = ? and ended is null and due is not null order by seq", (target,))
 
     def operations_undone(self, target: str) -> list[OperationRecord]:
-        """Return the operations of one target that are not reported as done."""
+        """Return the operations of one target that are not done yet."""
         return self._operations("where target = ? and ended is null order by seq", (target,))
 
     def next_due(self, limit: int) -> list[tuple[float, str, str]]:
@@ -65,12 +65,12 @@ class OperationRows:
     # -- requests that may be sent again
 
     def remember_request(self, request_id: str, method: str, target: str, operation: str) -> None:
-        """Store which operation a request has started."""
+        """Store which operation a request started."""
         row = (request_id, method, target, operation)
         self._db.execute("insert or replace into requests values (?, ?, ?, ?)", row)
 
     def operation_of_request(self, request_id: str, method: str, target: str) -> OperationRecord | None:
-        """Return the operation that this request has started before, or None if there is none."""
+        """Return the operation that this request started before; None if there is none."""
         query = "select operation from requests where request_id = ? and method = ? and target = ?"
         row = self._db.execute(query, (request_id, method, target)).fetchone()
         return None if row is None else self.operation(str(row[0]))

@@ -1,4 +1,4 @@
-"""The store's queued resources and what each asks for."""
+"""The store's queued resources and what each requests."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class QueuedRows:
         self._db.execute(query, (*_row_of(queued), queued.name))
 
     def remove_queued(self, name: str) -> None:
-        """Delete a queued resource and what is stored with it."""
+        """Delete a queued resource and everything stored with it."""
         self._db.execute("delete from queued_resources where name = ?", (name,))
         self._db.execute("delete from queued_specs where queued_resource = ?", (name,))
         self._db.execute("delete from extras where name = ?", (name,))
 
     def queued(self, name: str) -> QueuedRecord | None:
-        """Return a queued resource, or None if there is none."""
+        """Return a queued resource; None if there is none."""
         found = self._queued("where name = ?", (name,))
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Return those of all zones, or of one, by name, beginning after a name; -1 means no limit."""
+        """Return queued resources of all zones or of one, by name, beginning after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
@@ -62,12 +62,12 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
-        """Return the next queued resources that take a step, and when."""
+        """Return the next queued resources to take a step, and when."""
         query = "select wake, name from queued_resources where wake is not null order by wake, seq limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """Return what queued resources without nodes ask for, until they are deleted, by kind."""
+        """Return what queued resources without nodes request, until they are deleted, by kind."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

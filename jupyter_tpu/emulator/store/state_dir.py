@@ -21,7 +21,7 @@ class StateDirInUse(Exception):
 
 @contextlib.contextmanager
 def locked_state_dir(named: Path | None) -> Iterator[Path]:
-    """Yield the folder that was named, locked and kept; without a name, one that is deleted with the process.
+    """Yield the named folder, locked and kept; without a name, a folder that is deleted with the process.
 
     Raises:
         StateDirInUse: two emulators would undo each other's nodes.
@@ -54,7 +54,7 @@ def _holder(lock: TextIO) -> str:
 
 
 def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
-    """Return what the file holds; create it with what `make` gives, readable by its owner only, if there is none.
+    """Return the file's content; if there is no file, create it with the result of `make`, readable by its owner only.
 
     It is written whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.
 

@@ -73,7 +73,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """Return only what the mask names; of a list the same of each item."""
+    """Return only the fields that the mask names; for a list, those of each item."""
     if not mask:
         return value
     if isinstance(value, list):

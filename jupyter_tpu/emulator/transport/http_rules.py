@@ -47,7 +47,7 @@ class Match:
 
 
 def match(verb: str, raw_path: str) -> Match | None:
-    """Return the rule for a path that is still percent-encoded, or None if there is none."""
+    """Return the rule for a path that is still percent-encoded; None if there is none."""
     for rule in http_rules():
         # decoded only after the match, because a name may contain an encoded slash
         found = rule.path.fullmatch(raw_path) if rule.verb == verb else None

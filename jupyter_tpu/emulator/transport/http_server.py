@@ -65,7 +65,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what aiohttp could not parse; what no middleware caught goes to aiohttp."""
+        """Answer requests that aiohttp could not parse; other errors go to aiohttp."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         answer = refused(status_of(code_pb2.INVALID_ARGUMENT, _text_of(exc)))

@@ -1,4 +1,4 @@
-"""Reads JSON bodies as Google's front end does, with its texts for what is not JSON."""
+"""Reads JSON bodies as Google's front end does, with its messages for invalid JSON."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    """Parse a whole number; one of many digits is too long for Python's own parser."""
+    """Parse a whole number; very long ones are too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
     return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number, with its sign
@@ -159,7 +159,7 @@ def whole_characters(text: str) -> str:
 
 
 def bad_payload(violations: Sequence[Violation]) -> errors.Refusal:
-    """Return one refusal for all violations, each with a detail of its own."""
+    """Return one refusal for all violations, with a detail for each."""
     found = [error_details_pb2.BadRequest.FieldViolation(field=at, description=what) for at, what in violations]
     details = [error_details_pb2.BadRequest(field_violations=found)]
     message = "\n".join(what for _, what in violations)

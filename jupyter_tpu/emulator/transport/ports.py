@@ -20,7 +20,7 @@ class PortUnusable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """The two ports of an emulator; 0 stands for any free one."""
+    """The two ports of an emulator; 0 means any free port."""
 
     grpc: int
     rest: int

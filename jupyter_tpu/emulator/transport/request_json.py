@@ -34,12 +34,12 @@ _OFFSET = re.compile(r".*(Z|[+-]\d\d:\d\d)", re.DOTALL)
 
 
 class _Wrong(Exception):
-    """A value that its field cannot take; the argument is how the refusal quotes it."""
+    """A value that its field cannot have; the argument is how the refusal quotes it."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """What has been read so far, and what was wrong with it."""
+    """The fields read so far, and their violations."""
 
     violations: list[Violation] = field(default_factory=list)
 
@@ -58,16 +58,16 @@ class Reading:
         source="errors of Google's Docs and Tasks APIs and of Gemini in public repositories",
     )
     def invalid_value(self, at: str, kind: str, quoted: str) -> None:
-        """Record a value that its field cannot take."""
+        """Record a value that its field cannot have."""
         self.violations.append((at, f"Invalid value{_at(at)} ({kind}), {quoted}"))
 
     def check(self) -> None:
-        """Raise one refusal for all that was wrong; return if nothing was."""
+        """Raise one refusal for all recorded violations; return if there are none."""
         if self.violations:
             raise bad_payload(self.violations)
 
     def message(self, body: Mapping[str, Any], kind: Descriptor, at: str = "") -> dict[str, Any]:
-        """Return the body with camelCase names and values that protobuf's parser accepts; record what is wrong."""
+        """Return the body with camelCase names and values that protobuf's parser accepts; record violations."""
         fields = names_of(kind)
         read: dict[str, Any] = {}
         chosen: dict[str, str] = {}
@@ -121,7 +121,7 @@ class Reading:
         return read
 
     def _value(self, found: FieldDescriptor, value: Any, at: str) -> Any:
-        """Read one value; None means nothing is set, since it is null, or wrong and recorded."""
+        """Read one value; None means that nothing is set, because it is null, or invalid and recorded."""
         if value is None:
             return None
         if not _is_leaf(found):
@@ -183,7 +183,7 @@ def proto_name(found: FieldDescriptor) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a value as the refusals repeat it: a text in quotes with nothing escaped, a number as its digits."""
+    """Return a value as the refusals quote it: a text in quotes, unescaped, and a number as its digits."""
     if isinstance(value, str):
         return f'"{whole_characters(value)[:500]}"'
     if isinstance(value, bool):

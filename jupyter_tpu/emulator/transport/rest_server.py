@@ -288,7 +288,7 @@ def http_log() -> logging.Logger:
 
 @web.middleware
 async def google_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer whatever a handler raises with Google's envelope; a bug of ours is logged."""
+    """Convert any exception of a handler to Google's error envelope; bugs of ours are logged."""
     try:
         return await handler(request)
     except web.HTTPException as error:

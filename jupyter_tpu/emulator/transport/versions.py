@@ -55,7 +55,7 @@ def methods_of(version: str) -> list[str]:
 
 
 def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
-    """Return the call whose request is `fields`, already checked against the version's message.
+    """Return the call with the request `fields`, already checked against the version's message.
 
     `updateMask` is a list.
     """
@@ -97,7 +97,7 @@ def _is_of_v2(method: str) -> bool:
 
 @assumed("multi-node-names", "v2alpha1's multiNodeParams are v2's multisliceParams.")
 def _old_names(fields: Fields) -> None:
-    """Translate v2alpha1's names to v2's; what v2 lacks keeps its own name."""
+    """Translate v2alpha1's names to v2's; names that v2 lacks stay."""
     for spec in _specs(fields.get("queuedResource", {})):
         params = spec.pop("multiNodeParams", None)
         if params is not None:
@@ -171,7 +171,7 @@ class View:
         return self.in_version(answer, self.version)
 
     def in_version(self, answer: Any, version: str) -> Message:
-        """Return a message of v2 in another version; any other message as it is."""
+        """Return a message of v2 in another version; any other message unchanged."""
         name = str(answer.DESCRIPTOR.full_name)
         if not name.startswith(_V2_PREFIX):
             return answer

@@ -71,7 +71,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
 
 
 def read_chips(folder: Path) -> tuple[Chips, int]:
-    """Return what `write_chips` wrote: the chips, and the port of their runtime metrics."""
+    """Read the file of `write_chips`: the chips, and the port of their runtime metrics."""
     text = json.loads((folder / "chips.json").read_text(encoding="utf-8"))
     return Chips(**text["chips"]), int(text["port"])
 

@@ -67,7 +67,7 @@ class Image:
 
 
 def passed_on_settings() -> dict[str, str]:
-    """Return the emulator's settings for proxies, certificates, pip and uv, which its workers need too."""
+    """Return the emulator's settings for proxies, certificates, pip and uv, which workers need too."""
     found = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
@@ -106,7 +106,7 @@ def make_bare(folder: Path, python: Path) -> Image:
 
 
 def _add_tools(commands: Path, python: Path) -> None:
-    """Add what an emulated worker has in addition to what a real one has."""
+    """Add the tools that only an emulated worker has."""
     _write_command(commands / "emulated-tpu", [str(python), str(on_worker.FOLDER / "emulated_tpu.py")])
 
 

@@ -86,7 +86,7 @@ class WorkerServices:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
-        """Listen on the port of the last time if it is free: processes that outlived an emulator keep using it."""
+        """Listen on the last port if it is free: processes that outlived an emulator still use it."""
         kept = self._machine.folder / "metadata_port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:
@@ -103,7 +103,7 @@ class WorkerServices:
             self._metrics_port.close()
 
     def facts(self) -> WorkerFacts:
-        """Return what the metadata server shows, as it is now."""
+        """Return the current facts for the metadata server."""
         cloud = self._surroundings.cloud
         name = self.node_name
         # as it is now; the node at the start serves if it was deleted meanwhile
@@ -135,7 +135,7 @@ class WorkerServices:
         self._guests = {name: entries for name, entries in guests.items() if entries}
 
     def guest_items(self) -> list[tuple[str, str, str]]:
-        """Return the namespace, key and value of each attribute that the worker's processes have published."""
+        """Return the namespace, key and value of each attribute that the worker's processes published."""
         return [(space, key, value) for space, items in self._guests.items() for key, value in items.items()]
 
 

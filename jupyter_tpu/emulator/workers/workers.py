@@ -122,7 +122,7 @@ class Workers:
         "on the same state folder takes it over, and ends what belongs to nodes that are stopped, preempted or gone.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
-        """Kill what runs on workers of any but these nodes; their homes stay."""
+        """Kill processes on workers of any nodes except these; the homes stay."""
         places = {self._place(node) for node in nodes}
         for place in self._folder.glob("*"):
             if place not in places:
@@ -166,7 +166,7 @@ class Workers:
                     worker.services.changes.notify()
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """Return what a worker publishes as guest attributes; empty while it is not up."""
+        """Return the guest attributes that a worker publishes; empty while it is not up."""
         workers = self._running.get(str(node.id), [])
         if node.state != State.READY or worker_id >= len(workers):
             return []
@@ -274,7 +274,7 @@ def _keys_of(node: NodePb) -> tuple[tuple[str, str], ...]:
 
 
 def _wipe(folder: Path) -> None:
-    """Remove all machines below a folder, and what the agent on each keeps outside its home."""
+    """Remove all machines below a folder, and what their agents keep outside their homes."""
     for place in machine_folders(folder):
         Home(place / "home" / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)

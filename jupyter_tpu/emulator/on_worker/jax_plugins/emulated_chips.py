@@ -46,7 +46,7 @@ def _taken(client: Any) -> Any:
 
 
 def _is_counted(config: Any) -> bool:
-    """Return whether the user has asked for a number of devices."""
+    """Return whether the user has asked for a specific number of devices."""
     flags = os.environ.get("XLA_FLAGS", "")
     return "xla_force_host_platform_device_count" in flags or getattr(config.config, "jax_num_cpu_devices", -1) >= 0
 

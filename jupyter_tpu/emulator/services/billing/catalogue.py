@@ -149,6 +149,6 @@ def billing_account() -> dict[str, Any]:
 
 
 def check_account(account: str, permission: str = "billing.accounts.get") -> None:
-    """Raise a 403 for any account but the emulated one."""
+    """Raise a 403 for any account except the emulated one."""
     if account != ACCOUNT_ID:
         raise foreign(permission, f"cloudbilling.googleapis.com/billingAccounts/{account}")

@@ -68,7 +68,7 @@ def boolean(value: object, place: str) -> None:
 
 
 def int64(value: object, place: str) -> None:
-    """Check a whole number, or one written as text (as 64-bit numbers are in Google's JSON)."""
+    """Check a whole number, or one written as text (as Google's JSON has 64-bit numbers)."""
     # True is an int in Python, but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
