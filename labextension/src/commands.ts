@@ -209,7 +209,7 @@ function addNodeCommands(context: ICommandContext): void {
   });
 }
 
-/** Stop several nodes after one question; those that can't be stopped any more are left out. */
+/** Stop several nodes after one question; skips those that can no longer be stopped. */
 async function stopNodes({ model, trans }: ICommandContext, args: Args): Promise<void> {
   const keys = Array.isArray(args.nodes) ? (args.nodes as Args[]).filter(isKey) : [];
   const nodes = keys.flatMap(key => model.findNode(key) ?? []).filter(isReady);
@@ -223,7 +223,7 @@ function isReady({ state }: INode): boolean {
   return state === 'READY';
 }
 
-/** What is being created has nothing on it yet, so it is deleted without a question. */
+/** A node that is being created has nothing on it yet, so it is deleted without a question. */
 function isCreating({ app, model }: ICommandContext, args: Args): boolean {
   const key = locatorIn(app)(args);
   return isKey(key) && model.isCreating(key);
@@ -240,7 +240,7 @@ interface INodeCommand {
   act: (node: INode, args: Args) => Promise<unknown>;
 }
 
-/** Add a command on one node; without a node in its arguments, the user chooses one. */
+/** Add a command for one node; if its arguments name none, the user chooses one. */
 function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
   const { app, model, trans } = context;
   const { label, cardLabel, icon, isEnabled, isPossible, act } = command;
@@ -312,7 +312,7 @@ function wayOf({ way }: Args): IFormRequest['way'] {
   return WAYS.find(one => one === way) ?? 'now';
 }
 
-/** The choice that an error suggests; what it does not say is left to the form. */
+/** The choice that an error suggests; the form fills in the rest. */
 export function suggestionOf(args: Args): Partial<INodeSpec> {
   const texts = ['zone', 'node_id', 'accelerator_type', 'runtime_version'] as const;
   const known = texts.filter(name => typeof args[name] === 'string' && args[name] !== '');

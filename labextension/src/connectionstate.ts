@@ -22,7 +22,7 @@ export interface ILine {
   readonly isFailure: boolean;
 }
 
-/** Shorter cuts are not shown: a first connection takes a while, and JupyterLab reconnects at once after most cuts. */
+/** Shorter interruptions are not shown: a first connection takes a while, and JupyterLab usually reconnects at once. */
 const SHORT_MS = 3_000;
 
 /** Why a link is lost when its node is gone or stopped. */

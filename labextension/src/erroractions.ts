@@ -46,7 +46,10 @@ export class ErrorActions {
     this._commands.execute(command, { ...args }).catch(error => this.notify(problemOf(error)));
   }
 
-  /** Show an error that has no place in the panel now, with its actions; returns the notification's id. */
+  /**
+   * Show an error as a notification with its actions, because the panel has no place for it; returns the notification's
+   * id.
+   */
   notify(problem: IProblem): string {
     return Notification.error(problem.message, {
       autoClose: false,
@@ -67,7 +70,7 @@ const OWN_COMMAND =
 const ENABLE_API = /`gcloud services enable /;
 
 /**
- * What to do, as text, and what is folded: no user of the panel is sent to a terminal for what a button does.
+ * The text about what to do, and the folded details: commands for a terminal are folded if a button does the same.
  *
  * @param hasActions whether the error has buttons
  */

@@ -13,7 +13,7 @@ export const STALE_AFTER_S = 45;
 /** The API's rule for the names of nodes. */
 const NODE_ID = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** One row of the panel: a node, or one that is still to be created. */
+/** One row of the panel: an existing or a future node. */
 export interface IRow extends INodeKey {
   readonly key: string;
   readonly node: INode | null;

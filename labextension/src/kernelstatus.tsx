@@ -150,7 +150,7 @@ export function KernelStart({ start, trans }: IProps): JSX.Element {
   );
 }
 
-/** A kernel that somebody has ended, such as by *Release*, did not fail. */
+/** A kernel that a user ended, for example by *Release*, did not fail. */
 function classOf({ error_code, phase }: IKernelEvent): string {
   return error_code ? 'jp-mod-failed' : phase === KERNEL_ENDED ? 'jp-mod-cut' : 'jp-mod-working';
 }

@@ -11,7 +11,7 @@ export function commandLabel(label: string, trans: TranslationBundle, menuLabel 
   return args => (isInMenu(args) ? menuLabel : messages.inPalette(label, trans));
 }
 
-/** Whether the label is shown where TPU is named already: in one of our menus, or for one node. */
+/** Whether the label is shown where TPU is already named: in one of our menus, or for one node. */
 export function isInMenu(args: ReadonlyPartialJSONObject): boolean {
   return args.isMenu === true || typeof args.node_id === 'string';
 }

@@ -8,7 +8,7 @@ export function errorText(error: unknown): string {
   return typeof words === 'string' ? words : '';
 }
 
-/** A record as one `name: value` per line, without nulls. */
+/** A record as lines of `name: value`, without nulls. */
 export function formatDetail(detail: { readonly [name: string]: unknown }): string {
   return Object.entries(detail)
     .filter(([, value]) => value !== null && value !== undefined)

@@ -5,7 +5,7 @@ import { Kernel } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { Poll } from '@lumino/polling';
 
-/** Short: a user is looking at a notebook without its kernel. The probe is one small request. */
+/** Short, because a user may wait in front of a notebook without its kernel, and the probe is one small request. */
 const INTERVAL_MS = 1_000;
 /** A connection attempt is not replaced by a new one before this. */
 const TIMEOUT_MS = 10_000;

@@ -21,7 +21,7 @@ export class TpuRequestError extends Error {
 /** The Jupyter server runs without our server extension. */
 export class ServerExtensionMissing extends TpuRequestError {}
 
-/** The error to show, whatever was thrown. */
+/** The error to show for any thrown value. */
 export function problemOf(error: unknown): IProblem {
   if (error instanceof TpuRequestError) {
     return error.problem;
@@ -29,7 +29,7 @@ export function problemOf(error: unknown): IProblem {
   return asProblem({ message: error instanceof Error ? error.message : String(error) });
 }
 
-/** Fill in what a proxy or an older server left out. */
+/** Fill in fields that a proxy or an older server left out. */
 export function asProblem(data: Partial<IProblem>): IProblem {
   const texts = { message: '', exists: '', hint: '', raw: '' };
   return { code: 'tpu_error', ...texts, templates: {}, arguments: {}, actions: [], ...data };

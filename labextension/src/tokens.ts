@@ -30,7 +30,7 @@ export const LINK_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/link/v1';
 /** The phase of an event of {@link KERNEL_SCHEMA}: the kernel ended with its node, which the notebook shows. */
 export const NODE_ENDED = 'node_ended';
 
-/** The phase of an event of {@link KERNEL_SCHEMA}: somebody has ended the kernel, such as to release its chips. */
+/** The phase of an event of {@link KERNEL_SCHEMA}: a user ended the kernel, for example to release its chips. */
 export const KERNEL_ENDED = 'ended';
 
 /** Ids of the extension's commands. */

@@ -67,7 +67,7 @@ export class UntrustedOutputs {
     }
   }
 
-  /** Widgets bring scripts of their own, some in their models: none may be created from what a node sends. */
+  /** Widgets contain scripts, some in their models, so none may be created from a node's messages. */
   private _onKernel({ content }: WatchedNotebook, kernel: Kernel.IKernelConnection | null): void {
     if (kernel && this._isUntrusted(kernel)) {
       if (kernel.handleComms) {

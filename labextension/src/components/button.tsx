@@ -2,7 +2,7 @@ import React, { forwardRef } from 'react';
 
 interface IProps extends React.ButtonHTMLAttributes<HTMLButtonElement> {
   kind?: 'accept' | 'warn' | 'plain';
-  /** Does nothing now, but keeps the keyboard focus, unlike a disabled button. */
+  /** Whether the button is inactive; unlike a disabled button, it keeps the keyboard focus. */
   isOff?: boolean;
 }
 

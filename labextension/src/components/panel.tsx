@@ -48,10 +48,10 @@ export interface IPanelActions extends IListActions {
   onOpenSimulator: () => void;
 }
 
-/** What the set-up shows, and what of the panel it stands in for. */
+/** The set-up's view, and the parts of the panel that it replaces. */
 export interface ISetupView {
   readonly section: JSX.Element;
-  /** It explains why there is no list. */
+  /** Whether the view explains why there is no list. */
   readonly isConnecting: boolean;
   /** It leads to the first node. */
   readonly isLeading: boolean;

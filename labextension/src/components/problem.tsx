@@ -14,7 +14,7 @@ interface IProps {
   onRetry?: () => void;
 }
 
-/** An error: what failed, what exists now, what to do, with buttons; the rest one click away. */
+/** An error: what failed, what exists now, and buttons for what to do; details are one click away. */
 export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Element {
   const known = useContext(ErrorActionsContext);
   const actions = known?.of(problem) ?? [];
@@ -52,7 +52,7 @@ function Lines({ problem, hint, trans }: ILinesProps): JSX.Element {
   );
 }
 
-/** The message for what only the browser can know; all others come from the server. */
+/** The message for an error that only the browser knows; all others come from the server. */
 function messageOf(problem: IProblem, trans: TranslationBundle): string {
   return problem.code === 'server_unreachable'
     ? messages.serverUnreachable(trans)

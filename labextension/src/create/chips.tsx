@@ -82,7 +82,7 @@ function Row({ row, group, isChosen, trans, onChoose }: IRowProps): JSX.Element 
   );
 }
 
-/** Scroll the list, and nothing around it, to the chosen row. */
+/** Scroll only the list, not its surroundings, to the chosen row. */
 function showChecked(list: HTMLElement | null): void {
   const row = list?.querySelector<HTMLElement>('input:checked')?.closest('label');
   if (list && row) {

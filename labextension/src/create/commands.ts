@@ -83,7 +83,7 @@ function addNotebookCommands({
   });
 }
 
-/** Start a stopped node again; for one that is gone, open the form with the same choice. */
+/** Start a stopped node again; for a node that is gone, open the form with the same choice. */
 function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void {
   app.commands.addCommand(CreateCommandIDs.recreateNode, {
     label: messages.recreateNode(trans),

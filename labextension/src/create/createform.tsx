@@ -52,7 +52,7 @@ export interface ICreateExtras {
     'lastChoice' | 'lastOpen' | 'profiles' | 'notebook' | 'example'
   >;
   readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice) => void;
-  /** Without a zone, a search finds one. */
+  /** The chosen zone; without one, a search finds it. */
   readonly onOpenWhenReady: (node_id: string, zone: string | null, open: IOpenChoice) => void;
   readonly onSaveProfile: (profile: IProfile) => void;
   readonly onDeleteProfile: (name: string) => void;
@@ -60,7 +60,7 @@ export interface ICreateExtras {
 
 interface IProps {
   offers: IOffers;
-  /** The existing nodes, whose names are taken. */
+  /** The existing nodes, whose names can't be used again. */
   list: INodeList | null;
   /** What to start with instead of the user's defaults, the last choice or the server's suggestion. */
   request?: IFormRequest | null;
@@ -331,7 +331,7 @@ async function submit(props: IProps, { spec, draft, open }: IChosen): Promise<vo
   extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
 }
 
-/** Whether certainly nothing is created: the server itself has answered. */
+/** Whether it is certain that nothing was created, because the server itself answered. */
 function isRefusal({ code }: IProblem): boolean {
   return code !== 'server_unreachable' && !code.startsWith('http_5');
 }

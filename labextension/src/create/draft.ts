@@ -151,7 +151,7 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
   return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
 }
 
-/** Whether a candidate has no known price and no grant covers it: then the user must accept that first. */
+/** Whether a candidate has no known price and no grant covers it, so that the user must accept it first. */
 export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
   const terms = termsOf(spec);
   const wanted =

@@ -26,7 +26,7 @@ export class LauncherSection {
     this.update();
   }
 
-  /** Show the cards that there should be now. */
+  /** Update the cards to the current state. */
   readonly update = (): void => {
     const wanted = new Map(this._items().map(item => [JSON.stringify(item), item]));
     for (const [key, card] of this._cards) {

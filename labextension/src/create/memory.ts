@@ -28,7 +28,7 @@ interface ISources {
   readonly state: IStateDB | null;
   readonly tracker: INotebookTracker | null;
   readonly contents: Pick<Contents.IManager, 'get'>;
-  /** Whether the cloud is emulated, so that there may be an example. */
+  /** Whether the cloud is emulated, in which case there may be an example. */
   readonly isDemo: () => boolean;
   /** See {@link ICreateMemory.opensOn}. */
   readonly opensOn: ICreateMemory['opensOn'];
@@ -62,7 +62,7 @@ export class CreateMemory implements ICreateMemory {
     return this._example;
   }
 
-  /** Read what was stored; called once, by nobody who waits. */
+  /** Read the stored choice; called once, in the background. */
   async load(settings: Promise<ISettingRegistry.ISettings | null>): Promise<void> {
     const [last, own] = await Promise.all([
       this._sources.state?.fetch(LAST).catch(() => undefined),

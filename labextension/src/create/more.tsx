@@ -17,7 +17,7 @@ interface IProps {
   spec: INodeSpec;
   /** Why the name is invalid; empty if it is not. */
   nameError: string;
-  /** Whether there is a queue, the only source of flex-start nodes. */
+  /** Whether the cloud has a queue, the only source of flex-start nodes. */
   canQueue: boolean;
   /** Absent where costs are unknown. */
   quota?: IAnswer<IQuotasAfter>;
@@ -31,7 +31,7 @@ interface IProps {
   children?: React.ReactNode;
 }
 
-/** All that has a sensible default. */
+/** All fields with a sensible default. */
 export function More(props: IProps): JSX.Element {
   const { offer, spec, nameError, quota, notCovered, isOpen, trans, onToggle, onChange } = props;
   return (

@@ -40,7 +40,7 @@ export function placesOf(offers: IOffers, accelerator_type: string): IPlace[] {
 
 /** One row of the list of chips: a type, and the place that it would be created in. */
 export interface IChipsRow extends IPlace {
-  /** The provisioning model that a grant covers there; null if none is. */
+  /** The provisioning model that a grant covers there; null if there is none. */
   readonly covered: Provisioning | null;
   readonly usd_per_hour: number | null;
 }
@@ -70,7 +70,7 @@ function rowOf(offers: IOffers, spec: INodeSpec, accelerator_type: string): IChi
   return { ...place, covered: terms, usd_per_hour: price?.usd_per_hour ?? null };
 }
 
-/** The chosen model if a grant covers it there, else another one that it covers. */
+/** The chosen model if a grant covers it there, else another model that it covers. */
 function coveredTerms({ covered }: IOffer, terms: Provisioning): Provisioning | null {
   return covered.includes(terms) ? terms : (covered[0] ?? null);
 }
@@ -100,7 +100,7 @@ function compare(left: readonly number[], right: readonly number[]): number {
   return at < 0 ? 0 : left[at] < right[at] ? -1 : 1;
 }
 
-/** The rows whose type, generation or size has all words of a filter. */
+/** The rows whose type, generation or size contains all words of a filter. */
 export function matching(rows: readonly IChipsRow[], filter: string): IChipsRow[] {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   return rows.filter(({ offer }) => {
@@ -120,7 +120,7 @@ export function withTerms(provisioning: Provisioning): Pick<INodeSpec, 'provisio
   return { provisioning, spot: provisioning === 'spot' };
 }
 
-/** The server's default choice, with a name; what a grant covers instead, if it covers something else. */
+/** The server's default choice, with a name; if a grant covers another choice, that one. */
 export function suggestSpec(offers: IOffers, node_id: string): INodeSpec {
   const usual = fitSpec(offers, { ...offers.default, node_id, spot: false });
   const rows = chipsRows(offers, usual).filter(row => row.covered !== null);
@@ -128,7 +128,7 @@ export function suggestSpec(offers: IOffers, node_id: string): INodeSpec {
   return best ? withChips(offers, usual, best) : usual;
 }
 
-/** The same choice, with whatever its zone and type do not offer replaced by what they do. */
+/** The same choice, with everything that its zone and type do not offer replaced. */
 export function fitSpec(offers: IOffers, wanted: INodeSpec): INodeSpec {
   const zone = pick(Object.keys(offers.zones), wanted.zone);
   const types = offersIn(offers, zone).map(typeOf);

@@ -43,7 +43,7 @@ function keyOf({ kind, path = '' }: IOpenChoice): string {
   return `${kind} ${path}`;
 }
 
-/** All that can be opened: what is chosen too, though it may be gone meanwhile. */
+/** Everything that can be opened, including the current choice, even if it is gone meanwhile. */
 export function openChoices(
   { notebook, example }: IProps['memory'],
   chosen: IOpenChoice | null
@@ -60,7 +60,7 @@ export function openChoices(
   return isListed ? all : [chosen, ...all];
 }
 
-/** What is suggested: as last time if that exists, else the first that there is. */
+/** The suggested choice: the last one if it still exists, else the first. */
 export function suggestOpen(
   memory: Pick<ICreateMemory, 'notebook' | 'example' | 'lastOpen'>
 ): IOpenChoice {

@@ -1,4 +1,4 @@
-/** Opens what the user chose on a new node, once that node is READY; also after the page was reloaded. */
+/** Opens the chosen notebook on a new node once that node is READY, also after a reload of the page. */
 
 import { IStateDB } from '@jupyterlab/statedb';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -8,7 +8,7 @@ import { IOpenChoice, ITpuModel } from '../tokens';
 import { isOpen } from './memory';
 
 const KEY = 'jupyter-tpu:open-when-ready';
-/** A queued node may take days; what is older is forgotten. */
+/** A queued node may take days; older entries are dropped. */
 const KEEP_MS = 7 * 86_400_000;
 
 interface IPending {
@@ -29,7 +29,7 @@ export class OpenWhenReady {
     private readonly _state: IStateDB | null
   ) {}
 
-  /** Read what was pending when the page was closed. */
+  /** Read the entries that were pending when the page was closed. */
   async load(): Promise<void> {
     const stored = await this._state?.fetch(KEY).catch(() => undefined);
     for (const [node_id, value] of Object.entries(stored ?? {})) {
@@ -52,7 +52,7 @@ export class OpenWhenReady {
     this.check();
   }
 
-  /** Open what can be opened now. */
+  /** Open all entries whose nodes are READY now. */
   readonly check = (): void => {
     for (const node of this._nodes.list?.nodes ?? []) {
       const pending = this._pendingOn(node);

@@ -24,7 +24,7 @@ interface IWhereProps {
   onChange: (zone: string | null) => void;
 }
 
-/** The zone, or all of them: with what is free, and how past creations went. */
+/** The field for the zone, with a hint about past creations; or all zones, for a search. */
 export function Where(props: IWhereProps): JSX.Element {
   const { offers, spec, way, canSearch, trans, onChange } = props;
   const places = placesOf(offers, spec.accelerator_type);

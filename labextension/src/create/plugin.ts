@@ -56,7 +56,7 @@ export const createMemory: JupyterFrontEndPlugin<ICreateMemory> = {
   }
 };
 
-/** Once, as soon as the server has said which cloud it uses. */
+/** Look for the example notebook once, as soon as the server has reported its cloud. */
 function lookForExample(nodes: ITpuModel, memory: ICreateMemory): void {
   const look = (): void => {
     if (nodes.status) {

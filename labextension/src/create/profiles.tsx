@@ -11,7 +11,7 @@ const MAX_NAME = 63;
 
 interface IProps {
   profiles: readonly IProfile[];
-  /** The name of the profile that was chosen last; empty without one. */
+  /** The name of the last chosen profile; empty if there is none. */
   chosen: string;
   trans: TranslationBundle;
   onChoose: (profile: IProfile) => void;

@@ -76,7 +76,7 @@ function Forgotten({
   );
 }
 
-/** The rules as the settings change them as soon as the node is there. */
+/** The auto-stop rules after the changes that the settings make once the node exists. */
 function withIdle(rules: ICoverageAutostop, idle_s: number): ICoverageAutostop {
   const { idle_at_most_s } = rules;
   return idle_s === 0

@@ -1,4 +1,6 @@
-/** What the form for a new node remembers and offers besides the node itself. Importing this module does nothing. */
+/**
+ * The state of the form for a new node: last choice, profiles, and what to open. Importing this module does nothing.
+ */
 
 import { Token } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
@@ -25,19 +27,19 @@ export interface ICreateMemory {
   readonly lastChoice: INodeChoice | null;
   readonly lastOpen: IOpenChoice | null;
   readonly profiles: readonly IProfile[];
-  /** The notebook that was used last; null without one. */
+  /** The notebook that was used last; null if there is none. */
   readonly notebook: string | null;
   /** The example notebook of the demo; null elsewhere. */
   readonly example: string | null;
 
-  /** Store what was chosen for a node that is being created. */
+  /** Store the choice for a node that is being created. */
   remember(node_id: string, choice: INodeChoice, open: IOpenChoice): void;
-  /** What was chosen for one of the last nodes; null if that is not known. */
+  /** The choice for one of the last nodes; null if unknown. */
   choiceOf(node_id: string): INodeChoice | null;
-  /** Add a profile, or replace the one of that name. */
+  /** Add a profile, or replace the profile with that name. */
   saveProfile(profile: IProfile): Promise<void>;
   deleteProfile(name: string): Promise<void>;
-  /** Whether what was chosen opens on a READY node now, or has opened since it is READY. */
+  /** Whether the chosen notebook opens on a READY node now, or has opened since the node became READY. */
   opensOn(node: Pick<INode, 'name' | 'node_id' | 'zone'>): boolean;
   /** Look for the example, which exists only in the demo. */
   findExample(): Promise<void>;

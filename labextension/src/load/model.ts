@@ -118,7 +118,7 @@ class NodeLoad implements INodeLoad {
     this._changed.emit();
   }
 
-  /** Poll only while somebody looks. The first response to a subscriber then includes the missed history. */
+  /** Poll only while the load is visible. The first response to a subscriber then includes the missed history. */
   private _follow(): void {
     const interval = this._interval;
     if (interval === (this._poll?.frequency.interval ?? null)) {
@@ -130,7 +130,7 @@ class NodeLoad implements INodeLoad {
     void this._poll?.start();
   }
 
-  /** Null while nobody looks. */
+  /** Null while the load is not visible. */
   private get _interval(): number | null {
     if (!this._isWatched) {
       return null;

@@ -12,7 +12,7 @@ export interface ITotals {
   readonly hbm_total_bytes: number | null;
   /** Mean of the hosts. */
   readonly cpu_percent: number | null;
-  /** Whether no process uses any chip, as far as all workers know. */
+  /** Whether all workers report that no process uses a chip. */
   readonly isIdle: boolean;
 }
 

@@ -299,7 +299,7 @@ function detailedReason(
     : autostopReason(ends_why, trans);
 }
 
-/** Until when the user keeps the node running, or an empty string. */
+/** The time until which the user keeps the node running, or an empty string. */
 export function keptRunning(
   autostop: INodeAutostop,
   now_s: number,

@@ -160,7 +160,7 @@ export function description(trans: TranslationBundle): string {
   return trans.__('Description');
 }
 
-/** A state in a word for the user; the API's own spelling for one that is not known here. */
+/** A state in a word for the user; for an unknown state, the API's own spelling. */
 export function stateName(state: string, trans: TranslationBundle): string {
   const names: { readonly [state: string]: string } = {
     CREATING: trans.__('Creating'),
@@ -411,13 +411,13 @@ export function formatVerb(verb: Verb, trans: TranslationBundle): string {
   return names[verb] ?? verb;
 }
 
-/** The progress of an intent: its verb, and its phase if that says more. */
+/** The progress of an intent: its verb, and its phase if that adds information. */
 export function formatProgress(verb: Verb, phase: string, trans: TranslationBundle): string {
   const word = formatVerb(verb, trans);
   return phase && phase !== word.toLowerCase() ? `${word} · ${phase}` : word;
 }
 
-/** For how long something is in progress, and how long it usually takes: `0:41 of about 1:20`. */
+/** How long something has been in progress, and how long it usually takes: `0:41 of about 1:20`. */
 export function progressTime(
   elapsed_s: number,
   usual_s: number | null,
@@ -427,7 +427,7 @@ export function progressTime(
   return usual_s === null ? elapsed : trans.__('%1 of about %2', elapsed, formatCountdown(usual_s));
 }
 
-/** What the node costs now, and what stopping or deleting it changes. */
+/** The node's cost now, and how stopping or deleting it changes that. */
 export function currentCost(
   { billing, state, price, cost_usd }: INode,
   trans: TranslationBundle

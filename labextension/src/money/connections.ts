@@ -3,7 +3,7 @@
 import { ILink, INodeAutostop } from '../api.generated';
 import { IKernelEvent, ILinkEvent, KERNEL_ENDED } from '../tokens';
 
-/** Lost connections by kernel: kernels of one node share its connection, and tell of it one by one. */
+/** Lost connections by kernel: kernels of one node share its connection, and report its loss one by one. */
 export type Cuts = ReadonlyMap<string, ILinkEvent>;
 
 /** After this long, an observation of the node's activity proves that there is a connection again. */
@@ -20,7 +20,7 @@ export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
   return next;
 }
 
-/** A kernel that has ended says nothing more of its connection. */
+/** Drop a kernel that has ended, because it no longer reports its connection. */
 export function afterKernel(cuts: Cuts, { kernel_id, phase }: IKernelEvent): Cuts {
   const next = new Map(cuts);
   const isOver = phase === 'died' || phase === KERNEL_ENDED;

@@ -21,12 +21,12 @@ const MAX_INTERVAL_MS = 120_000;
 const UNWATCHED_MS = 60_000;
 /** Progress comes in bursts of events; one round of requests answers them all. */
 const BURST_MS = 500;
-/** The ledger and auto-stop look at a node up to a second after its event, and then ask its agent. */
+/** The ledger and auto-stop check a node up to a second after its event, and then ask its agent. */
 const SETTLED_MS = 3_000;
 
 /** Parts that the status bar and the rows of nodes need. */
 const ALWAYS: readonly Part[] = ['spend', 'autostops'];
-/** Parts that the panel needs besides, whatever is open. */
+/** Parts that the panel always needs, whichever sections are open. */
 const IN_PANEL: readonly Part[] = ['recovery', 'searches'];
 const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
   spend: [],
@@ -292,7 +292,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   };
 
-  /** The server uses another cloud: what is known, and what is under way, is of the one before. */
+  /** Drop all data and open requests, because the server now uses another cloud. */
   private _forget(): void {
     const turn = ++this._turn;
     this._parts = NOTHING_LOADED;
@@ -320,7 +320,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _cuts: Cuts = new Map();
   private _chosenZone = '';
   private _isWatched = false;
-  /** A round is due whatever is visible: the first, or one that a hidden page has missed. */
+  /** Whether a round is due even if nothing is visible: the first one, or one that a hidden page missed. */
   private _isDue = false;
   private _asked_ms = 0;
   private _turn = 0;

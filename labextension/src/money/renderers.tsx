@@ -19,7 +19,7 @@ import { IMoneyModel } from './tokens';
 
 /** What the panel shows of money: below its list, in the row of each node, and in the form. */
 export interface IMoneyRenderers {
-  /** @param isQuiet whether to show them only once there is something in them */
+  /** @param isQuiet whether to show them only once they have content */
   readonly sections: (isQuiet?: boolean) => JSX.Element;
   /** When the node stops, in the second line of its card. */
   readonly autostopBrief: (node: INode) => JSX.Element;
@@ -106,7 +106,7 @@ export function moneyRenderers(
   };
 }
 
-/** Whether the sections would have nothing to show; one that was asked for has something. */
+/** Whether the sections have nothing to show; a section that was opened on request always has. */
 function isEmpty({ parts, revealed }: IMoneyModel): boolean {
   const spend = parts.spend.dated?.data;
   const searches = parts.searches.dated?.data.searches ?? [];

@@ -44,7 +44,7 @@ export interface IPart<T> {
 
 export type IParts = { readonly [P in Part]: IPart<IAnswers[P]> };
 
-/** Sections that can be opened. What only one of them shows is requested only while it is open. */
+/** Sections that can be opened. Data that only one section shows is requested only while it is open. */
 export type SectionName = 'spend' | 'grants' | 'quota' | 'capacity' | 'cleanup' | 'audit';
 
 /** A section that an action pointed to. */
@@ -63,7 +63,7 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly cuts: Cuts;
   /** Whether the panel is visible. */
   isWatched: boolean;
-  /** Sections that the user has hidden; one that an action points to is shown anyway. */
+  /** Sections that the user has hidden; if an action leads to one, it is shown anyway. */
   hidden: ReadonlySet<SectionName>;
   /** Interval of requests while the panel is visible. */
   interval_ms: number;

@@ -12,7 +12,7 @@ export const FILTER_FROM = 8;
 
 const MEMORY = 'jupyter-tpu:node-order';
 
-/** What runs comes first, and what is lost last. */
+/** Running nodes come first, and lost ones last. */
 const RANKS: { readonly [kind in StateKind]: number } = {
   ready: 0,
   working: 1,

@@ -28,7 +28,7 @@ interface IProps {
 /** What the primary button of a card does. */
 type Primary = 'open' | 'cancel' | 'start' | 'delete' | null;
 
-/** The one action that a user most probably wants now; all others are in the menu. */
+/** The most likely next action; all others are in the menu. */
 function primaryOf({ node, intent }: IRow): Primary {
   if (intent?.verb === 'create' && !(node && hasKernel(node))) {
     return 'cancel';

@@ -28,7 +28,7 @@ export interface INodeActions extends ICardActions {
   onDismissRefusal: (key: INodeKey) => void;
 }
 
-/** Renderers of what other plugins know of a node; absent where a plugin is disabled. */
+/** Renderers for other plugins' data about a node; absent where a plugin is disabled. */
 export interface INodeRenderers {
   readonly money?: IMoneyRenderers;
   readonly load?: ILoadRenderers;
@@ -214,7 +214,7 @@ function restText({ state }: INode, trans: TranslationBundle): string {
   return stateKind(state) === 'lost' ? messages.usesQuota(trans) : '';
 }
 
-/** What the cloud says of a node that is not healthy. */
+/** The cloud's description of a node that is not healthy. */
 function Health({ node }: { node: INode }): JSX.Element | null {
   return node.health && node.health !== 'HEALTHY' ? (
     <div className="jp-tpu-Health">

@@ -17,11 +17,11 @@ interface IFact {
   readonly term: string;
   /** Empty if unknown. */
   readonly text: string;
-  /** What its button copies; without one it has none. */
+  /** The text that its copy button copies; without a text it has no button. */
   readonly copied?: string;
 }
 
-/** The other facts about a node; what is needed elsewhere can be copied. */
+/** The other facts about a node; those that are needed elsewhere have a copy button. */
 export function NodeDetails({ node, onCopy, trans }: IProps): JSX.Element {
   return (
     <details className="jp-tpu-Raw">

@@ -92,7 +92,7 @@ interface IToolsProps {
   filter: string;
   hasFilter: boolean;
   order: Order;
-  /** Null while nothing is being selected. */
+  /** Null unless the user is selecting nodes. */
   selected: readonly IRow[] | null;
   trans: TranslationBundle;
   onFilter: (filter: string) => void;

@@ -30,7 +30,7 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   );
 }
 
-/** What stopping a node ends and what it keeps. */
+/** The consequences of stopping a node: what ends and what stays. */
 export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
   const noStart = noStartText(node, trans);
   return (
@@ -55,7 +55,7 @@ interface IManyProps extends Omit<IProps, 'node'> {
   nodes: readonly INode[];
 }
 
-/** What stopping several nodes ends and keeps, node by node. */
+/** The consequences of stopping several nodes, node by node. */
 export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.Element {
   const usd = nodes.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0);
   const isPartial = nodes.some(({ price }) => price === null);

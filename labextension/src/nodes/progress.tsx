@@ -11,7 +11,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** What is being done to a node: its phase, for how long, and how long it usually takes. */
+/** The operation in progress on a node: its phase, its duration so far, and how long it usually takes. */
 export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   const elapsed_s = useNow() / 1000 + clockAhead_s - intent.created_at;
   const text = formatProgress(intent.verb, intent.phase, trans);

@@ -48,7 +48,7 @@ export function openCardMenu(button: HTMLElement): void {
   );
 }
 
-/** Run a command; what fails in a menu has no other place to be shown. */
+/** Run a command and show an error from the menu of a card as a notification. */
 export async function reportOnCard<T>({ onCard }: Args, act: () => Promise<T>): Promise<T | null> {
   try {
     return await act();

@@ -18,7 +18,7 @@ export interface IReplayActions extends IEndActions {
 }
 
 export class ReplayNotice extends NotebookBanner {
-  /** @param _nodes the list of nodes, to know what can bring the node back; null where there is none */
+  /** @param _nodes the list of nodes, which shows how the node can come back; null if there is none */
   constructor(
     private readonly _replay: NotebookReplay,
     private readonly _nodes: ITpuModel | null,

@@ -11,7 +11,7 @@ export interface IChoice {
   readonly isMissing: boolean;
   /** Whether the cell was edited since; it runs as it is now. */
   readonly isEdited: boolean;
-  /** False if there is neither the cell nor its complete text. */
+  /** False if both the cell and its complete text are missing. */
   readonly canRun: boolean;
   readonly isProposed: boolean;
 }

@@ -1,4 +1,4 @@
-/** What one notebook lost with its node, and rerunning it. */
+/** The cells that one notebook lost with its node, and rerunning them. */
 
 import { ISignal, Signal } from '@lumino/signaling';
 import { ILostRun, IReplay } from '../api.generated';
@@ -15,7 +15,7 @@ export interface IReplaySource {
 /** The part of the notebook that this needs. */
 export interface IReplayTarget {
   readonly sources: ReadonlyMap<string, string>;
-  /** Rerun one; returns whether it succeeded. */
+  /** Rerun one cell; returns whether it succeeded. */
   run(lost: ILostRun): Promise<boolean>;
 }
 
@@ -48,7 +48,10 @@ export class NotebookReplay {
     return choicesOf(this._lost?.cells ?? [], this._cells.sources, this._done);
   }
 
-  /** Request what a kernel lost; null for a notebook without one. Errors are ignored: the kernel may be unknown. */
+  /**
+   * Request the lost cells of a kernel; null for a notebook without a kernel. Errors are ignored: the kernel may be
+   * unknown.
+   */
   async refresh(kernelId: string | null): Promise<void> {
     const isGone = kernelId === null && this._hasEnded;
     if (isGone) {
@@ -77,7 +80,7 @@ export class NotebookReplay {
     await this.refresh(kernelId);
   }
 
-  /** Something has changed about a node: it may be the one that is being recreated. */
+  /** Handle a change of a node, which may be the one that is being recreated. */
   async onNodes(): Promise<void> {
     if (this._hasEnded && this._lost?.end && this._kernelId !== null) {
       await this.refresh(this._kernelId);

@@ -69,7 +69,7 @@ export function endCell(cell: CodeCell, count: number | null): void {
   }
 }
 
-/** Update one output, if it still is a display. */
+/** Update one output if it is still a display. */
 export function updateDisplay(
   cell: CodeCell,
   index: number,

@@ -15,7 +15,10 @@ export interface IRecordedRequest extends Pick<
   readonly header: KernelMessage.IHeader<'execute_request'>;
   /** Null if the response would be too big or slow: request this one alone. */
   readonly outputs: readonly nbformat.IOutput[] | null;
-  /** Messages that bring an empty output area to the request's state; null if too big, or if it is finished. */
+  /**
+   * Messages that bring an empty output area to the request's state; null if they are too big, or the request is
+   * finished.
+   */
   readonly messages: readonly RecordedMessage[] | null;
   /** The question of `input()` that waits for an answer. */
   readonly input: KernelMessage.IInputRequestMsg | null;

@@ -134,7 +134,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Discard what concerned the previous kernel. */
+  /** Discard the state of the previous kernel. */
   private _forget(): void {
     window.clearTimeout(this._timer);
     this._setProblem(null);
@@ -181,7 +181,7 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
-  /** Restore what is recorded. A request that can't be read does not block the others, but is reported. */
+  /** Restore the recorded outputs. An unreadable request does not block the others, but is reported. */
   private async _read(
     kernel: Kernel.IKernelConnection,
     msgIds: readonly string[],

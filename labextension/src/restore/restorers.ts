@@ -53,7 +53,7 @@ export class Restorers {
     });
   }
 
-  /** A restart was refused, though JupyterLab has dropped what ran: restore it. */
+  /** Restore the running cells after a refused restart, because JupyterLab has dropped them. */
   resume(kernelId: string): void {
     this._restorers.forEach(restorer => {
       if (restorer.kernelId === kernelId) {

@@ -1,4 +1,4 @@
-/** Outputs that the notebook does not show, or not in full: their code, and what to do with them. */
+/** Outputs that the notebook does not show, or not in full, with their code and buttons. */
 
 import { OutputAreaModel, SimplifiedOutputArea } from '@jupyterlab/outputarea';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';

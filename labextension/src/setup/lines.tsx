@@ -29,7 +29,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** The five lines: what is known of each, and what can be done about it. */
+/** The five lines, each with its state and its action. */
 export function SetupLines({ model, actions, trans }: IProps): JSX.Element {
   const { setup, busy, problem, failedKey } = model;
   const list = useRef<HTMLUListElement>(null);
@@ -118,7 +118,7 @@ interface ILaterProps extends Pick<IProps, 'trans'> {
   why: string;
 }
 
-/** A line that waits for one above it. */
+/** A line that waits for an earlier one. */
 function Later({ title, why, trans }: ILaterProps): JSX.Element {
   return (
     <li className="jp-tpu-Setup-line jp-tpu-Setup-head jp-tpu-Muted" title={why}>
@@ -140,12 +140,12 @@ const MARKS: { readonly [state in ISetupStep['state']]: string } = {
 
 interface IReasonProps {
   error: IProblem;
-  /** What is said already. */
+  /** The text that is already shown. */
   text: string;
   trans: TranslationBundle;
 }
 
-/** Why the state is unknown or the check failed; what the line says itself is not repeated. */
+/** The reason why the state is unknown or the check failed, without repeating the line's own text. */
 function Reason({ error, text, trans }: IReasonProps): JSX.Element {
   const known = useContext(ErrorActionsContext);
   const actions = known?.of(error) ?? [];

@@ -39,7 +39,7 @@ export function SetupSection(props: IProps): JSX.Element {
   );
 }
 
-/** Numbered while it is all new; later only what is missing. */
+/** The numbered first steps; once they were finished, only the missing connection to the cloud. */
 function NextStep(props: IProps): JSX.Element | null {
   const { firstStep, isFinished } = props.model;
   // The form needs the room: its button has to be in sight.

@@ -33,7 +33,7 @@ export interface ISetupModel extends VDomRenderer.IModel {
   readonly busy: Busy;
   /** Why the last request failed. */
   readonly problem: IProblem | null;
-  /** The step whose action failed; null if something else did. */
+  /** The step whose action failed; null if another request failed. */
   readonly failedKey: ISetupStep['key'] | null;
   /** Whether the panel is visible; nothing is checked otherwise. */
   isWatched: boolean;

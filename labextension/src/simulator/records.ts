@@ -133,7 +133,7 @@ const UNKNOWN: ICloud = {
   ledger: { total_usd: 0 }
 };
 
-/** Fill in what an older emulator leaves out. */
+/** Fill in fields that an older emulator leaves out. */
 export function asCloud(data: Partial<ICloud>): IDatedCloud {
   const switches = { ...UNKNOWN.switches, ...data.switches };
   return { ...UNKNOWN, ...data, switches, received_ms: Date.now() };

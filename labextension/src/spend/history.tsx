@@ -83,7 +83,7 @@ function Choices({ history, budgets, trans }: IProps): JSX.Element {
   );
 }
 
-/** The title of what is shown, which may not be the last choice yet. */
+/** The title of the shown history, which may lag behind the last choice. */
 function shownTitle({ part, choice }: ISpendHistoryModel, trans: TranslationBundle): string {
   return historyTitle(part.dated ? choiceOf(part.dated.data) : choice, trans);
 }

@@ -22,7 +22,7 @@ interface IContext {
   readonly money: Pick<IMoneyModel, 'parts'> | null;
   readonly settings: ITpuSettings;
   readonly run: (command: string, args: INodeKey & { readonly for_s?: number }) => void;
-  /** Whether an open notebook belongs to the node: it says itself how its node ends. */
+  /** Whether an open notebook belongs to the node; the notebook then shows how its node ends. */
   readonly isInNotebook: (nodeName: string) => boolean;
   /** Whether a notebook opens automatically on the READY node. */
   readonly opensItself: (node: INode) => boolean;
@@ -169,7 +169,7 @@ export class NodeNotices {
   private readonly _ending = new Set<string>();
   /** Notifications by kind and node. */
   private readonly _shown = new Map<string, string>();
-  /** Whether there was a list: a node of the first one is no news. */
+  /** Whether a list was received before: nodes of the first list are not news. */
   private _hasList = false;
 }
 

@@ -1,4 +1,4 @@
-/** The plugins that put nodes where users of JupyterLab look: settings, Running panel, menus, notifications. */
+/** The plugins that show nodes in JupyterLab's own places: settings, Running panel, menus, notifications. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
