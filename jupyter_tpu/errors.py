@@ -111,7 +111,7 @@ class Text(str):
 
 
 def _harmless_text(text: str) -> str:
-    """Apply `harmless` to a text, and to its template and arguments; one that has to be cut loses them."""
+    """Apply `harmless` to a text, and to its template and arguments; a text that is too long loses both."""
     if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
         return harmless(text, LONGEST_TEXT)
     arguments = {name: harmless(value) if isinstance(value, str) else value for name, value in text.arguments.items()}

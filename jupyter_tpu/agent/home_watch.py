@@ -96,7 +96,7 @@ class HomeWatch:
             self._hang_up()
 
     def _close_lock(self) -> None:
-        """Close a lock whose file was removed again."""
+        """Close a lock after its file was removed again."""
         if self._lock is not None:
             os.close(self._lock)
 

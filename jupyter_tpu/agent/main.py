@@ -158,7 +158,7 @@ class Agent:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the peer runs as the same user or root; the folder's permissions should ensure it; this checks it."""
+    """Whether the peer runs as the same user or root. The folder's permissions should already ensure that."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     return uid in (os.getuid(), 0)

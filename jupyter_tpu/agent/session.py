@@ -119,7 +119,9 @@ class Session:
 
     @property
     def pages(self) -> int:
-        """How many pages show kernels through this client; 1 for one that does not report it but follows a kernel."""
+        """How many pages show kernels through this client; 1 for a client that follows a kernel but does not report
+        pages.
+        """
         if self._pages is not None:
             return self._pages
         return int(bool(self._streams))

@@ -54,7 +54,7 @@ def resource_text(name: str) -> str:
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:
-    """Return what the node costs in its present state."""
+    """Return what the node costs in its current state."""
     price = f"It is {node.state}: {billing(node)}."
     if node.state == "READY":
         price = f"It is billed now ({price_text(node_price(node))})."
@@ -70,7 +70,7 @@ def no_start_text(node: Node) -> str:
 
 
 def total_text(nodes: tuple[Node, ...]) -> str:
-    """Sum up what all nodes cost that are billed, or may be, and how many of them have no known price."""
+    """Sum up the costs of all nodes that are or may be billed, and count those without a known price."""
     billed = [node for node in nodes if node.is_billed]
     if not billed:
         return "No node is READY, so none is billed by the hour."

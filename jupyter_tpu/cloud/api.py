@@ -46,7 +46,9 @@ class CloudApi(Protocol):
         ...
 
     async def create_node(self, spec: NodeSpec) -> Operation:
-        """Create a node. A stock-out comes later, in the operation; a lack of quota or permission raises at once."""
+        """Create a node. A stock-out is reported later, in the operation; a lack of quota or permission raises at
+        once.
+        """
         ...
 
     async def delete_node(self, name: NodeName) -> Operation:

@@ -31,7 +31,9 @@ def create_flex_start(
     body: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Operation:
-    """Create it; blocks. Raises the same errors as `CloudApi.create_queued_resource`; `about` is for their messages."""
+    """Create the queued resource; blocks. Raises as `CloudApi.create_queued_resource` does; `about` is for the
+    messages.
+    """
     client = RestClient.open(settings, _TPU, environment)
     try:
         path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"

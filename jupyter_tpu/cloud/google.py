@@ -110,7 +110,7 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
 
 
 class GoogleCloud:
-    """`CloudApi` over gRPC; `clock` must be the one that learns from the answers of `channel`."""
+    """`CloudApi` over gRPC; `clock` must be the one that learns from the responses of `channel`."""
 
     def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel, clock: CloudClock | None = None) -> None:
         self._settings = settings

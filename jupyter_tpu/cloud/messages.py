@@ -44,7 +44,7 @@ LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 
 def _text(case: Case, template: str, **more: str) -> Text:
-    """Return a text whose template may use the facts of the request by their names, and more arguments."""
+    """Return a text whose template may use the facts of the request by name, and further arguments."""
     request = case.request
     facts = {
         "request": request.what,

@@ -30,7 +30,7 @@ _DEADLINE_EXCEEDED = code_pb2.DEADLINE_EXCEEDED
 
 
 class QueueCalls:
-    """The calls for queued resources of one project; they raise what `CloudApi` says."""
+    """The calls for queued resources of one project; they raise the same errors as `CloudApi`."""
 
     def __init__(self, client: tpu_v2.TpuAsyncClient, project: str) -> None:
         self._client = client
@@ -185,7 +185,9 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Yield those whose names follow the API's rules; others are only logged, because no request could name them."""
+    """Yield the resources whose names follow the API's rules; others are only logged, because no request could name
+    them.
+    """
     for message in messages:
         try:
             yield queued_of(message, project)

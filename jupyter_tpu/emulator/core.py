@@ -209,7 +209,7 @@ class Cloud:
         return await self.scripted.call(call.method, call.request, lambda plan: self._guarded_answer(call, plan))
 
     def _guarded_answer(self, call: ApiRequest, plan: Plan) -> Message:
-        """Answer; a bug of ours is logged and answered as the real service answers its own."""
+        """Answer a request; a bug of ours is logged and answered like an internal error of the real service."""
         try:
             return self._answer(call, plan)
         except errors.Refusal:

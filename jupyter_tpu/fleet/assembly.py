@@ -119,7 +119,7 @@ async def open_fleet(
 
 
 def _is_trial(settings: CloudSettings) -> bool:
-    """Whether this is an emulated cloud beside the user's own, whose prices hold for the whole process."""
+    """Whether this is an emulated cloud beside the user's own, whose prices then apply to the whole process."""
     from jupyter_tpu.journal.paths import trial_endpoint
 
     return bool(settings.endpoint) and settings.endpoint == trial_endpoint()

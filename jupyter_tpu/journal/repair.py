@@ -124,7 +124,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
 
 @contextmanager
 def _new(path: Path) -> Iterator[sqlite3.Connection]:
-    """Give a new database that no other process knows yet; at the end it is safely on the disk."""
+    """Provide a new database that no other process knows yet; at the end it is safely on the disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough: a torn file is never used
         yield database

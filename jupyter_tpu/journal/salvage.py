@@ -49,7 +49,9 @@ def salvage(path: Path) -> Salvage:
 
 
 def _mend_header(path: Path) -> None:
-    """Write into the file's first 100 bytes what all journals have there (sqlite.org/fileformat2.html, 1.3)."""
+    """Write into the file's first 100 bytes the values that all journals have there (sqlite.org/fileformat2.html,
+    1.3).
+    """
     if not path.exists() or path.stat().st_size < _PAGE:
         return
     with path.open("r+b") as file:

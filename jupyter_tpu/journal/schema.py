@@ -107,7 +107,7 @@ def columns() -> dict[str, tuple[Column, ...]]:
 
 
 def is_as_it_says(database: sqlite3.Connection) -> bool:
-    """Whether the tables in a file are those of its version."""
+    """Whether the tables in a file match its version."""
     found = version_of(database)
     names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
     if any((name in names) != (found >= version) for version, name in _SIGNS):

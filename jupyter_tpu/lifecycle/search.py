@@ -101,7 +101,7 @@ class End:
 
 
 def next_step(search: Search, now: float) -> Begin | Wait | End:
-    """Return what to do when no try is open."""
+    """Return the next step when no try is open."""
     if search.is_cancelled:
         return End(search=ended(search, "cancelled", "The search was cancelled; nothing is left of it."))
     if search.stop:
@@ -158,7 +158,7 @@ def won(search: Search) -> Search:
 
 
 def lost(search: Search, error: TpuError) -> Search:
-    """Return the search after its last try failed; what the try left in the cloud is cleaned up next."""
+    """Return the search after its last try failed; the try's leftovers in the cloud are cleaned up next."""
     outcome = outcome_of(error)
     index = search.tries[-1].index
     wanted = search.candidates[index]

@@ -122,8 +122,7 @@ async def _greet_where_it_was(
 
 
 async def prepare_in_background(connection: Connection, demands: LinkSettings, memory: PreparationCache) -> None:
-    """Prepare a worker after its agent was greeted without preparation, so that what broke is repaired for the next
-    kernel.
+    """Prepare a worker whose agent was greeted without preparation, to repair what broke before the next kernel starts.
 
     If that fails, the next connection prepares first and reports the reason.
     """

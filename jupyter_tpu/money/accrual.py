@@ -26,7 +26,7 @@ class ObservedNode:
 
     Attributes:
         usd_per_hour: list price of the whole node; None if no source gives one.
-        unwatched_s: for how many seconds before it may have been READY while no process observed it.
+        unwatched_s: seconds before this observation in which it may have been READY unobserved.
         price_source: where the price comes from, see `Price.origin`.
         provisioning: its provisioning model; None if unknown.
     """

@@ -47,7 +47,7 @@ class GrantRow:
 
     @property
     def what(self) -> tuple[str, bool, str, str]:
-        """What the chips are for: everything but their number."""
+        """The purpose of the chips: everything but their number."""
         return (self.generation, self.spot, self.zone, self.device)
 
     def to_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ LEFTOVER_QUEUED_STATES = frozenset({"FAILED", "SUSPENDED"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """The limits as the cloud reported them.
+    """The limits that the cloud reported.
 
     Attributes:
         values: limits in the quota's unit, by quota and place; -1 is unlimited, and a missing one is unknown.

@@ -149,7 +149,7 @@ class Request:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def add_stream(self, message: Message) -> None:
-        """Add the text of a stream message, to the last output if that is of the same stream."""
+        """Add the text of a stream message, to the last output if that is from the same stream."""
         name, text = stream_text(message)
         stream = self._stream(name)
         stream.text.write(text)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """Return the nodes without those that are being created or started.
+    """Return the nodes except those that are being created or started.
 
     The cloud may call these READY already, but their workers have not published their host keys yet.
     """
@@ -40,7 +40,7 @@ class KernelspecSync:
         self._lock = asyncio.Lock()
 
     def names(self) -> Mapping[str, str]:
-        """Return the kernelspec names by the full name of their node, as of the last update."""
+        """Return the kernelspec names at the last update, by the full name of their node."""
         return self._names
 
     async def update(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
@@ -64,7 +64,9 @@ class KernelspecSync:
         return kernelspec_names(settings)
 
     def _renew(self, nodes: tuple[Node, ...], settings: CloudSettings) -> None:
-        """Write the kernelspec of each READY node that is new here; a recreated node may differ under the same name."""
+        """Write the kernelspec of each READY node that is new; a recreated node may differ although its name is the
+        same.
+        """
         ready = {_identity(node): node for node in nodes if node.state == "READY"}
         for node in (node for identity, node in ready.items() if identity not in self._written):
             write_kernelspec(node, settings, proxy_command=self._proxy_command, ssh_user=self._ssh_user)

@@ -235,7 +235,7 @@ class _Client(asyncssh.SSHClient):
 
 
 def _preferred_algorithms(host_keys: tuple[str, ...]) -> list[str]:
-    """Return all host key algorithms, those of the pinned keys first.
+    """Return all host key algorithms, with those of the pinned keys first.
 
     The others are offered too: a server with another kind of key must be refused with `HostKeyChanged`, not with a
     failed negotiation.

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class DirectTunnel:
-    """A `tunnel` for `asyncssh.connect`, which opens the same socket that asyncssh would open itself.
+    """A `tunnel` for `asyncssh.connect` that opens the same socket as asyncssh would.
 
     asyncssh documents only its own connections as tunnels, but calls no more than `create_connection`, `close` and
     `wait_closed`.

@@ -395,7 +395,7 @@ class Kernel:
 
     @property
     def notebook(self) -> str:
-        """The notebook's path as the front end that started it named it; empty if it did not."""
+        """The notebook's path, as given by the front end that started the kernel; empty if it gave none."""
         return str(self._folder.state.get("notebook") or "")
 
     @property

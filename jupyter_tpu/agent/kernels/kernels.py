@@ -105,7 +105,7 @@ class Kernels:
             await self.forget(kernel.kernel_id)
 
     def all(self) -> list[Kernel]:
-        """Return all kernels, also those that have ended."""
+        """Return all kernels, including those that have ended."""
         return list(self._kernels.values())
 
     @property

@@ -1,4 +1,4 @@
-"""Settle the requests that were open when an agent died, as the next agent takes over its kernel.
+"""Settle the requests that were open when an agent died; the next agent does so when it takes over the kernel.
 
 A request that was recorded but still in the dead agent's hands never reached the kernel; it is passed on now. A reply
 that was in its hands is lost; the agent makes another from the record, so that no client waits forever.

@@ -1,4 +1,4 @@
-"""Store the request index as of some seq, so that a later agent reads only the record after it."""
+"""Store the request index at a seq, so that a later agent reads only the part of the record after it."""
 
 from __future__ import annotations
 

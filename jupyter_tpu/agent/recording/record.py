@@ -85,7 +85,7 @@ class Record:
         return self._segments[0].first_seq
 
     def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
-        """Add a message; returns its seq and the size of its entry, 0 if it is too large and left out.
+        """Add a message; returns its seq and the size of its entry, which is 0 if the message is too large and omitted.
 
         Args:
             time: Unix seconds.

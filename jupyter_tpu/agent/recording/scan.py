@@ -1,4 +1,4 @@
-"""Scan a record's bytes for sound entries: those whose checksum is right and whose seqs increase.
+"""Scan a record's bytes for intact entries, whose checksums are right and whose seqs increase.
 
 Disks lose tails and flip bits. Damaged parts are left out, and the entries after them are found by their seqs.
 """

@@ -167,7 +167,7 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
 
 
 def _not_found(search: Search) -> TpuError:
-    """Say why there is no node, and what to do about it if anything can be done."""
+    """Return why there is no node, and what to do about it if anything can be done."""
     exists = "It left nothing behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)

@@ -124,7 +124,7 @@ def _run_query(client: RestClient, path: str, table: ExportTable, body: Mapping[
 
 
 def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
-    """Name the table in the error, if the table is what was refused."""
+    """Name the table in the error if the table was refused."""
     if status == 404:
         return CloudRefused(
             Text("There is no table {table} in BigQuery.", table=table),

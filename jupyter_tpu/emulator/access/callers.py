@@ -59,7 +59,7 @@ class Callers:
 
 
 def callers(access: str, state_dir: Path) -> Callers:
-    """Return who may call; `access` is BY_USER or BY_TOKEN, whose token is stored in the state folder.
+    """Return the rule for who may call; `access` is BY_USER or BY_TOKEN, and the token is in the state folder.
 
     Raises OSError.
     """

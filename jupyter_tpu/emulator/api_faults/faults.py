@@ -90,7 +90,7 @@ class Fault:
         return self.method in (method, ANY_METHOD) and KINDS[self.kind].fits(method)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it."""
+        """Return the fault as the control API shows it."""
         return {**asdict(self), "code": code_pb2.Code.Name(self.code), "message": self.text}
 
 

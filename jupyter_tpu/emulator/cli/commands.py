@@ -36,7 +36,7 @@ CONTROLS = frozenset(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a tool, or else the emulator; return the exit status."""
+    """Run the named command, by default the emulator; return the exit status."""
     # a process whose standard streams are closed would fail at its first line of output
     open_missing_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)

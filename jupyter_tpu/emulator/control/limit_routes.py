@@ -52,7 +52,7 @@ _MAINTENANCE: Mapping[str, fields.Check] = {
 
 
 class ControlRules:
-    """One method per route; each returns what is sent as JSON."""
+    """One method per route; each returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

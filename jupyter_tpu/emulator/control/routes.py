@@ -40,7 +40,7 @@ Answer = Callable[[web.Request], Awaitable[Any]]
 
 
 class ControlRoutes:
-    """One method per route; each returns what is sent as JSON."""
+    """One method per route; each returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.settings import StoredSetting
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A node whose create has failed, known by its uid, and the virtual moment at which it goes."""
+    """A node whose create has failed, identified by its uid, and the virtual moment at which it disappears."""
 
     uid: str
     moment: float

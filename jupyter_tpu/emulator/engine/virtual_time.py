@@ -1,4 +1,4 @@
-"""The cloud's time as the control API sets it: scale, pauses and jumps; restored after a restart."""
+"""The cloud's time, set by the control API: scale, pauses and jumps; restored after a restart."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAST_MOMENT = 221_845_392_000.0
 def restored_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
-    """Return the clock as the last run left it; `scale` is that of this run; None: as before."""
+    """Return the clock as the last run left it; `scale` is this run's, or None to keep the last one."""
     kept = _setting(facts).read() or {}
     return VirtualClock(
         start=start,

@@ -81,7 +81,7 @@ class Capacity:
         self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
-        """Return each pool that was set, as the control API shows it; `held` as for `has_room`."""
+        """Return each pool that was set, as the control API shows it; `held` as in `has_room`."""
         occupied = list(held)
         return [self._shown(key, occupied) for key in sorted(self._pools)]
 

@@ -15,14 +15,14 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Looks for chips for all nodes of a request at once."""
+    """Looks for chips for all nodes of a request together."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """Return whether nodes that are not reserved fit; `held`: what occupies chips."""
+        """Return whether nodes that are not reserved fit; `held` lists what occupies chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(

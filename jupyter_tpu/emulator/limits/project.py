@@ -25,7 +25,7 @@ FORMER = ("quota_requests",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """One switch each; the names are those of the control API.
+    """One field per switch, named as in the control API.
 
     Attributes:
         api_enabled: off: every call is refused with E9.

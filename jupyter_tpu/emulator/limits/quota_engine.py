@@ -72,7 +72,7 @@ def _count(used: Usage, node: NodePb, zone: str, count: int) -> None:
 
 
 class QuotaEngine:
-    """The limits of the project; those that were set are stored, the others follow from its profile."""
+    """The limits of the project; stored if they were set, otherwise from its profile."""
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project

@@ -73,7 +73,7 @@ class Connection:
                 pipe.set_trap(trap)
 
     def strike(self, fault: LinkFault) -> None:
-        """Apply a fault that happens at once."""
+        """Apply a fault that is over at once."""
         if fault.verb == "reset":
             self.reset()
             return
@@ -181,7 +181,7 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: its data goes `out`; what comes `into` it is written by the other's pipe.
+    """One of the two sockets: its data goes to `out`; data `into` it is written by the other end's pipe.
 
     Args:
         turn: 1 for the client, which begins each round trip.

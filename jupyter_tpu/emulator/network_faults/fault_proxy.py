@@ -67,7 +67,7 @@ class FaultProxy:
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """Return the lasting faults, and those that still wait for their byte."""
+        """Return the lasting faults, and those that wait for a certain byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:

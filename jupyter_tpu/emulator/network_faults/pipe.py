@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFaul
 
 # Our choices; each bounds the memory or the timers of one direction.
 FLIGHT_BYTES = 64 * 1024 * 1024  # under way at once without a bottleneck: 1 s of 500 Mbit/s
-QUEUE_BYTES = 64 * 1024  # waits before a bottleneck, in addition to what it carries in a quarter of a second
+QUEUE_BYTES = 64 * 1024  # may queue before a bottleneck, besides what it carries in a quarter of a second
 WRITE_BUFFER_BYTES = 1024 * 1024  # asyncio's own 64 KiB would pause a fast link all the time
 PIECES_PER_S = 100  # a slow link delivers at least this often, so that its bytes trickle
 

@@ -137,7 +137,7 @@ class Nodes:
         "mask or one with another field is refused.",
     )
     def update_node(self, call: ApiRequest) -> Message:
-        """Answer ``UpdateNode``: copy the fields of the mask to the node at once."""
+        """Answer ``UpdateNode``: copy the fields of the mask to the node, immediately."""
         request = call.request
         # gcloud sends snake_case, Google's clients camelCase
         paths = [snake_case(path) for path in request.update_mask.paths]

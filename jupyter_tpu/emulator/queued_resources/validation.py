@@ -87,7 +87,7 @@ def check_node_ids(ids: Iterable[str]) -> None:
 
 @assumed("queueing-policy", "Durations are positive, times are in the future, and an interval ends after it starts.")
 def check_policy(policy: Any, now: float) -> None:
-    """Raise for a `QueueingPolicy` whose time is over or empty."""
+    """Raise for a `QueueingPolicy` whose time has passed or is empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:

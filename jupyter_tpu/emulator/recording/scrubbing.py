@@ -100,7 +100,7 @@ class Scrubber:
         return {self.text(key): self.scrubbed(each, key) for key, each in value.items()}
 
     def _metadata(self, value: Any) -> Any:
-        """Scrub a value of metadata: start-up scripts are full of credentials, so only switches stay."""
+        """Scrub a value of metadata: start-up scripts may contain credentials, so only true and false stay."""
         if not isinstance(value, str) or _PLAIN_METADATA.fullmatch(value):
             return self.scrubbed(value)
         return self._name("metadata", value)

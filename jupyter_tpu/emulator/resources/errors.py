@@ -1,4 +1,4 @@
-"""The refusals of the emulated cloud, as ``google.rpc.Status``, word for word as the real service was recorded.
+"""The refusals of the emulated cloud, as ``google.rpc.Status``, word for word as recorded from the real service.
 
 E1 to E14 number the recorded refusals (docs/explanation/fidelity.md lists them with their sources). Never edit a text
 that is tagged ``recorded``. Knows nothing of gRPC or HTTP: each transport renders a `Refusal` in its own way.

@@ -37,7 +37,7 @@ class ApiRequest:
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
-    """Return the same call with all names by the project's id, as the store has them."""
+    """Return the same call with the project's id in all names, as in the store."""
     prefix = f"projects/{number}/"
     # nearly every call: nothing to copy
     if not any(text.startswith(prefix) for _, _, text in _names_in(call.request)):

@@ -100,7 +100,7 @@ class GrpcServer:
                 await self._send_date(context)
                 return await _abort(context, refusal)
             except WireFault as fault:
-                # without a date: a broken wire sends nothing
+                # without a date, because a broken connection sends none
                 return await grpc_answer(fault, context, view.shown)
             await self._send_date(context)
             return shown

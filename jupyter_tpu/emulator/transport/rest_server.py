@@ -49,7 +49,7 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 
 
 class RestServer:
-    """Answers every path that no other handler has."""
+    """Answers every path that no other handler serves."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -49,7 +49,7 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
 
 
 def kill_server(pid: int, token: str) -> None:
-    """Kill an SSH server with the sessions that it is just starting; those that carry the token run on.
+    """Kill an SSH server with the sessions that it is starting; sessions that carry the token keep running.
 
     Everything is frozen before it is examined, so nothing can be forked or marked in between.
     """

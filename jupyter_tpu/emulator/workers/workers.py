@@ -129,7 +129,7 @@ class Workers:
                 await self._kill_below(place)
 
     async def close(self) -> None:
-        """Stop every worker, also those that an earlier emulator on this folder left running."""
+        """Stop every worker, including those that an earlier emulator on this folder left running."""
         for workers in self._running.values():
             for worker in workers:
                 await _shut_down(worker)

@@ -47,7 +47,7 @@ _RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """The queue as the cloud listed it.
+    """The queued resources of the last list.
 
     Attributes:
         as_of: when it was listed (Unix seconds).

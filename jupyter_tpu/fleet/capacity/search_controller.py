@@ -82,7 +82,7 @@ class SearchController:
             await self._save(step.search, now)
 
     async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Create the node of the last try, whose intent is not known yet."""
+        """Create the node of the last try, whose intent is not stored yet."""
         spec = search.spec(search.tries[-1].index)
         await asyncio.to_thread(self._audit.record, search_entry(search, "create", search.message, str(spec.name)))
         try:

@@ -322,7 +322,7 @@ def can_stop(node: Node) -> bool:
 
 
 def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None:
-    """Raise BudgetExceeded for the first one that the node would use."""
+    """Raise BudgetExceeded for the first used-up budget that the node counts towards."""
     for budget, usage in used_up:
         if not (is_free and budget.spares_granted):
             raise _exceeded(budget, usage, account)

@@ -28,7 +28,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantUsage:
-    """The grants, and what is used of them at one moment.
+    """The grants and their use at one moment.
 
     Attributes:
         allotment: which nodes use which rows of the grants.
@@ -127,14 +127,14 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantUsage:
-    """Return the grants with what the nodes as last seen use of them; unknown without a current list."""
+    """Return the grants and their use by the nodes as last seen; unknown without a current list."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
     return GrantUsage(written=written, allotment=allotment, spent=spent, now=now)
 
 
 def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """Return the nodes, and those that open intents will create."""
+    """Return the nodes, including those that open intents will create."""
     listed = {node.name for node in snapshot.nodes}
     requested = (intent.spec for intent in snapshot.intents if not intent.settled)
     # counted at once: two nodes requested in a row must not both count as covered by the same chips

@@ -110,7 +110,7 @@ class PriceUpdater:
         try:
             reading = read_catalog(self._settings, self._environment, day)
         except TpuError as error:
-            # with the old rows: they are used until they are too old
+            # keeps the old rows, which are used until they expire
             self._store(replace(self.stored(), failed_at=now, failure=failure_text(error)))
             raise
         for reason in reading.skipped:

@@ -36,7 +36,7 @@ class KnownAddresses:
         self._folder = folder
 
     def load(self, worker: str) -> SavedWorker | None:
-        """Return what was saved for `worker`, any text that names it; None if there is nothing usable."""
+        """Return the saved values for `worker`, any text that identifies it; None if there is nothing usable."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)

@@ -66,7 +66,7 @@ def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
 
 
 def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:
-    """Return what an environment consists of."""
+    """Return the contents of an environment as requirements."""
     needs = (*KERNEL_NEEDS, *WIDGET_NEEDS, "pip")
     return Wanted(title=release.title, lines=(*release.requires, *needs, *requirements))
 

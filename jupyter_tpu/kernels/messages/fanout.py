@@ -297,5 +297,5 @@ def _ignore_watch(channel: str, parts: list[bytes]) -> None:
 
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
-    """Return whether this is the link's ``cut`` event, whose seq is that of the last missing message."""
+    """Return whether this is the link's ``cut`` event, whose seq is the last missing message's."""
     return channel == "event" and json_object(parts[0]).get("event") == "cut"

@@ -1,4 +1,4 @@
-"""Publishes a kernel's output to local subscribers without losing what a slow one has not read yet.
+"""Publishes a kernel's output to local subscribers without losing what a slow subscriber has not read yet.
 
 ZMQ does not say whose queue is full, only that one is. If there is only one subscriber, output waits for it as long as
 it takes; if there are several, one that reads nothing at all for some seconds loses messages, as with any local kernel,

@@ -115,7 +115,7 @@ class Bridge:
         self._addresses.publish()
 
     def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:
-        """Send requests to `stream` from now on, those that waited first.
+        """Send requests to `stream` from now on, starting with those that waited.
 
         Args:
             expected_info: the kernel's coming answer to a kernel_info_request, if known. Until another request comes or
@@ -159,7 +159,9 @@ class Bridge:
             self.print_notice(notice)
 
     def print_notice(self, text: str) -> None:
-        """Print `text` to all subscribers, in the cell that printed last: front ends show output of no other."""
+        """Print `text` to all subscribers, in the cell that printed last, because front ends show output of no other
+        cell.
+        """
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:

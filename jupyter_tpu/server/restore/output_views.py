@@ -23,7 +23,7 @@ def _nothing(_session: str) -> int:
 
 
 def by_urgency(chosen: Iterable[ListedRequest]) -> list[ListedRequest]:
-    """Sort requests: those that are not done first, then the newest first."""
+    """Sort requests: unfinished ones first, then the newest."""
     return sorted(chosen, key=lambda each: (each.state != "done", each.first_seq), reverse=True)
 
 

@@ -65,7 +65,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class RequestRange:
-    """The entries that were read of a request; what is left out comes after `head_seq`."""
+    """The entries of a request that were read; omitted ones come after `head_seq`."""
 
     msg_id: str
     entries: bytes

@@ -46,7 +46,7 @@ class GrantsHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return all grants with what is left of them."""
+        """Return all grants with what is left of each."""
         self.write_json((await self.grant_usage()).to_json())
 
 

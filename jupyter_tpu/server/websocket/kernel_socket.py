@@ -210,7 +210,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         ]
 
     def repeat_question(self) -> None:
-        """Ask this page what the kernel may have asked a page that is now closed."""
+        """Repeat for this page a question that the kernel may have asked a page which is now closed."""
         if self._page and self._task and self._task.done():
             self._task = asyncio.create_task(self._page.resend_question())
 

@@ -1,4 +1,4 @@
-"""Refill the cells of a page whose outputs had to be sent again, so that each output is shown once.
+"""Refill the cells of a page whose outputs were sent again, so that each output is shown once.
 
 A connection that ends does not say how many of the last messages its page has read, so they are sent again. A page with
 our front end drops repeated messages by their seqs. For any other page the cell is cleared after them and filled from

@@ -1,4 +1,4 @@
-"""Limit the text that is sent to a page: its beginning, a notice of how much is left out, and its end.
+"""Limit the text that is sent to a page: its beginning, a notice with the omitted amount, and its end.
 
 Stream messages are merged and truncated; everything else passes unchanged, and the order never changes. The time comes
 in as an argument.
@@ -90,7 +90,7 @@ class TextLimit:
         return [request.gap for request in self._requests.values() if request.gap]
 
     def _feed_text(self, text: StreamPart, out: StreamMerger, now_s: float) -> None:
-        """Pass text on up to the limit; count the rest as left out, and announce it with a notice."""
+        """Pass text on up to the limit; count the rest as omitted, and announce it with a notice."""
         request = self._request_of(text.message)
         if request.gap is None:
             rest = self._show(request, text, out)
@@ -122,7 +122,7 @@ class TextLimit:
         return text.piece(end)
 
     def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """Prepare for a message that passes: text before it must be shown before it, or stay left out."""
+        """Prepare for a message that passes: earlier text must be shown before it, or stay omitted."""
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return
@@ -199,7 +199,7 @@ class _Gap:
         return self._tail.last_characters(_LAST_LINES_CHARACTERS)
 
     def take_tail(self) -> list[StreamPart]:
-        """Return the end of the text, which then no longer counts as left out."""
+        """Return the end of the text, which then no longer counts as omitted."""
         tail = self._tail.whole_lines()
         self.left_out_bytes -= sum(text.bytes for text in tail)
         return tail
@@ -234,7 +234,7 @@ class _Tail:
             self._size -= len(self._texts.popleft().text)
 
     def whole_lines(self) -> list[StreamPart]:
-        """Return the texts without the rest of a line whose beginning is gone."""
+        """Return the texts without a first line whose beginning is gone."""
         texts = list(self._texts)
         if self._is_cut and texts:
             texts[0] = texts[0].piece(texts[0].text.find("\n") + 1)

@@ -74,7 +74,7 @@ class Refusals:
             self._times.popitem(last=False)
 
     def has(self, place: Place, size: int) -> bool:
-        """Whether a message is no longer sent; a smaller one with its seq is only a part of one that was merged."""
+        """Whether a message is not sent any more; a smaller message with its seq is only part of a merged one."""
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)
 

@@ -1,4 +1,4 @@
-"""Calls of the other Google services: their methods by verb and path, and the names of those that are not served."""
+"""Calls of the other Google services: methods by verb and path, and the names of those that are not served."""
 
 from __future__ import annotations
 
