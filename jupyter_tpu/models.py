@@ -330,7 +330,7 @@ class QueuedResource:
 
     @property
     def is_leftover(self) -> bool:
-        """Whether it is a leftover: over, and only to be deleted."""
+        """Whether it is a leftover: it has ended and only needs to be deleted."""
         return self.state in ("FAILED", "SUSPENDED")
 
     @property

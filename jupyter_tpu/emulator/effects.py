@@ -26,7 +26,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 RUNTIME_PORT = 8470  # the port of real network endpoints (google-cloud-tpu, Node.network_endpoints)
 FIRST_ADDRESS = 2  # .0 is the network and .1 its gateway
-PREEMPTIBLE_S = 86_400.0  # 24 h: cloud.google.com/tpu/docs/preemptible
+PREEMPTIBLE_S = 86_400.0  # .0 is the network address and .1 its gateway
 
 ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
 """The state of a node while an operation with this verb is in flight."""
@@ -74,9 +74,9 @@ class Effects:
         if node is None:
             await self._make_nothing(operation)
         elif operation.verdict is not None:
-            # a scripted fault, or flex-start where it is not offered
+            # a scripted fault, or flex-start in a zone without it
             self._fail(operation, operation.verdict)
-        # due for the first time: the chips are looked for
+        # the first time that the operation is due: look for chips
         elif operation.ready_at is not None:
             self._place(node, operation)
         else:

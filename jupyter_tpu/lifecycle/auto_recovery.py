@@ -196,7 +196,7 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
 
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
-    """Try again now or later, or give up; the name is free."""
+    """Start or plan the next attempt, or give up; called when the node's name is free again."""
     if recovery.attempts >= recovery.max_attempts:
         message = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
         return _given_up(recovery, seen.at, message), None

@@ -74,5 +74,5 @@ class TrialSwitch:
     async def _shut_down(self, kernel_id: str) -> None:
         try:
             await ensure_async(self._kernels.shutdown_kernel(kernel_id, now=True))
-        except (TpuError, KeyError, RuntimeError) as error:  # it ends with its node in any case
+        except (TpuError, KeyError, RuntimeError) as error:  # the kernel ends with its node in any case
             self.log.info("the kernel %s was not shut down: %s", kernel_id, error)

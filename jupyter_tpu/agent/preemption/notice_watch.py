@@ -63,7 +63,7 @@ class NoticeWatch:
             if etag != known and expected in value:
                 log.warning("notice of the metadata server: %s is %s", path, value)
                 self._announce(kind, reason)
-            if etag == known:  # after a timeout, and from a server that ignores wait_for_change
+            if etag == known:  # unchanged after a timeout, or because the server ignores wait_for_change
                 await asyncio.sleep(_SHORTEST_PAUSE_S)
             known, pause_s = etag, _SHORTEST_PAUSE_S
 

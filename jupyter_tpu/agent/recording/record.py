@@ -191,7 +191,7 @@ class Record:
         """Return up to `size` bytes from `offset`; empty at the end.
 
         Raises:
-            LookupError: what was there was trimmed or is damaged; see `resume_at`.
+            LookupError: the bytes at `offset` were trimmed or are damaged; see `resume_at`.
         """
         if offset >= self._written:
             return self._overflow.read(offset - self._written, size)

@@ -139,5 +139,5 @@ def _bytes(text: str) -> bytes:
     try:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except binascii.Error:
-        # not ours; its signature is wrong anyway
+        # the token is not ours, so its signature is wrong anyway
         return b"{}"

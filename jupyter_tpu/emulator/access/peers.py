@@ -24,7 +24,7 @@ _ATTEMPTS = 3
 _SOCK_DIAG, _DIAG_BY_FAMILY, _ERROR, _REQUEST = 4, 20, 2, 1
 _HEADER, _QUESTION, _ID = struct.Struct("=IHHII"), struct.Struct("=BBBxI"), struct.Struct("!HH16s16s12s")
 _OWNER = struct.Struct("=II")
-_OWNER_AT = _HEADER.size + 4 + _ID.size + 12  # after four bytes, the id, and three counters
+_OWNER_AT = _HEADER.size + 4 + _ID.size + 12  # the owner follows four bytes, the id, and three counters
 _NO_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 
 

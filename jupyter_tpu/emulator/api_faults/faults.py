@@ -143,7 +143,7 @@ def _defaults(kind: Kind) -> dict[str, Any]:
     # the text is that of E10 and E11; ten virtual minutes are our choice
     if kind.name == "half_created":
         defaults |= {"code": code_pb2.INTERNAL, "message": "an internal error has occurred", "seconds": 600.0}
-    # the real quota is per minute (E11)
+    # per minute, as the real quota is (E11)
     if kind.name == "rate":
         defaults |= {"code": code_pb2.RESOURCE_EXHAUSTED, "seconds": 60.0}
     return defaults

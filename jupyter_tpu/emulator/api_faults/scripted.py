@@ -67,7 +67,7 @@ class ScriptedFaults:
         """
         # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)
-        # nearly every call: no fault costs nothing
+        # true for nearly every call, so that having no fault costs nothing
         if not self.table.waiting:
             return perform(Plan())
         met = self.table.consume(self._call_of(method, request))
@@ -111,7 +111,7 @@ class ScriptedFaults:
         # refused before anything is done
         if fault is not None and error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
             raise error
-        # done, and then possibly refused: the caller cannot know which
+        # the call is performed, and then possibly refused: the caller cannot know which
         answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
         # truncated and unknown_enum spoil the real answer, so they need it
         if isinstance(error, errors.WireFault):

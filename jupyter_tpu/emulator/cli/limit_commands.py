@@ -86,7 +86,7 @@ def _capacity_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _capacity(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.zone:
-        # without a zone the command only shows
+        # without a zone the command only shows the capacity
         _set_capacity(control, options)
     return {"capacity": control.capacity()}
 

@@ -83,7 +83,7 @@ def _own_address(text: str) -> Address:
 def _is_loopback(host: str) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # another name, which may lead anywhere
+    except ValueError:  # another host name, which may lead anywhere
         return False
 
 
@@ -121,7 +121,7 @@ async def _serve(options: argparse.Namespace) -> None:
     stopping = stop_event()
     proxy = FaultProxy(options.to, seed=options.seed or 0)
     proxy.listen(options.listen)
-    # before it is announced: no connection must slip through without them
+    # added before the address is announced, so that no connection slips through without them
     for fault in options.fault:
         proxy.apply(fault)
     _announce(options, proxy)

@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         return _complain(f"Cannot record: {error}.", 2)
     except OSError as error:
         return _complain(f"The recorder cannot start: {error}", 1)
-    # what Python raises for a port above 65535
+    # Python raises this for a port above 65535
     except OverflowError:
         return _complain(f"--port {options.port} is not a port.", 2)
     return 0

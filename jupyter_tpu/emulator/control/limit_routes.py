@@ -66,7 +66,7 @@ class ControlRules:
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)
-        self._cloud.timeline.arm()  # a queued resource that waited may have room now
+        self._cloud.timeline.arm()  # a waiting queued resource may have room now
         return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:

@@ -48,7 +48,7 @@ class Timeline:
             self._timer = None
         moment = self.next_moment()
         delay = math.inf if moment is None else self._clock.real_seconds_until(moment)
-        # infinite also while the clock is paused: resuming it arms again
+        # infinite while the clock is paused; resuming it calls `arm` again
         if delay < math.inf:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 

@@ -36,12 +36,12 @@ class Placement:
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
         """Return the error of the create or start of a single node (E1, E3, E10), or None if it continues."""
         if node.scheduling_config.reserved:
-            # v2 has no field for it
+            # v2 has no field for the reservation
             name = reservation_of(self._store.extras(node.name))
             found = self.reservation_verdict([node], zone, name=name)
         else:
             found = None if self.has_room([node], zone, self._store.occupying_nodes()) else errors.stockout(zone)
-        # addresses only if there are chips: one verdict is enough
+        # checks addresses only if there are chips, since one reason is enough
         if found is None and not self.addresses_left([node], zone):
             return operation_errors.addresses_used_up()
         return found

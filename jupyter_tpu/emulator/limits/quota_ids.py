@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
 from jupyter_tpu.emulator.resources.protos import NodePb
 
 SCOPES = ("region", "zone")
-UNLIMITED = -1  # as Service Usage shows an unlimited quota
+UNLIMITED = -1  # Service Usage shows an unlimited quota as -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,7 +136,7 @@ class Maintenance:
 
     async def _bring_back(self, event: MaintenanceEvent) -> None:
         node = self._node_of(event)
-        if node is None or node.state != State.REPAIRING:  # deleted while its workers came up
+        if node is None or node.state != State.REPAIRING:  # the node was deleted while its workers came up
             if node is not None:
                 await self._workers.stop(node)
             return

@@ -43,7 +43,7 @@ class Changes:
 
     def notify(self) -> None:
         """Wake all that wait now."""
-        current, self._next = self._next, asyncio.Event()  # those who wait from now on wait for the next one
+        current, self._next = self._next, asyncio.Event()  # callers that wait from now on wait for the next event
         current.set()
 
     async def wait(self) -> None:
@@ -161,7 +161,7 @@ class MetadataServer:
     @assumed("guest-attributes-always", "Guest attributes are on, whatever enable-guest-attributes says.")
     async def _change_guest_attribute(self, request: web.BaseRequest, path: str) -> Reply:
         names = path.removeprefix("instance/guest-attributes/").split("/")
-        # a namespace alone cannot be written
+        # a namespace alone has no value
         if len(names) != 2 or not all(names):
             return error_page(404, "Not Found", "A guest attribute is NAMESPACE/KEY.")
         value = None if request.method == "DELETE" else (await request.read()).decode(errors="replace")

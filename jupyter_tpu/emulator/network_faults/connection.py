@@ -154,7 +154,7 @@ class Connection:
         self._finish_if_empty()
 
     def _end_direction(self, pipe: Pipe, mark: Mark) -> None:
-        # a reset ends both directions, an end of file one
+        # a reset ends both directions, an end of file only one
         if mark is Mark.RESET:
             self._reset_behind(pipe)
             return
@@ -210,7 +210,7 @@ class End(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Pass the end of file on, and keep the other direction open."""
         self._out.feed_mark(Mark.END_OF_FILE)
-        return True  # keeps the other direction open
+        return True  # True keeps the other direction open
 
     def pause_writing(self) -> None:
         """Stop the pipe, because this socket accepts no more."""

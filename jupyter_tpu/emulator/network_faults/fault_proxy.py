@@ -163,7 +163,7 @@ class FaultProxy:
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
         except OSError:
-            # out of descriptors: a listener that stays readable would spin
+            # out of descriptors: the loop would spin on a listener that stays readable
             self._accept_later(self._socket)
         else:
             self._admit_or_not(accepted)
@@ -181,7 +181,7 @@ class FaultProxy:
         if not self._admit(accepted):
             accepted.close()
             return
-        # inherited from the listener on some systems only
+        # only some systems inherit this from the listener
         accepted.setblocking(False)
         # faults are set before it opens: a blocked path must hold back even the handshake
         connection = Connection(self._target, self._rng, self._forget)
@@ -200,7 +200,7 @@ class FaultProxy:
 def _bound(address: Address) -> tuple[socket.socket, Address]:
     """Return a socket that is bound and does not listen yet, and the address with its real port."""
     if isinstance(address, Path):
-        if address.is_socket():  # left by a proxy that was killed, or our own
+        if address.is_socket():  # the socket of a killed proxy, or our own
             address.unlink()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:

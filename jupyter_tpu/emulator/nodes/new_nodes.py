@@ -46,7 +46,7 @@ class NewNodes:
         kind = validation.check_new_node(requested, location.zone)
         node = _without_output_fields(requested)
         node.name = f"{location}/nodes/{node_id}"
-        # both forms are set, whichever was given: clients read either
+        # both forms are set, because clients read either
         node.accelerator_type = kind.type
         node.accelerator_config.type_ = validation.config_type_of(kind)
         node.accelerator_config.topology = kind.topology
@@ -69,7 +69,7 @@ class NewNodes:
         if not node.service_account.email:
             node.service_account.email = f"{self._project_number}-compute@developer.gserviceaccount.com"
         node.state = State.CREATING
-        node.id = secrets.randbits(62)  # a positive int64
+        node.id = secrets.randbits(62)  # a positive int64, as in the API
         node.create_time.FromNanoseconds(int(self._clock.now() * 1e9))
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER_VARIABLE = "EMULATED_TPU"
-SERVICE_PATIENCE_S = 20.0  # it imports gRPC, which takes seconds on a loaded machine
+SERVICE_PATIENCE_S = 20.0  # gRPC takes seconds to import on a loaded machine
 _SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
 
 
@@ -146,7 +146,7 @@ def _find_holder(folder: Path) -> int | None:
 def _target(link: Path) -> str:
     try:
         return str(link.readlink())
-    except OSError:  # gone meanwhile, or another user's
+    except OSError:  # the process is gone or belongs to another user
         return ""
 
 

@@ -292,10 +292,10 @@ class Queue:
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:
             self._store.remove_queued(queued.name)
-            # its delete has waited for the last node
+            # its deletion has waited for the last node
             self._operations.finish_waiting(queued.name)
         elif queued.state == QueuedState.PROVISIONING:
-            # none of its nodes came up
+            # no node came up
             self._fail(queued, queued.verdict or errors.internal_error())
         elif queued.verdict is not None:
             self._fail(queued, queued.verdict)

@@ -121,7 +121,7 @@ class QueuedResources:
             raise errors.wrong_state("delete", state_name(queued))
         if self._operations.verdict is not None:
             return self._operations.start("delete", queued.name, queued.state)
-        # its create may still be in flight
+        # the node's create may still be in progress
         self._operations.abort(queued.name)
         self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
         if not nodes:
@@ -150,7 +150,7 @@ class QueuedResources:
         body.CopyFrom(call.request.queued_resource)
         check_queued_resource(body, location, now)
         body.name = f"{location}/queuedResources/{call.request.queued_resource_id}"
-        # what the service fills in, as a recorded answer shows it
+        # the service fills in these fields, as a recorded answer shows
         for spec in body.tpu.node_spec:
             spec.parent = str(location)
             spec.node.accelerator_type = accelerator_of(spec.node, location.zone).type

@@ -28,7 +28,7 @@ from jupyter_tpu.emulator.resources.errors import status_of
 from jupyter_tpu.emulator.transport.json_answers import refused
 
 LARGEST_BODY_BYTES = 16 * 2**20  # our choice, above the 10 MiB that Google's front end accepts; bounds memory
-_PATIENCE_S = 120  # real seconds for one answer; our choice
+_PATIENCE_S = 120  # real seconds to wait for one answer; our choice
 _LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
 # hop-by-hop headers (RFC 9110, 7.6.1), and those that aiohttp sets itself
 _OF_ONE_HOP = re.compile(

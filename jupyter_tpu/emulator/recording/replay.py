@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.recording.cases import Case, CaseUnreadable, read_case
 from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, filled_in, kind_of, placeholders
 from jupyter_tpu.standard_streams import write_answer
 
-_PATIENCE_S = 60  # real seconds for one answer; our choice
+_PATIENCE_S = 60  # real seconds to wait for one answer; our choice
 _STAND_INS = {
     "email": "somebody@example.com",
     "ip": "192.0.2.1",
@@ -95,7 +95,7 @@ class EmulatorAddress:
 def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Yield each case with the differences in the emulator's response. Raises OSError if nothing answers."""
     control = EmulatorControl(place.url, place.token_file)
-    # the emulator's project stands for the one that was recorded
+    # the emulator's project takes the place of the recorded one
     bound: Bindings = {"project-1": str(control.info()["project"])}
     was_paused = control.clock()["paused"]
     control.pause()  # only the cases move the clock, so each run meets the same moments
@@ -121,7 +121,7 @@ def _differences(case: Case, place: EmulatorAddress, bound: Bindings) -> Iterato
 
 def _answer_to(place: EmulatorAddress, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
-    # stored decoded, for people to read
+    # cases are stored decoded, so that people can read them
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
     headers = {"Content-Type": "application/json", **authorization(place.token_file)}
     request = urllib.request.Request(place.url.rstrip("/") + path, data=body, headers=headers, method=case.verb)

@@ -127,7 +127,7 @@ class Scrubber:
         return self._words_replaced(value)
 
     def _words_replaced(self, value: str) -> str:
-        # the longest first: a project id may contain another one
+        # longest first, because a project id may contain another one
         for word in sorted(self._words, key=len, reverse=True):
             if word in value:
                 pattern = rf"(?<![\w<]){re.escape(word)}(?![\w>])(?!-[a-z0-9]+>)"

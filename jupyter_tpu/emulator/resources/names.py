@@ -59,7 +59,7 @@ def last_part(name: str) -> str:
 )
 def new_operation_name(location: Location, now: float) -> str:
     """Return a new name; `now` is virtual time."""
-    # 13 digits, which no whole number of bytes gives
+    # 13 digits: an odd number, which token_hex cannot make
     middle = secrets.token_hex(7)[:13]
     return f"{location}/operations/operation-{int(now * 1000)}-{middle}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
 

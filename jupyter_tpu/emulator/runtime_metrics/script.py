@@ -21,7 +21,7 @@ LIES: Mapping[str, str] = {
     "hang": "no call is answered",
 }
 _FILE = "runtime_metrics.json"
-_MOST = 64  # values of one metric; more devices than any worker has
+_MOST = 64  # the most values of one metric; more than any worker has devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

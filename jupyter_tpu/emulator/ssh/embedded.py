@@ -73,7 +73,7 @@ class WorkerServer(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         """Refuse connections of other users of this computer."""
         if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
-            # before anything is exchanged: another user of this computer
+            # before any exchange: the connection is from another user of this computer
             conn.abort()
         self._connection = conn
         self._connections.add(conn)

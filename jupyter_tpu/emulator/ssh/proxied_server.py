@@ -64,7 +64,7 @@ def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
     """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
-        # on any port: clients only know that of the proxy
+        # on any port, because clients only see the proxy's
         inner = await open_door(machine, 0)
         # a proxy per worker, so that links break one by one
         link = FaultProxy(("127.0.0.1", inner.port), admit=_is_ours)
@@ -82,5 +82,5 @@ def _is_ours(connection: socket.socket) -> bool:
     """Return whether the connection is our own user's; the SSH server behind it sees only the proxy."""
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
-    except OSError:  # already closed
+    except OSError:  # it is already closed
         return False

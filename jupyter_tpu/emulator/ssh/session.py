@@ -155,7 +155,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
     async def _start_in_terminal(
         self, terminal: Terminal, argv: list[str], environment: dict[str, str], folder: str
     ) -> None:
-        # the terminal is its only output; 0 stands for it
+        # the terminal is the only output; 0 stands for it
         self._open_pipes = {0}
         slave = await terminal.open(self._output_ended)
         try:

@@ -158,7 +158,7 @@ class SystemSshServer:
             await server.wait()
         finally:
             if server.returncode is None:
-                kill_server(server.pid, self._machine.token)  # logins run on, as behind a broken network
+                kill_server(server.pid, self._machine.token)  # logins keep running, as behind a broken network
 
     def _write_files(self) -> None:
         folder = self._machine.folder

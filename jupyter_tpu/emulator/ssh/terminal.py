@@ -51,7 +51,7 @@ class Terminal(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Write the client's input."""
-        with contextlib.suppress(OSError):  # the process is gone; its exit status follows
+        with contextlib.suppress(OSError):  # the process is gone; its exit status arrives separately
             os.write(self._master, data)
 
     def resize(self, width: int, height: int) -> None:

@@ -150,7 +150,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     def save_extras(self, name: str, extras: Mapping[str, Any]) -> None:
         """Replace the extras of a node or queued resource."""
-        # no row for an empty value: most resources have none
+        # an empty value gets no row, because most resources have none
         if extras:
             self._db.execute("insert or replace into extras values (?, ?)", (name, json.dumps(extras)))
         else:

@@ -17,9 +17,9 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.emulator.store.database import Store
 
-NANOS = 10**9  # per dollar: Google's own unit of prices (google.type.Money)
+NANOS = 10**9  # the nanos of a dollar, Google's own unit of prices (google.type.Money)
 SECONDS_PER_HOUR = 3600
-FREE_WHEN_PREEMPTED_WITHIN_S = 60  # cloud.google.com/tpu/docs/preemptible
+FREE_WHEN_PREEMPTED_WITHIN_S = 60  # seconds; source: cloud.google.com/tpu/docs/preemptible
 
 ON_DEMAND, SPOT, FLEX_START, RESERVED = "on-demand", "spot", "flex-start", "reserved"
 _MODELS = {"SPOT": SPOT, "FLEX_START": FLEX_START, "RESERVATION_BOUND": RESERVED}

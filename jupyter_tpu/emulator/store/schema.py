@@ -130,7 +130,7 @@ def opened(path: Path) -> sqlite3.Connection:
         # write-ahead log without a sync per commit: a crash of the process loses nothing, and calls stay fast
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
-        # before anything is written to it
+        # checked before anything is written to it
         _refuse_newer(db)
         db.executescript(_TABLES)
         _add_columns(db)

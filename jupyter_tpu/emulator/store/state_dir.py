@@ -43,7 +43,7 @@ def _lock(file: TextIO, folder: Path) -> None:
     except BlockingIOError as error:
         raise StateDirInUse(f"{_holder(file)} runs on {folder}; stop it, or name another --state-dir.") from error
     file.truncate(0)
-    file.write(str(os.getpid()))  # for the error of the next emulator
+    file.write(str(os.getpid()))  # the next emulator's error shows this pid
     file.flush()
 
 

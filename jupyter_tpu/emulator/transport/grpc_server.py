@@ -116,7 +116,7 @@ class GrpcServer:
     def _check_caller(self, context: Any, method: str) -> None:
         """Raise for a call by another user, or with a bad token; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
-        peer = context.peer().rpartition(":")[2]  # such as ipv4:127.0.0.1:40000
+        peer = context.peer().rpartition(":")[2]  # the peer is, for example, ipv4:127.0.0.1:40000
         ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
         self._callers.check(ends, header, method)
         if self._asks_for_token():

@@ -61,7 +61,7 @@ async def _overridden(request: web.Request) -> web.Request:
         raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"Invalid method override {method[:20]}"))
     if method != "GET":
         return request.clone(method=method)
-    # not by read(): a request that was read cannot be cloned
+    # collected here, because a request cannot be cloned after read()
     sent = bytearray()
     async for piece in request.content.iter_any():
         sent += piece

@@ -269,7 +269,7 @@ def _full_method(request: web.Request) -> str:
 
 
 class NotOfClients(logging.Filter):
-    """Keeps mistakes of clients out of the log: requests that are not HTTP, which are answered with 400."""
+    """A log filter that drops clients' mistakes: requests that are not HTTP, which get a 400."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return False for such a record."""

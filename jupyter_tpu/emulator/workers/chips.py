@@ -119,7 +119,7 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     for name in names:
         path = folder / "dev" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # an existing file stays: a process may have it open
+        # an existing file is not replaced, because a process may have it open
         path.touch(mode=0o600)
     # one file for all processes of the worker: `emulated_tpu` runs without this package
     described = {"chips": asdict(chips), "port": port, "device_files": names, "service": _service()}

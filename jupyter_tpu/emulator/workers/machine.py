@@ -117,7 +117,7 @@ def machine_folders(folder: Path) -> Iterator[Path]:
     """
     for place, folders, files in os.walk(folder):
         if "token" in files:
-            # keeps os.walk out of the home
+            # stops os.walk before the home
             folders.clear()
             yield Path(place)
 

@@ -171,12 +171,12 @@ class Workers:
         if node.state != State.READY or worker_id >= len(workers):
             return []
         worker = workers[worker_id]
-        # 0 while a fault has closed it
+        # 0 while a fault keeps the server closed
         port = worker.ssh_server.port if worker.ssh_server else 0
         return [
             ("hostkeys", "ssh-ed25519", worker.published_key),
             ("guestInventory", "Hostname", worker.machine.hostname),
-            ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud reads
+            ("guestInventory", "hostname", worker.machine.hostname),  # spelled as gcloud reads it
             ("emulator", "ssh-port", str(port)),
             *worker.services.guest_items(),
         ]

@@ -58,7 +58,7 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     """Warn if this worker's clock is wrong; ages stay correct, because they are measured and not read from the
     clock.
     """
-    # Each snapshot has it; one of them may be missing.
+    # Both answers have the clock's offset; one of them may be missing.
     answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
     known = [float(each) for each in ahead if isinstance(each, (int, float))]

@@ -163,7 +163,7 @@ class Adoption:
         try:
             info = await manager.provisioner.learn_state()
             end = manager.provisioner.end
-        except TpuError:  # it was shut down meanwhile
+        except TpuError:  # the kernel was shut down meanwhile
             return
         finally:
             no_culling.cancel()

@@ -43,7 +43,7 @@ class Acknowledgements:
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
             return False
-        if int(seq) > self.written:  # never sent: not to be believed
+        if int(seq) > self.written:  # the page acknowledges a message that was never sent: ignore it
             return False
         self.arrived = max(self.arrived, int(seq))
         return True

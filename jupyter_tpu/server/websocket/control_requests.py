@@ -16,7 +16,7 @@ def exclude_control_requests(kernel_manager: Any) -> None:
     before. A list that the user has configured stays as it is.
     """
     name = "untracked_message_types"
-    if not kernel_manager.has_trait(name):  # an older Jupyter Server
+    if not kernel_manager.has_trait(name):  # an older Jupyter Server has no such trait
         return
     listed = getattr(kernel_manager, name)
     if listed == kernel_manager.trait_defaults(name):

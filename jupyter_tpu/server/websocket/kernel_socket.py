@@ -284,7 +284,7 @@ class _PageSocket:
         """Hold packets back until they are full, if the system can."""
         connection: Any = self._connection.websocket_handler.ws_connection
         if connection and _CORK is not None:
-            with suppress(OSError, AttributeError):  # closed, or not a TCP socket
+            with suppress(OSError, AttributeError):  # the connection is closed, or not a TCP socket
                 connection.stream.socket.setsockopt(socket.IPPROTO_TCP, _CORK, is_corked)
 
     def write(self, message: PageMessage) -> None:

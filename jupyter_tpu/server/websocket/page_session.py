@@ -458,7 +458,7 @@ class PageSession:
 
 def _with_told_state(message: PageMessage) -> PageMessage:
     """Replace the state "starting" in a status message, see `shown_state`."""
-    if b"starting" not in message.content or message.msg_type != "status":  # a cheap test before parsing
+    if b"starting" not in message.content or message.msg_type != "status":  # a cheap test that avoids parsing
         return message
     if json_object(message.content).get("execution_state") != "starting":
         return message

@@ -148,7 +148,7 @@ class BigQuery:
             key = (row.day, row.service, row.sku, "USD")
             cost, credit = sums.get(key, (0, 0))
             sums[key] = (cost + row.cost, credit + row.credit)
-        # the column `exported`: until when the rows are complete
+        # the column `exported`: the time up to which the rows are complete
         until = datetime.fromtimestamp(self._cloud.clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return _COST_COLUMNS, [(*key, _dollars(sums[key][0]), _dollars(sums[key][1]), until) for key in sorted(sums)]
 
@@ -189,7 +189,7 @@ def _parameters(body: Mapping[str, Any]) -> Mapping[str, str]:
     found = {
         str(each.get("name", "")): str((each.get("parameterValue") or {}).get("value", ""))
         for each in body.get("queryParameters", [])
-        # the two queries have no others
+        # the two queries have no other types
         if (each.get("parameterType") or {}).get("type") == "STRING"
     }
     for name in ("project", "since"):

@@ -89,12 +89,12 @@ class ServiceSwitches:
         def answer(call: ServiceCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))
             service = _known(call.parts["service"])
-            # the same switch by which the core refuses calls (E9)
+            # this switch also makes the core refuse calls (E9)
             if service == SERVICE:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
                 self._cloud.timeline.arm()
-            # the emulator would have to stop serving it
+            # refused, because the emulator would have to stop serving it
             elif not is_on:
                 raise invalid_argument(f"The emulator cannot turn {service} off.", "name")
             return self._done(is_on, self._shown(project, service))
