@@ -34,7 +34,12 @@ import { RecordSource } from './restore/source';
 import { setup } from './setup/plugin';
 import { ISetupModel } from './setup/tokens';
 import { simulator } from './simulator/plugin';
-import { addTab, addToNewMenu, isTreePage } from './surfaces/notebooktree';
+import {
+  addTab,
+  addToNewMenu,
+  isTreePage,
+  keepKernelOfNewNotebooks
+} from './surfaces/notebooktree';
 import { nodeNotices, notebookCommands, running, settings } from './surfaces/plugins';
 import {
   CommandIDs,
@@ -142,6 +147,7 @@ const panel: JupyterFrontEndPlugin<void> = {
       cardOf(app)?.querySelector<HTMLElement>(`.${MORE}`)?.focus()
     );
     if (isTreePage()) {
+      keepKernelOfNewNotebooks(app, nodes);
       void app.restored.then(() => {
         addTab(app, widget);
         addToNewMenu(app);

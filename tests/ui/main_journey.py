@@ -54,8 +54,11 @@ def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
     opened.value.wait_for_function(HAS_COMMAND)
     run_on_node(opened.value)
     opened.value.close()
+    tab.click()
+    node = page.locator("#jupyter-tpu-panel").get_by_role("listitem").filter(has_text="my-node")
+    expect(node).to_be_visible()
     delete_node(page)
-    expect(page.locator("#jupyter-tpu-panel")).not_to_contain_text("my-node", timeout=READY_WITHIN_MS)
+    expect(node).to_have_count(0, timeout=READY_WITHIN_MS)
 
 
 def ready(page: Page) -> Locator:

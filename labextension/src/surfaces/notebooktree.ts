@@ -2,8 +2,9 @@
 
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
+import { NotebookPanel } from '@jupyterlab/notebook';
 import { Menu, MenuBar, TabPanel, Widget } from '@lumino/widgets';
-import { CommandIDs, PANEL_ID } from '../tokens';
+import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
 
 const NEW_MENU = 'jp-DropdownMenu';
 
@@ -54,6 +55,33 @@ export function addToNewMenu({ shell, serviceManager }: JupyterFrontEnd): void {
     const observer = new MutationObserver(() => add() && observer.disconnect());
     observer.observe(page, { childList: true, subtree: true });
   }
+}
+
+/**
+ * Let a new notebook on a node open with that node's kernel.
+ *
+ * Notebook creates it on this page, saves it and opens it in another tab. Only the file says there which kernel it has;
+ * Notebook notes that once the kernel has started, which on a node takes longer than the save.
+ */
+export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel): void {
+  app.docRegistry.addWidgetExtension('Notebook', {
+    createNew: ({ context }: NotebookPanel) => {
+      const { sessionContext, model } = context;
+      const name = sessionContext.kernelPreference.name ?? '';
+      const spec = app.serviceManager.kernelspecs.specs?.kernelspecs[name];
+      if (spec && nodes.list?.nodes.some(({ kernelspec }) => kernelspec === name)) {
+        // the other tab starts the kernel, so that there is one
+        sessionContext.kernelPreference = {
+          ...sessionContext.kernelPreference,
+          shouldStart: false
+        };
+        const { display_name, language } = spec;
+        void context.ready.then(() =>
+          model.setMetadata('kernelspec', { name, display_name, language })
+        );
+      }
+    }
+  });
 }
 
 function tabsOf(shell: JupyterFrontEnd.IShell): TabPanel | undefined {
