@@ -9,7 +9,7 @@ from jupyter_tpu.cli.arguments import COMMANDS, GROUPS
 from jupyter_tpu.cli.overview import Overview
 from jupyter_tpu.emulator import process
 from jupyter_tpu.emulator.cli import control_commands, fault, fault_call, proxy, record
-from jupyter_tpu.emulator.recording import replay
+from jupyter_tpu.emulator.recording import replay_check
 from pages.tables import page, sentence, table_of
 
 INTRODUCTION = """Each command asks before it creates or deletes anything that costs money; `--yes` skips that. With
@@ -21,7 +21,7 @@ EMULATOR_COMMANDS = {
     "emulator fault link": fault.link_parser(),
     "emulator proxy": proxy.parser(),
     "emulator record": record.parser(),
-    "emulator replay-check": replay.parser(),
+    "emulator replay-check": replay_check.parser(),
     **{f"emulator {each.name}": each.parser() for each in fault_call.COMMANDS},
     **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
 }

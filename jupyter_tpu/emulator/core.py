@@ -28,9 +28,9 @@ from jupyter_tpu.emulator.nodes.node_expiry import NodeExpiry
 from jupyter_tpu.emulator.nodes.preemption_notices import PreemptionNotices
 from jupyter_tpu.emulator.nodes.reference import Reference
 from jupyter_tpu.emulator.queued_resources.agenda import Queue
-from jupyter_tpu.emulator.queued_resources.effects import QueueEffects
 from jupyter_tpu.emulator.queued_resources.methods import QueuedResources
 from jupyter_tpu.emulator.queued_resources.nodes import QueueNodes
+from jupyter_tpu.emulator.queued_resources.queue_effects import QueueEffects
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.clock import RealTime

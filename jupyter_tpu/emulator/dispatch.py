@@ -6,7 +6,7 @@ import logging
 
 from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.engine.operations import Operations, is_queued_name
-from jupyter_tpu.emulator.queued_resources.effects import QueueEffects
+from jupyter_tpu.emulator.queued_resources.queue_effects import QueueEffects
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.records import OperationRecord
 from jupyter_tpu.emulator.store.database import Store

@@ -20,7 +20,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.assembly import OpenFleet, open_fleet
 from jupyter_tpu.kernels.agents.open_links import LinkedAgents
-from jupyter_tpu.kernels.connections.prewarm import ReadyLinks, workers_to_hold
+from jupyter_tpu.kernels.connections.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.kernelspec_sync import KernelspecSync, usable_nodes

@@ -19,7 +19,7 @@ from journey_client import FrontEnd, Message, Tab, joined, open_session, outputs
 from journey_place import Place, wait_for
 from jupyter_client.session import Session
 
-from jupyter_tpu.emulator.network_faults.script import random_fault
+from jupyter_tpu.emulator.network_faults.fault_script import random_fault
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.link import KernelStream, Link

@@ -20,7 +20,7 @@ from journey_client import FrontEnd, open_session
 from journey_place import Place, a_place
 from journey_schedules import LinkPlayer, link_player
 
-from jupyter_tpu.emulator.network_faults.script import random_fault
+from jupyter_tpu.emulator.network_faults.fault_script import random_fault
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
 CUT_EVERY_S = 20.0

@@ -29,7 +29,7 @@ from jupyter_server.services.kernels.connection.base import deserialize_msg_from
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_tpu.emulator.network_faults.script import random_fault
+from jupyter_tpu.emulator.network_faults.fault_script import random_fault
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
 V1 = "v1.kernel.websocket.jupyter.org"

@@ -41,7 +41,7 @@ _OF_LIST = {
     "module",
     [
         "jupyter_tpu.kernels.provisioner",
-        "jupyter_tpu.kernels.connections.prewarm",
+        "jupyter_tpu.kernels.connections.ready_links",
         "jupyter_tpu.ssh",
         "jupyter_tpu.cli.command_line",
     ],

@@ -12,7 +12,7 @@ TOOLS: Mapping[str, str] = {
     "proxy": "cli.proxy",
     "fault": "cli.fault",
     "record": "cli.record",
-    "replay-check": "recording.replay",
+    "replay-check": "recording.replay_check",
 }
 """The module whose `main` runs a tool, loaded only when needed."""
 

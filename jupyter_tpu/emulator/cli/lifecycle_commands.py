@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_tpu.emulator.cli.options import BadValue, Command, number
 from jupyter_tpu.emulator.cli.view_commands import format_clock, format_maintenance
 from jupyter_tpu.emulator.control.client import EmulatorControl
-from jupyter_tpu.emulator.runtime_metrics.script import LIES
+from jupyter_tpu.emulator.runtime_metrics.metrics_script import LIES
 
 NODE_HELP = "name of the node, alone or in full"
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jupyter_tpu.emulator.cli.stop_signals import stop_event
-from jupyter_tpu.emulator.network_faults.connection import Address
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.network_faults.script import Moment, play, random_script, script_from_json
+from jupyter_tpu.emulator.network_faults.fault_script import Moment, play, random_script, script_from_json
+from jupyter_tpu.emulator.network_faults.proxied_connection import Address
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault, link_fault_from_json
 
 

@@ -18,7 +18,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 from jupyter_tpu.emulator.resources import errors, fields
 from jupyter_tpu.emulator.resources.behaviours import behaviours
-from jupyter_tpu.emulator.runtime_metrics.script import CHECKS, Script, write_script
+from jupyter_tpu.emulator.runtime_metrics.metrics_script import CHECKS, Script, write_script
 from jupyter_tpu.emulator.store.ledger import ledger_json
 from jupyter_tpu.emulator.store.schema import DiskFull
 from jupyter_tpu.emulator.transport.json_answers import refused

@@ -11,7 +11,7 @@ from google.rpc import code_pb2
 from jupyter_tpu.emulator.engine.operations import Operations
 from jupyter_tpu.emulator.maintenance.events import SCHEDULED, UNSCHEDULED, shown
 from jupyter_tpu.emulator.maintenance.maintenance import Maintenance
-from jupyter_tpu.emulator.resources import errors, messages
+from jupyter_tpu.emulator.resources import errors, message_types
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.resources.names import last_part
 from jupyter_tpu.emulator.resources.protos import NodePb, State, state_name
@@ -94,7 +94,7 @@ class MaintenanceMethods:
             for node in self._nodes_of(call.request.name)
             if (event := self._maintenance.event_of(node)) is not None
         ]
-        answer: Message = messages.new(V2ALPHA1, "GetMaintenanceInfoResponse")
+        answer: Message = message_types.new(V2ALPHA1, "GetMaintenanceInfoResponse")
         return json_format.ParseDict({"nodeUpcomingMaintenances": infos}, answer)
 
     def _required(self, name: str) -> NodePb:

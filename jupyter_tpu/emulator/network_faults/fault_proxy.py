@@ -12,8 +12,8 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from jupyter_tpu.emulator.network_faults.connection import Address, Connection
 from jupyter_tpu.emulator.network_faults.pipe import Trap
+from jupyter_tpu.emulator.network_faults.proxied_connection import Address, Connection
 from jupyter_tpu.emulator.network_faults.verbs import CLEAR, LASTING, WAITING, LinkFault
 
 Admit = Callable[[socket.socket], bool]

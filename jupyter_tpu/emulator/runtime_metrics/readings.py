@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.runtime_metrics.metrics_script import Script
 from jupyter_tpu.emulator.runtime_metrics.protos import TELEMETRY, TENSOR_CORE, TENSOR_CORE_SEQUENCER, new
-from jupyter_tpu.emulator.runtime_metrics.script import Script
 from jupyter_tpu.emulator.workers.chips import Chips
 
 

@@ -23,8 +23,8 @@ import psutil
 from jupyter_tpu.emulator.access.peers import is_own_connection
 from jupyter_tpu.emulator.runtime_metrics import readings
 from jupyter_tpu.emulator.runtime_metrics.load import Load
+from jupyter_tpu.emulator.runtime_metrics.metrics_script import read_script
 from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
-from jupyter_tpu.emulator.runtime_metrics.script import read_script
 from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
 
 # Real seconds between two checks; each bounds how late a change is seen.

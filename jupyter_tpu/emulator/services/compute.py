@@ -7,8 +7,8 @@ from typing import Any
 
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, Method, ServiceCall
 
 BASE = "https://www.googleapis.com/compute/v1"
 _FINGERPRINT = "AAAAAAAAAAA="

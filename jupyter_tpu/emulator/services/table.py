@@ -1,6 +1,6 @@
 """Google's other services on the REST port, on the same project as the TPU API.
 
-Each is a table of methods (`requests.calls.Method`); this module routes calls to them and words their failures.
+Each is a table of methods (`requests.service_calls.Method`); this module routes calls to them and words their failures.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from jupyter_tpu.emulator.services.billing.catalogue import billing_service
 from jupyter_tpu.emulator.services.compute import compute_service
 from jupyter_tpu.emulator.services.quota.infos import quotas_service
 from jupyter_tpu.emulator.services.quota.service_usage import service_usage_services
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, ServiceCall
 from jupyter_tpu.emulator.transport.json_answers import printed, refused
 from jupyter_tpu.emulator.transport.json_text import json_object
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import asyncssh
 
 from jupyter_tpu.emulator.access.peers import is_own_connection
-from jupyter_tpu.emulator.ssh.session import WorkerSession
+from jupyter_tpu.emulator.ssh.worker_session import WorkerSession
 from jupyter_tpu.emulator.workers.machine import Machine
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

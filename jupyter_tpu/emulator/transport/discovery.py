@@ -13,7 +13,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import documented
-from jupyter_tpu.emulator.resources.messages import rest_types
+from jupyter_tpu.emulator.resources.message_types import rest_types
 from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1
 from jupyter_tpu.emulator.transport.http_rules import Rule, http_rules
 from jupyter_tpu.emulator.transport.json_answers import printed, refused

@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed
 from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
-from jupyter_tpu.emulator.resources.messages import PACKAGES
+from jupyter_tpu.emulator.resources.message_types import PACKAGES
 from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 from jupyter_tpu.emulator.transport.versions import (

@@ -19,7 +19,7 @@ from jupyter_tpu.emulator.access.peers import Address
 from jupyter_tpu.emulator.api_faults.wire_faults import rest_answer
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, READING, Cloud
 from jupyter_tpu.emulator.queued_resources.quirks import QueuedResourceQuirks
-from jupyter_tpu.emulator.resources import errors, messages
+from jupyter_tpu.emulator.resources import errors, message_types
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.resources.names import snake_case
 from jupyter_tpu.emulator.resources.request import V2, ApiRequest
@@ -85,7 +85,7 @@ class RestServer:
 
     def _printer(self, request: web.Request, rule: Rule) -> Printer:
         version = V2 if rule.version == V1 else rule.version
-        view = View(version, messages.new, self._cloud.extras_of)
+        view = View(version, message_types.new, self._cloud.extras_of)
         return Printer(view, "enum-encoding=int" in request.query.get("$alt", ""))
 
     def _shown(self, answer: Any, printer: Printer, rule: Rule) -> Fields:
@@ -136,14 +136,14 @@ def request_kind(version: str, method: str) -> Descriptor:
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return versions.request_class(version, method).DESCRIPTOR
     name = "GetQueuedResource" if method == "GetMaintenanceInfo" else method
-    return messages.rest_types(version).descriptor(f"{name}Request")
+    return message_types.rest_types(version).descriptor(f"{name}Request")
 
 
 def canonical(fields: Fields, version: str, method: str) -> Fields:
     """Return the same fields with enums by name, int64 as text and times in one form."""
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return fields
-    message = messages.new(version, request_kind(version, method).name)
+    message = message_types.new(version, request_kind(version, method).name)
     try:
         json_format.ParseDict(fields, message)
         return dict(json_format.MessageToDict(message))

@@ -19,7 +19,7 @@ from google.rpc import code_pb2
 
 from jupyter_tpu.emulator.resources import errors
 from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
-from jupyter_tpu.emulator.resources.messages import PACKAGES
+from jupyter_tpu.emulator.resources.message_types import PACKAGES
 from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1, ApiRequest
 
 Fields = dict[str, Any]

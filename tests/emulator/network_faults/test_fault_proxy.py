@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.emulator.cli import proxy as proxy_command
-from jupyter_tpu.emulator.network_faults.connection import Address
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.network_faults.script import play, random_script, script_from_json
+from jupyter_tpu.emulator.network_faults.fault_script import play, random_script, script_from_json
+from jupyter_tpu.emulator.network_faults.proxied_connection import Address
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 MIB = 1024 * 1024

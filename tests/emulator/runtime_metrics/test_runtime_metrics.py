@@ -21,8 +21,8 @@ from tpu_info.proto import tpu_metric_service_pb2_grpc as stubs
 from tpu_info.proto import tpu_telemetry_pb2 as telemetry
 
 from jupyter_tpu.emulator.runtime_metrics import readings
+from jupyter_tpu.emulator.runtime_metrics.metrics_script import Script, read_script, write_script
 from jupyter_tpu.emulator.runtime_metrics.readings import Reading
-from jupyter_tpu.emulator.runtime_metrics.script import Script, read_script, write_script
 from jupyter_tpu.emulator.workers.chips import GIB, ReservedPort, chips_of, is_in_use, reserve_port, write_chips
 
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.emulator.resources.errors import Refusal
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, page
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, Method, ServiceCall, page
 
 SHAPE = {
     "name": shapes.text,

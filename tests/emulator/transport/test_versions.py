@@ -12,7 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.emulator.resources import messages
+from jupyter_tpu.emulator.resources import message_types
 from jupyter_tpu.emulator.resources.errors import Refusal
 from jupyter_tpu.emulator.transport import versions
 from jupyter_tpu.emulator.transport.rest_server import canonical
@@ -54,13 +54,13 @@ def single(field: FieldDescriptor) -> st.SearchStrategy[Any]:
 
 
 def view(version: str, extras: Any) -> versions.View:
-    return versions.View(version, messages.new, lambda name: extras)
+    return versions.View(version, message_types.new, lambda name: extras)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_queued_resource_of_v2alpha1_survives_the_way_through_the_core(data: st.DataObject) -> None:
-    kind = messages.rest_types("v2alpha1").descriptor("QueuedResource")
+    kind = message_types.rest_types("v2alpha1").descriptor("QueuedResource")
     asked_for = canonical({"queuedResource": data.draw(bodies(kind))}, "v2alpha1", "CreateQueuedResource")
     sent = {name: dict(value) for name, value in asked_for.items()}
 
@@ -74,7 +74,7 @@ def test_a_queued_resource_of_v2alpha1_survives_the_way_through_the_core(data: s
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_node_of_v2alpha1_survives_the_way_through_the_core(data: st.DataObject) -> None:
-    kind = messages.rest_types("v2alpha1").descriptor("Node")
+    kind = message_types.rest_types("v2alpha1").descriptor("Node")
     sent = canonical({"node": data.draw(bodies(kind))}, "v2alpha1", "CreateNode")
 
     asked = versions.request_from_json("v2alpha1", "CreateNode", deep_copy(sent))
@@ -95,7 +95,7 @@ def test_v2_shows_none_of_the_fields_that_only_v2alpha1_has() -> None:
         "schedulingConfig": {"provisioningModel": "SPOT"},
         "upcomingMaintenance": {},
     }
-    node = messages.PACKAGES["v2"].Node.pb()(name="n", description="d")
+    node = message_types.PACKAGES["v2"].Node.pb()(name="n", description="d")
 
     shown = json_format.MessageToDict(view("v2", extras).shown(node))
 
@@ -132,7 +132,7 @@ def test_the_fields_of_rest_are_those_of_the_documents(version: str) -> None:
 
 def descriptor_of(version: str, name: str) -> Descriptor | None:
     """Messages that are nested in the package have plain names in the document."""
-    types = messages.rest_types(version)
+    types = message_types.rest_types(version)
     holders = ("", "QueuedResource.", "QueuedResource.Tpu.", "QueuedResourceState.", "QueuedResource.QueueingPolicy.")
     for holder in holders:
         try:

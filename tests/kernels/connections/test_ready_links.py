@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from jupyter_tpu.kernels.connections.pool import LinkPool
-from jupyter_tpu.kernels.connections.prewarm import ReadyLinks
+from jupyter_tpu.kernels.connections.ready_links import ReadyLinks
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.kernel_host import KernelHost
 from jupyter_tpu.kernels.launch import Launch

@@ -14,8 +14,8 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.billing.catalogue import ACCOUNT_ID
 from jupyter_tpu.emulator.services.billing.export import CREDIT_NAME, CREDIT_TYPE, Exported, exported
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall
 from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, Method, ServiceCall
 from jupyter_tpu.emulator.store.ledger import NANOS
 from jupyter_tpu.money.billed import COSTS, CREDITS
 

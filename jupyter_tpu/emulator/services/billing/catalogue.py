@@ -9,8 +9,8 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.billing.skus import CLOUD_TPU, COMPUTE_ENGINE, skus_of
 from jupyter_tpu.emulator.services.requests import shapes as shapes
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, check_project, page
 from jupyter_tpu.emulator.services.requests.errors import foreign, invalid_argument, missing
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, Method, ServiceCall, check_project, page
 from jupyter_tpu.emulator.store.settings import StoredSetting
 
 ACCOUNT_ID = "01E5D0-7B0000-00DE30"

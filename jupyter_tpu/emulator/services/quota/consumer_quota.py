@@ -10,8 +10,8 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title, places
-from jupyter_tpu.emulator.services.requests.calls import Method, ServiceCall, check_project, page
 from jupyter_tpu.emulator.services.requests.errors import missing
+from jupyter_tpu.emulator.services.requests.service_calls import Method, ServiceCall, check_project, page
 
 _PERMISSION = "serviceusage.quotas.get"
 _VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")

@@ -9,7 +9,8 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.limits.quota_ids import parse_quota_id
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title
-from jupyter_tpu.emulator.services.requests.calls import (
+from jupyter_tpu.emulator.services.requests.errors import missing
+from jupyter_tpu.emulator.services.requests.service_calls import (
     GLOBAL,
     GoogleService,
     Method,
@@ -18,7 +19,6 @@ from jupyter_tpu.emulator.services.requests.calls import (
     check_project,
     page,
 )
-from jupyter_tpu.emulator.services.requests.errors import missing
 
 VERSIONS = ("v1", "v1beta")
 _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(?:services|quota[A-Z]\w+)(?:/.*)?"

@@ -11,8 +11,8 @@ from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 from jupyter_tpu.emulator.services.quota.consumer_quota import ConsumerQuota
 from jupyter_tpu.emulator.services.quota.limits import SERVICE
-from jupyter_tpu.emulator.services.requests.calls import GoogleService, Method, ServiceCall, check_project, page
 from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
+from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, Method, ServiceCall, check_project, page
 
 SERVICES = {
     "cloudbilling.googleapis.com": "Cloud Billing API",

@@ -9,8 +9,8 @@ from typing import Any
 
 import asyncssh
 
-from jupyter_tpu.emulator.ssh.files import SUBSYSTEM, FileTransfer
-from jupyter_tpu.emulator.ssh.terminal import TAKE_TERMINAL, Terminal
+from jupyter_tpu.emulator.ssh.pseudo_terminal import TAKE_TERMINAL, Terminal
+from jupyter_tpu.emulator.ssh.sftp import SUBSYSTEM, FileTransfer
 from jupyter_tpu.emulator.workers.machine import SHELL, Machine
 from jupyter_tpu.files import users_umask
 
