@@ -77,6 +77,7 @@ class HomeWatch:
 
     async def _restore(self) -> None:
         """Restore folder, lock, socket and kernels; the lock first, so that no client starts a second agent."""
+        self._home.close_to_others()
         self._home.make()
         if (lock := try_lock(self._home.lock)) is not None:
             log.warning("%s was removed, or its owner is gone: locked again", self._home.lock)

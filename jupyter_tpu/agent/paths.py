@@ -108,6 +108,17 @@ class Home:
         for folder in (self.root, self.run, self.kernels, self.environments):
             private_folder(folder)
 
+    def close_to_others(self) -> None:
+        """Make folders that this user's processes created again private again; call it only while an agent runs.
+
+        A starting ipykernel whose connection file was removed creates its folder, and the parents with the umask's mode.
+        """
+        for folder in (self.root, self.kernels):
+            with suppress(FileNotFoundError):
+                found = folder.lstat()
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and found.st_mode & 0o077:
+                    folder.chmod(0o700)
+
     @property
     def run(self) -> Path:
         """The folder of sockets: below the home folder, unless that path is too long for a Unix socket."""

@@ -71,6 +71,24 @@ async def test_a_file_is_restored_where_its_folder_stayed(client: Any, worker: A
     assert client.printed() == "before\nafter\n"
 
 
+async def test_a_folder_that_a_starting_kernel_created_again_is_restored_and_private(client: Any, worker: Any) -> None:
+    """ipykernel creates the folder of its connection file, and the folders above it with the umask's mode."""
+    home = home_of(worker)
+    await client.start()
+    await client.run("x = 41")
+    agent = psutil.Process(client.link.agent["pid"])
+    agent.suspend()  # so that it comes second
+    shutil.rmtree(home.run)
+    shutil.rmtree(home.root)
+    for folder in (home.root, home.kernels):
+        folder.mkdir()
+        folder.chmod(0o775)
+    kernel_of(worker).mkdir(mode=0o700)
+    agent.resume()
+    await until((kernel_of(worker) / "kernel.json").exists)
+    assert {folder.stat().st_mode & 0o077 for folder in (home.root, home.kernels, kernel_of(worker))} == {0}
+
+
 async def test_an_agent_whose_supervisor_was_killed_stays_the_only_one(client: Any, worker: Any) -> None:
     """It keeps the lock in the supervisor's place."""
     await client.start()
