@@ -111,7 +111,7 @@ class Home:
     def close_to_others(self) -> None:
         """Make folders that this user's processes created again private again; call it only while an agent runs.
 
-        A starting ipykernel whose connection file was removed creates its folder, and the parents with the umask's mode.
+        A starting ipykernel whose connection file was removed creates its folder again, and those above with the umask.
         """
         for folder in (self.root, self.kernels):
             with suppress(FileNotFoundError):
