@@ -30,7 +30,7 @@ import asyncssh
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import tpu_v2
 from metrics_agree_page import Lab, opened_lab
-from metrics_agree_words import FIRST, THEN, Words, numbers, panel_words, rows, rows_of_sample, widget_words
+from metrics_agree_samples import FIRST, THEN, Words, numbers, panel_words, rows, rows_of_sample, widget_words
 from tpu_info_run import make_node, raise_loopback, show_chips, start_emulator, tpu_info
 
 from jupyter_tpu.accelerators import accelerator

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metrics_agree_words import (
+from metrics_agree_samples import (
     FIRST,
     THEN,
     Row,

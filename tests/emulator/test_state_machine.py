@@ -396,7 +396,7 @@ class CloudMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.shows(
-    "billed-while-ready", "delete-stops-billing", "first-minute-free", "husks-count", "time-stands-still"
+    "billed-while-ready", "delete-stops-billing", "first-minute-free", "leftovers-count", "time-stands-still"
 )
 def test_no_order_of_events_breaks_the_books(paper_emulator: PaperEmulator) -> None:
     run_state_machine_as_test(

@@ -225,14 +225,14 @@ async def test_whatever_step_a_process_dies_at_nothing_is_left(bench: Any, verb:
     ledger = bench.emulator.control.ledger()["nodes"]
     for case in cases:
         assert sum(bill["billing"] for bill in ledger if bill["name"].endswith(f"/{case.name.node_id}")) <= 1, case
-    await sweep(bench)
+    await cleanup(bench)
     assert bench.emulator.control.state()["nodes"] == []
     assert bench.emulator.control.state()["queued_resources"] == []
     assert bench.emulator.control.billing() == []
 
 
-async def sweep(bench: Any) -> None:
-    bench.folder = bench.folder / "sweep"
+async def cleanup(bench: Any) -> None:
+    bench.folder = bench.folder / "cleanup"
     bench.folder.mkdir()
     fleet = await bench.fleet()
     for queued in (await bench.cloud.list_queued_resources()).items:

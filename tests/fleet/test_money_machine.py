@@ -152,7 +152,7 @@ class MoneyMachine(RuleBasedStateMachine):
         session_s=st.sampled_from([None, 30.0, 200.0]),
         action=st.sampled_from(["stop", "delete"]),
     )
-    def set_brakes(self, index: int, deadline_in_s: float | None, session_s: float | None, action: str) -> None:
+    def set_autostop(self, index: int, deadline_in_s: float | None, session_s: float | None, action: str) -> None:
         node = self.some_node(index)
         now = self.world.now
         deadline_at = None if deadline_in_s is None else now + deadline_in_s

@@ -22,7 +22,7 @@ def test_a_node_that_a_budget_has_stopped_is_deleted_at_its_deadline(story: Mone
     story.begin(spots=(False, False), amount=(0.05, "usd"), seconds=100.0)
     story.minutes_pass(150.0)
     assert {node.state for node in story.world.nodes()} == {State.STOPPED}
-    story.set_brakes(index=0, deadline_in_s=20.0, session_s=None, action="delete")
+    story.set_autostop(index=0, deadline_in_s=20.0, session_s=None, action="delete")
     story.minutes_pass(240.0)
     story.nothing_leaks()
     assert [node.name.rpartition("/")[2] for node in story.world.nodes()] == ["n2"]

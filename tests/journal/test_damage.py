@@ -202,7 +202,7 @@ def test_what_a_dead_process_had_not_yet_put_into_the_file_is_carried_over_too(w
     journal.close()
 
 
-def test_of_processes_that_find_the_damage_at_once_one_mends_it(whole: bytes, tmp_path: Path) -> None:
+def test_of_processes_that_find_the_damage_at_once_one_repairs_it(whole: bytes, tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"no SQLite at all" + whole[16:])
     journals: list[Journal] = []
     threads = [threading.Thread(target=lambda: journals.append(Journal.open(tmp_path))) for _ in range(4)]

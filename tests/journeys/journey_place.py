@@ -144,7 +144,7 @@ class Place:
     # -- the way to the worker, and the worker
 
     def fault_link(self, fault: LinkFault) -> None:
-        """Break the SSH connections to the worker, or mend them."""
+        """Break the SSH connections to the worker, or restore them."""
         fields = fault.to_json()
         self.cloud.fault_link(self.node, fields.pop("verb"), **{name: value for name, value in fields.items() if value})
 

@@ -116,11 +116,11 @@ SITUATIONS = [
         "off",
         None,
     ),
-    ("also of the husk", recovery(phase="clearing"), Observation(at=9, deletion=intent("delete")), "off", None),
+    ("also of the leftover", recovery(phase="clearing"), Observation(at=9, deletion=intent("delete")), "off", None),
     ("also of the new one", recovery(phase="making"), Observation(at=9, deletion=intent("delete")), "off", None),
     ("no choice, nothing", recovery(is_on=False, phase="off"), Observation(at=9, node=node("PREEMPTED")), "off", None),
     (
-        "a husk that goes",
+        "a leftover that goes",
         recovery(phase="clearing", asked_at=1),
         Observation(at=90, node=node("DELETING")),
         "clearing",
@@ -203,7 +203,7 @@ SITUATIONS = [
     ),
     ("and is taken away", recovery(is_queued=True), Observation(at=99, missing_s=LONG_S), "given_up", None),
     (
-        "its husk stays",
+        "its leftover stays",
         recovery(phase="clearing", is_queued=True),
         Observation(at=99, queued=queued("SUSPENDED")),
         "clearing",
@@ -351,7 +351,7 @@ def test_no_order_of_events_makes_two_nodes_or_one_too_many(choice: Recovery, st
         if isinstance(asked, DeleteNode):
             assert seen.node is not None
             assert seen.node.state != "READY"
-            assert seen.node.uid == choice.uid, "only the husk that was written down"
+            assert seen.node.uid == choice.uid, "only the leftover that was written down"
             assert is_preemptible(seen.node) or seen.node.state != "STOPPED" or before.phase != "watching"
         assert Recovery.from_json(json.loads(json.dumps(choice.to_json()))) == choice
     assert choice.is_on or not begun or choice.phase == "off"

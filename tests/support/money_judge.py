@@ -1,7 +1,7 @@
 """Judges the promises on money by the emulated cloud's own books, with what the user has laid down beside them.
 
 A *tick* is the longest time from one look at the nodes to the next one that leads to an act. One tick of every billed
-time is what a cap, a session or a deadline may be exceeded by; a fault that keeps the brakes from looking or acting, or
+time is what a cap, a session or a deadline may be exceeded by; a fault that keeps auto-stop from looking or acting, or
 a time in which no process of the user ran, adds its own length.
 """
 
@@ -25,7 +25,7 @@ FAULT_S = 60.0
 """What one fault of a call costs at most: a request is recreated after up to half a minute."""
 
 OPERATION_S = 90.0
-"""The longest of the cloud's operations: nothing is deleted by a brake before the operation before has ended."""
+"""The longest of the cloud's operations: nothing is deleted by auto-stop before the operation before has ended."""
 
 HOUR_S = 3600.0
 
@@ -76,7 +76,7 @@ class Judge:
         return TICK_S + self.excused_s
 
     def excuse(self, seconds: float) -> None:
-        """For so long the brakes could not look or act."""
+        """For so long auto-stop could not look or act."""
         self.excused_s += seconds
 
     # -- what the user says

@@ -1,4 +1,4 @@
-"""The way from a browser to a Jupyter server, which tests cut and mend."""
+"""The way from a browser to a Jupyter server, which tests cut and restore."""
 
 from __future__ import annotations
 

@@ -15,23 +15,24 @@ from jupyter_tpu.notebook.magics.context import MagicContext
 
 HELP = ("--help", "-h", "help")
 
-_ACTS: Mapping[str, Callable[..., MagicOutput]] = {
-    "": status.status,
-    "top": chips.top,
-    "ps": chips.ps,
-    "release": chips.release,
-    "autostop": autostop.autostop,
-    "extend": autostop.extend,
-    "stop": autostop.stop,
-    "delete": autostop.delete,
-    "cost": money.cost,
-    "quota": money.quota,
-    "grant": money.grant,
-    "python": env_logs.python,
-    "logs": env_logs.logs,
-    "doctor": doctor.doctor,
-}
-"""What runs each command; it gets the context and, if the command takes any, the parsed arguments."""
+_MODULES = (status, chips, autostop, money, env_logs, doctor)
+
+
+def _acts() -> dict[str, Callable[..., MagicOutput]]:
+    """Return what runs each command: the function of its name in one of the modules.
+
+    It gets the context and, if the command takes any, the parsed arguments.
+    """
+    functions = {
+        name: act
+        for module in _MODULES
+        for name, act in vars(module).items()
+        if getattr(act, "__module__", "") == module.__name__
+    }
+    return {"": status.status, **{name: functions[name] for name in ON_NODE}}
+
+
+_ACTS = _acts()
 
 _ALIASES: Mapping[str, str] = {alias: each.name for each in ON_NODE.values() for alias in each.aliases}
 

@@ -95,7 +95,7 @@ async function open(answer: () => Promise<IAutostopHistory>, isWatched = true): 
 const always = (data: IAutostopHistory) => (): Promise<IAutostopHistory> => Promise.resolve(data);
 
 describe('the last hour of a node', () => {
-  it('is asked for when it is opened, and with each news of the brakes', async () => {
+  it('is asked for when it is opened, and with each news of auto-stop', async () => {
     const shown = await open(always(past([stretch(600, 0)])));
     expect(shown.asked).toBe(1);
     await shown.news();
@@ -184,11 +184,11 @@ describe('what is said of the chips while nobody looks at them', () => {
     ['active', 'in use'],
     ['quiet', 'idle'],
     ['unknown', 'unknown']
-  ] as const)('is in a word what the brakes know: %s', (state, word) => {
+  ] as const)('is in a word what auto-stop knows: %s', (state, word) => {
     expect(said(state)).toBe(word);
   });
 
-  it('is nothing where the brakes are not answered', () => {
+  it('is nothing where auto-stop is not answered', () => {
     expect(said('active', 'old')).toBeUndefined();
   });
 });

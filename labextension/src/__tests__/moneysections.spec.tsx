@@ -388,7 +388,7 @@ describe('the time left of a node', () => {
     });
   });
 
-  it('is nothing where no brake is known', () => {
+  it('is nothing where no auto-stop is known', () => {
     showRow({ autostops: unanswered(STOCKOUT) });
     expect(document.body.textContent).toBe('');
   });
@@ -509,7 +509,7 @@ describe('the section of quota', () => {
     expect(folded?.querySelectorAll('li')).toHaveLength(30);
   });
 
-  it('marks husks, and frees what they hold', async () => {
+  it('marks leftovers, and frees what they hold', async () => {
     const limits = [limit({ users })];
     const doing = show({ quota: answered({ ...PARTIAL, error: null, limits }) }, 'quota');
     screen.getByText('Incomplete: no answer from us-east1-d.');

@@ -80,7 +80,7 @@ async def test_a_fault_may_hit_one_worker_of_several(cloud: Any, user_key: Any) 
     ]
 
 
-async def test_a_link_is_broken_and_mended_by_hand(cloud: Any, user_key: Any, login: Any) -> None:
+async def test_a_link_is_broken_and_repaired_by_hand(cloud: Any, user_key: Any, login: Any) -> None:
     await cloud.create(metadata=user_key.metadata)
     (items,) = await cloud.guest_items()
 

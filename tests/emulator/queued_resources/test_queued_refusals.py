@@ -131,7 +131,7 @@ async def test_quota_is_asked_before_anything_is_queued(queue: QueuedCloud) -> N
 
 
 @pytest.mark.parametrize("end", ["preempted", "expired"])
-async def test_a_husk_holds_its_quota_until_it_is_deleted(queue: QueuedCloud, end: str) -> None:
+async def test_a_leftover_holds_its_quota_until_it_is_deleted(queue: QueuedCloud, end: str) -> None:
     queue.control.set_quota(SPOT_QUOTA, queue.emulator.zone, 8)
     if end == "expired":
         queue.control.set_capacity(queue.emulator.zone, "v5e", 0)

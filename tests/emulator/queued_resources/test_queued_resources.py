@@ -1,4 +1,4 @@
-"""Queued resources from the request to the husk, in virtual time that stands still between the steps."""
+"""Queued resources from the request to the leftover, in virtual time that stands still between the steps."""
 
 from __future__ import annotations
 

@@ -57,18 +57,18 @@ async def test_a_queued_node_waits_for_room_and_becomes_ready(bench: Any, queue:
     assert control.billing() == []
 
 
-async def test_what_found_no_room_in_time_is_a_husk_that_holds_quota_until_it_is_removed(
+async def test_what_found_no_room_in_time_is_a_leftover_that_holds_quota_until_it_is_removed(
     bench: Any, queue: Queue
 ) -> None:
     control = bench.emulator.control
     control.set_capacity(bench.emulator.zone, "v5e", 0)
     queued = await queue.add(bench.spec(), valid_for_s=3600)
     control.advance(4000)
-    (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_leftover, husk.holds_quota) == ("FAILED", True, True)
-    assert husk.error is not None
-    assert "no capacity for my-node in us-central1-a in time" in husk.error.message
-    assert "could not be provisioned within its interval" in husk.error.raw
+    (leftover,) = (await queue.list()).items
+    assert (leftover.state, leftover.is_leftover, leftover.holds_quota) == ("FAILED", True, True)
+    assert leftover.error is not None
+    assert "no capacity for my-node in us-central1-a in time" in leftover.error.message
+    assert "could not be provisioned within its interval" in leftover.error.raw
     with pytest.raises(NodeExists, match="already") as refused:
         await queue.add(bench.spec())
     assert refused.value.exists == "It is FAILED and counts towards your quota."
@@ -78,22 +78,22 @@ async def test_what_found_no_room_in_time_is_a_husk_that_holds_quota_until_it_is
     assert [quota["used"] for quota in control.quotas() if quota["used"]] == []
 
 
-async def test_a_region_without_addresses_leaves_a_husk_that_says_so(bench: Any, queue: Queue) -> None:
+async def test_a_region_without_addresses_leaves_a_leftover_that_says_so(bench: Any, queue: Queue) -> None:
     bench.emulator.control.set_project(addresses_per_region=0)
     await queue.add(bench.spec())
     bench.emulator.control.advance(1000)
-    (husk,) = (await queue.list()).items
-    assert husk.error is not None
-    assert (husk.state, husk.error.code) == ("FAILED", "address_quota_exceeded")
+    (leftover,) = (await queue.list()).items
+    assert leftover.error is not None
+    assert (leftover.state, leftover.error.code) == ("FAILED", "address_quota_exceeded")
 
 
-async def test_a_taken_away_node_leaves_a_husk(bench: Any, queue: Queue) -> None:
+async def test_a_taken_away_node_leaves_a_leftover(bench: Any, queue: Queue) -> None:
     queued = await queue.add(bench.spec(spot=True))
     bench.emulator.control.advance(UNTIL_ACTIVE_S)
     bench.emulator.control.preempt(str(bench.name()))
     bench.emulator.control.advance(600)
-    (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_leftover, husk.holds_quota) == ("SUSPENDED", True, True)
+    (leftover,) = (await queue.list()).items
+    assert (leftover.state, leftover.is_leftover, leftover.holds_quota) == ("SUSPENDED", True, True)
     await queue.remove(queued.name)
     bench.emulator.control.advance(60)
     assert await states(queue) == []
@@ -131,8 +131,8 @@ async def test_a_flex_start_node_is_ended_by_the_cloud_itself(bench: Any, queue:
     assert (node.state, node.intent_id) == ("READY", queued.intent_id)
     control.advance(3700)
     assert control.billing() == []
-    (husk,) = (await queue.list()).items
-    assert (husk.state, husk.is_leftover) == ("SUSPENDED", True)
+    (leftover,) = (await queue.list()).items
+    assert (leftover.state, leftover.is_leftover) == ("SUSPENDED", True)
     (bill,) = control.ledger()["nodes"]
     assert 3500 < bill["ready_seconds"] <= 3600
 

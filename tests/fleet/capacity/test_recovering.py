@@ -124,7 +124,7 @@ async def test_two_fleets_make_one(bench: Any, choices: Choices) -> None:
     assert choices.audited().count("recreate") == 1
 
 
-async def test_attempts_are_capped_and_the_last_husk_is_cleared(bench: Any, choices: Choices) -> None:
+async def test_attempts_are_capped_and_the_last_leftover_is_cleared(bench: Any, choices: Choices) -> None:
     fleet = await bench.fleet(quick)
     await made(bench, fleet)
     await choices.choose(max_attempts=1)
@@ -189,7 +189,7 @@ async def test_a_node_that_went_while_this_machine_slept_may_have_been_ended_by_
     assert choices.of().phase in phases
 
 
-async def test_what_a_queue_made_is_made_again_once_its_husk_is_gone(bench: Any, choices: Choices) -> None:
+async def test_what_a_queue_made_is_made_again_once_its_leftover_is_gone(bench: Any, choices: Choices) -> None:
     fleet = await bench.fleet(quick)
     journal = Journal.open(bench.folder)
     await Queue(fleet, bench.cloud, journal).add(bench.spec(spot=True))

@@ -52,7 +52,9 @@ def rows_of_the_cloud(bench: Any) -> dict[tuple[str, str], int]:
     return {(row["quota_id"], row.get("zone") or row["region"]): row["used"] for row in told if row["used"]}
 
 
-async def test_use_is_what_the_cloud_counts_of_nodes_spot_queued_resources_and_husks(bench: Any, cloud: Any) -> None:
+async def test_use_is_what_the_cloud_counts_of_nodes_spot_queued_resources_and_leftovers(
+    bench: Any, cloud: Any
+) -> None:
     control = bench.emulator.control
     await node(bench, "small", "v5litepod-4")
     await node(bench, "large", "v5litepod-16")
@@ -81,7 +83,7 @@ async def test_use_is_what_the_cloud_counts_of_nodes_spot_queued_resources_and_h
     assert report.is_complete
 
 
-async def test_a_suspended_queued_resource_counts_and_is_shown_as_a_husk(bench: Any, cloud: Any) -> None:
+async def test_a_suspended_queued_resource_counts_and_is_shown_as_a_leftover(bench: Any, cloud: Any) -> None:
     await queue(bench, "lost", spot=True)
     bench.emulator.control.advance(3600)
     bench.emulator.control.preempt(str(bench.name("lost-node")))

@@ -74,7 +74,7 @@ async def until_ended(bench: Any) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_brake_waits_for_the_hooks_and_notes_them_once(bench: Any) -> None:
+async def test_auto_stop_waits_for_the_hooks_and_notes_them_once(bench: Any) -> None:
     journal, agents = bench.journal(), Hooked(bench.emulator.control.billing)
     braking = AutostopController(bench.cloud, journal, agents, every_s=0.0)
     fleet = await bench.fleet(BudgetEnforcer, lambda *_: braking, journal=journal)

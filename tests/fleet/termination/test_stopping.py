@@ -136,14 +136,14 @@ def test_at_the_cap_a_node_that_cannot_be_stopped_is_deleted_at_once(world: Worl
         ("error", FOR_GOOD, 1, "delete"),
     ],
 )
-def test_panic_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
+def test_stop_all_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
     world: World, kind: str, options: dict[str, Any], times: int | None, action: str
 ) -> None:
     async def story() -> None:
         process = await ready(world)
         world.fault("StopNode", kind, times=times, **options)
-        broom = TerminationExecutor(process, reason="Panic.", wait=True)
-        result = await process.does(broom.stop(str(NAME)))
+        executor = TerminationExecutor(process, reason="Stop all.", wait=True)
+        result = await process.does(executor.stop(str(NAME)))
         assert result == Result(name=str(NAME), action=action)
         assert states(world) == ([State.STOPPED] if action == "stop" else [])
         assert all(span.ended is not None for span in world.spans())

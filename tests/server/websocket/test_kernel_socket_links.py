@@ -56,7 +56,7 @@ class Network:
         """Cut what is open."""
         self._cloud.control.fault_link(self._node, "reset")
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._cloud.control.fault_link(self._node, "clear")
 
 
@@ -64,7 +64,7 @@ class Network:
 def network(faulty_cloud: Cloud) -> Iterator[Network]:
     network = Network(faulty_cloud)
     yield network
-    network.mend()
+    network.restore()
 
 
 def until(check: Callable[[], Any]) -> Any:
@@ -92,7 +92,7 @@ async def test_a_page_that_opens_while_the_link_is_down_is_told_so_and_goes_on_w
     page = await open_page(server, kernel_id)
     first = await page.until(lambda message: message["msg_type"] == "status")
     msg_id = page.execute("print(x + 1)")
-    network.mend()
+    network.restore()
     await page.until_idle(msg_id)
 
     assert first["content"] == {"execution_state": "unknown"}
@@ -114,7 +114,7 @@ async def test_a_page_that_stays_gets_what_was_said_while_the_link_was_down(
     network.refuse()
     gate.touch()
     await asyncio.to_thread(until, lambda: link_state(server, kernel_id) == "down")
-    network.mend()
+    network.restore()
     await page.until_idle(msg_id)
 
     assert page.text(msg_id) == "before\nafter\n"
@@ -129,7 +129,7 @@ async def test_a_restart_over_a_cut_link_happens_once_when_the_link_is_back(
     network.refuse()
     await asyncio.to_thread(until, lambda: link_state(server, kernel_id) == "down")
     answer = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
-    network.mend()
+    network.restore()
     msg_id = page.execute("print('x' in globals())")
     await page.until_idle(msg_id)
 

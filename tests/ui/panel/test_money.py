@@ -47,7 +47,9 @@ def section(panel: Locator, name: str) -> Locator:
     return found
 
 
-def test_money_from_the_first_node_to_the_sweep(panel: Locator, kernel_name: str, demo: Demo, picture: Picture) -> None:
+def test_money_from_the_first_node_to_the_cleanup(
+    panel: Locator, kernel_name: str, demo: Demo, picture: Picture
+) -> None:
     page = panel.page
     status = page.locator(".jp-tpu-MoneyStatus button")
     expect(status).to_contain_text("TPU $9.60/h")
@@ -70,7 +72,7 @@ def test_money_from_the_first_node_to_the_sweep(panel: Locator, kernel_name: str
 
     quota = section(panel, "Quota")
     expect(quota.get_by_role("list", name="Quota limits")).to_contain_text("my-node")
-    sweep(panel, picture)
+    clean_up(panel, picture)
     assert demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"] == kernel_name  # nothing was deleted
     activity = section(panel, "Activity log")
     expect(activity.get_by_role("list")).to_contain_text("budget")
@@ -118,13 +120,13 @@ def choose(panel: Locator) -> None:
     expect(meaning).to_contain_text("$9.60 per hour on demand")
 
 
-def sweep(panel: Locator, picture: Picture) -> None:
+def clean_up(panel: Locator, picture: Picture) -> None:
     found = section(panel, "Billable resources and quota")
     found.get_by_label("my-node").check()
     found.get_by_role("button", name="Delete 1 selected…").click()
     dialog = panel.page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("It costs $9.60 per hour.")
-    picture(panel.page, "money-sweep")
+    picture(panel.page, "money-cleanup")
     dialog.get_by_role("button", name="Cancel").click()
 
 

@@ -1,4 +1,4 @@
-"""`brakes` and `keep` in a terminal."""
+"""`autostop` and `keep` in a terminal."""
 
 from __future__ import annotations
 

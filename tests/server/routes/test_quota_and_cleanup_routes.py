@@ -1,4 +1,4 @@
-"""The routes of quota, sweep and panic on a real Jupyter server."""
+"""The routes of quota, clean-up and stop-all on a real Jupyter server."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ def assert_fits(body: Any, schema: str) -> None:
     OAS31Validator({**found, "components": described["components"]}).validate(body)
 
 
-def swept(server: Server) -> dict[str, str]:
+def deleted(server: Server) -> dict[str, str]:
     return {item["name"]: item["state"] for item in server.tpu("GET", "cleanup").json["items"]}
 
 
-def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(
+def test_quota_is_told_with_what_uses_it_and_deleted_use_is_not_told_again(
     server: Server, cloud: Cloud, elsewhere: Elsewhere
 ) -> None:
-    husk = elsewhere.create("husk", **SPOT)
-    cloud.control.preempt(husk)
+    leftover = elsewhere.create("leftover", **SPOT)
+    cloud.control.preempt(leftover)
 
     first = server.tpu("GET", "quota").json
     assert_fits(first, "Quota")
     assert first["source"] == "Cloud Quotas API"
     assert first["is_complete"] is True
     users = [user for row in first["limits"] for user in row["users"]]
-    assert [(user["name"], user["is_leftover"]) for user in users] == [(husk, True)] * 2
+    assert [(user["name"], user["is_leftover"]) for user in users] == [(leftover, True)] * 2
 
-    results = server.tpu("POST", "cleanup", {"names": [husk]}).json
+    results = server.tpu("POST", "cleanup", {"names": [leftover]}).json
     assert_fits(results, "Results")
-    assert results == {"results": [{"name": husk, "ok": True, "error": None}]}
+    assert results == {"results": [{"name": leftover, "ok": True, "error": None}]}
     second = server.tpu("GET", "quota").json
     holding = [user for row in second["limits"] for user in row["users"] if user["state"] != "DELETING"]
     assert holding == []
@@ -94,13 +94,13 @@ def test_a_request_that_cannot_be_leaves_nothing(server: Server, query: str) -> 
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
 
 
-def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
+def test_cleanup_lists_what_others_made_and_deletes_only_what_is_named(
     server: Server, cloud: Cloud, elsewhere: Elsewhere
 ) -> None:
     kept, marked = elsewhere.create("kept"), elsewhere.create("marked")
 
     listed = server.tpu("GET", "cleanup").json
-    assert_fits(listed, "Sweep")
+    assert_fits(listed, "Cleanup")
     assert listed["is_complete"] is True
     assert [(item["name"], item["is_ours"], item["is_billed"]) for item in listed["items"]] == [
         (kept, False, True),
@@ -109,7 +109,7 @@ def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
 
     missing = server.tpu("POST", "cleanup", {"names": [marked, f"{marked}-not"]})
     assert (missing.status, missing.json["error"]["exists"]) == (400, "Nothing was deleted.")
-    assert swept(server) == {kept: "READY", marked: "READY"}
+    assert deleted(server) == {kept: "READY", marked: "READY"}
 
     assert server.tpu("POST", "cleanup", {"names": [marked]}).json["results"][0]["ok"] is True
 
@@ -133,13 +133,13 @@ def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud, e
     partial = server.tpu("GET", "cleanup").json
     refused = server.tpu("POST", "cleanup", {"names": ["all"]})
 
-    assert_fits(partial, "Sweep")
+    assert_fits(partial, "Cleanup")
     assert (partial["is_complete"], partial["error"]["code"]) == (False, "cloud_unavailable")
     assert (refused.status, "the list is not complete" in refused.json["message"]) == (400, True)
     assert cloud.control.billing() == [kept]
 
 
-def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: Cloud, elsewhere: Elsewhere) -> None:
+def test_stop_all_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: Cloud, elsewhere: Elsewhere) -> None:
     held = elsewhere.create("held", **SPOT)
     gone = elsewhere.create("gone", **SPOT)
     cloud.control.add_fault("DeleteNode", "permission_denied", target=held)
@@ -159,7 +159,7 @@ def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: 
 def test_without_a_cloud_there_is_an_answer(start_server: StartServer) -> None:
     nowhere = start_server(JUPYTER_TPU_ENDPOINT="nonsense", JUPYTER_TPU_PROJECT="demo-project")
 
-    for route, schema in (("quota", "Quota"), ("cleanup", "Sweep")):
+    for route, schema in (("quota", "Quota"), ("cleanup", "Cleanup")):
         answer = nowhere.tpu("GET", route)
         assert answer.status == 200
         assert_fits(answer.json, schema)

@@ -26,7 +26,7 @@ def past_of(server: Server) -> Any:
     """What is told, as rest-api.yml says."""
     answer = server.tpu("GET", f"nodes/{ZONE}/watched/autostop/history").json
     described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
-    schema = described["components"]["schemas"]["BrakesPast"]
+    schema = described["components"]["schemas"]["AutostopHistory"]
     OAS31Validator({**schema, "components": described["components"]}).validate(answer)
     return answer
 

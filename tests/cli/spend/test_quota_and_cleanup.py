@@ -1,4 +1,4 @@
-"""`jupyter tpu quota`, `sweep` and `panic` as typed in a terminal."""
+"""`jupyter tpu quota`, `cleanup` and `stop --all` as typed in a terminal."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_quota_says_what_is_used_by_what(terminal: Terminal, elsewhere: Elsewher
     terminal.cloud.set_quota(SERVING, ZONE, 16)
     elsewhere.create("theirs")
     terminal.cloud.set_quota("TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI", ZONE, 8)
-    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
+    terminal.cloud.preempt(elsewhere.create("preempted", **SPOT))
 
     shown = terminal.tpu("quota", "--zone", ZONE)
 
@@ -62,7 +62,7 @@ def test_quota_says_what_is_used_by_what(terminal: Terminal, elsewhere: Elsewher
     assert header.split()[:3] == ["QUOTA", "WHERE", "LIMIT"]
     on_demand = next(row for row in rows if "on demand" in row and ZONE in row)
     assert on_demand.split()[-5:] == ["8", "8", "chips", "theirs", "8"]
-    assert any(row.endswith("husk 8 (PREEMPTED leftover)") for row in rows)
+    assert any(row.endswith("preempted 8 (PREEMPTED leftover)") for row in rows)
     assert "jupyter tpu cleanup" in shown.stderr
     assert "as of" in shown.stderr
 
@@ -111,7 +111,7 @@ def test_a_refusal_by_quota_names_the_commands_that_help(terminal: Terminal, els
     assert "jupyter tpu cleanup" in refused.stderr
 
 
-def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere: Elsewhere) -> None:
+def test_cleanup_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere: Elsewhere) -> None:
     elsewhere.create("kept", description=HOSTILE)
     elsewhere.create("swept")
 
@@ -132,14 +132,18 @@ def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere
     assert states(terminal) == {"kept": "READY"}
 
 
-def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, elsewhere: Elsewhere) -> None:
-    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
+def test_cleanup_deletes_leftovers_and_leaves_what_is_stopped(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    terminal.cloud.preempt(elsewhere.create("preempted", **SPOT))
     elsewhere.create("resting")
     terminal.cloud.preempt(elsewhere.create("second", **SPOT))
     elsewhere.stop("resting")
 
     rows = {row.split()[0]: row for row in terminal.tpu("cleanup").stdout.splitlines()[1:]}
-    assert {name: "leftover" in row for name, row in rows.items()} == {"husk": True, "second": True, "resting": False}
+    assert {name: "leftover" in row for name, row in rows.items()} == {
+        "preempted": True,
+        "second": True,
+        "resting": False,
+    }
     asked = terminal.tpu("cleanup", "--delete", "resting").stderr
     assert "STOPPED not billed: deleted with its disk, which is kept while the node is stopped" in asked
     assert "leftover" not in terminal.tpu("quota").stdout.partition("resting")[2].partition("\n")[0]
@@ -147,15 +151,15 @@ def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, else
     results = terminal.tpu_json("cleanup", "--delete-leftovers", "--yes")["results"]
 
     assert [(result["name"].rpartition("/")[2], result["ok"]) for result in results] == [
-        ("husk", True),
+        ("preempted", True),
         ("second", True),
     ]
     assert states(terminal) == {"resting": "STOPPED"}
     assert "There was nothing to delete" in terminal.tpu("cleanup", "--delete-leftovers", "--yes").stderr
 
 
-def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal, elsewhere: Elsewhere) -> None:
-    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
+def test_cleanup_of_leftovers_refuses_a_list_that_is_not_complete(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    terminal.cloud.preempt(elsewhere.create("preempted", **SPOT))
     terminal.cloud.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
 
     shown = terminal.tpu("cleanup")
@@ -163,10 +167,10 @@ def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal, 
 
     assert "The list is not complete" in shown.stderr
     assert (refused.returncode, "not complete" in refused.stderr) == (1, True)
-    assert states(terminal) == {"husk": "PREEMPTED"}
+    assert states(terminal) == {"preempted": "PREEMPTED"}
 
 
-def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewhere: Elsewhere) -> None:
+def test_stop_all_asks_first_and_then_stops_everything(terminal: Terminal, elsewhere: Elsewhere) -> None:
     elsewhere.create("single")
     elsewhere.create("spot", **SPOT)
 
@@ -185,7 +189,7 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewher
     assert "Still billed: the disks of single." in terminal.tpu("stop", "--all", "--yes").stderr
 
 
-def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:
+def test_stop_all_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:
     held = elsewhere.create("held", **SPOT)
     elsewhere.create("spot", **SPOT)
     terminal.cloud.add_fault("DeleteNode", "permission_denied", target=held)
@@ -199,7 +203,7 @@ def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: El
 
 
 @pytest.mark.parametrize("kind", [(), pytest.param(("--spot",), marks=NIGHTLY)])
-def test_a_panic_is_not_fobbed_off_with_a_deletion_that_the_cloud_never_began(
+def test_a_stop_of_everything_is_not_fobbed_off_with_a_deletion_that_the_cloud_never_began(
     terminal: Terminal, kind: tuple[str, ...]
 ) -> None:
     assert terminal.tpu("create", "forgotten", "--type", "v5litepod-8", "--zone", ZONE, *kind).returncode == 0

@@ -1,7 +1,7 @@
 """Processes that open a journal, or confirm its losses, and kill themselves (SIGKILL) before one of their steps.
 
-Run by test_mending_points.py. Reads a JSON list of cases from standard input, plays each in a child of its own, and
-prints how the children ended. What is mended was damaged under another child, which lives meanwhile. A step is what a
+Run by test_repair_points.py. Reads a JSON list of cases from standard input, plays each in a child of its own, and
+prints how the children ended. What is repaired was damaged under another child, which lives meanwhile. A step is what a
 process asks of the operating system about files of the journal's folder, as Python's audit events name it, or the end
 of a transaction. A case without a step plays to its end and writes down which steps there were.
 """
@@ -96,7 +96,7 @@ def live(case: dict[str, Any], ready: int) -> None:
     SpendLedger(journal, Place()).set_budget("weekly", WEEKLY, now=1.0)
     journal.close()
     journal = Journal.open(folder)
-    if case["verb"] == "mend":
+    if case["verb"] == "repair":
         SpendLedger(journal, Place()).set_budget("daily", {**WEEKLY, "period": "day"}, now=2.0)
     else:
         Audit(journal, **HERE).record(Entry(at=2.0, action="keep", subject="n", reason=""))
@@ -108,7 +108,7 @@ def damage(case: dict[str, Any]) -> None:
     """The header, or one of the two places of the weekly budget."""
     folder = Path(case["folder"])
     content = (folder / FILE_NAME).read_bytes()
-    at, other = (0, b"no SQLite at all") if case["verb"] == "mend" else (content.index(AMOUNT), OTHER_AMOUNT)
+    at, other = (0, b"no SQLite at all") if case["verb"] == "repair" else (content.index(AMOUNT), OTHER_AMOUNT)
     with (folder / FILE_NAME).open("r+b") as file:
         file.seek(at)
         file.write(other)
@@ -132,7 +132,7 @@ def living(case: dict[str, Any]) -> Iterator[None]:
 
 def ended(case: dict[str, Any]) -> int:
     """How a child ended that plays the case."""
-    with living(case) if case["verb"].startswith("mend") else contextlib.nullcontext():
+    with living(case) if case["verb"].startswith("repair") else contextlib.nullcontext():
         pid = os.fork()
         if pid == 0:
             play(case)

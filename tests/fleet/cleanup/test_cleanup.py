@@ -97,8 +97,8 @@ async def test_everything_is_listed_whoever_made_it_and_in_whatever_zone(bench: 
     intent = await opened.fleet.create(bench.spec("ours"))
     await opened.fleet.wait(intent.intent_id)
     their_node(bench, "theirs", OTHER, description="a colleague's")
-    husk = their_node(bench, "husk", schedulingConfig={"spot": True})
-    control.preempt(husk)
+    leftover = their_node(bench, "leftover", schedulingConfig={"spot": True})
+    control.preempt(leftover)
     lost = await queue(bench, "lost")
     control.advance(3600)
     control.preempt(str(bench.name("lost-node")))
@@ -112,7 +112,7 @@ async def test_everything_is_listed_whoever_made_it_and_in_whatever_zone(bench: 
     assert {name: tuple(item[fact] for fact in facts) for name, item in found.items()} == {
         "ours": ("node", ZONE, "READY", True, True, False, True),
         "theirs": ("node", OTHER, "READY", True, True, False, False),
-        "husk": ("node", ZONE, "PREEMPTED", False, True, True, False),
+        "leftover": ("node", ZONE, "PREEMPTED", False, True, True, False),
         "lost": ("queued_resource", ZONE, "SUSPENDED", False, True, True, False),
     }
     assert found["lost"]["name"] == lost
@@ -135,7 +135,7 @@ async def test_what_is_marked_is_deleted_and_nothing_else(bench: Any, opened: Ha
     assert audit(opened) == [("delete", "marked"), ("delete", "waiting")]
 
 
-async def test_only_husks_that_are_dead_are_swept_as_such(bench: Any, opened: Hands) -> None:
+async def test_only_leftovers_that_are_dead_are_deleted_as_such(bench: Any, opened: Hands) -> None:
     their_node(bench, "alive")
     bench.emulator.control.preempt(their_node(bench, "dead", schedulingConfig={"spot": True}))
     their_node(bench, "resting")
@@ -197,7 +197,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_partial_list_is_never_swept_but_by_name(part: str) -> None:
+def test_a_partial_list_is_never_deleted_but_by_name(part: str) -> None:
     holdings = Holdings(nodes=(node("dead", "PREEMPTED"), node("other")), **PARTS[part])  # type: ignore[arg-type]
 
     with pytest.raises(BadInput, match="not complete") as refused:
@@ -233,12 +233,12 @@ def test_a_queued_resource_whose_node_is_there_does_not_hold_quota_twice() -> No
     assert {item.short_id: item.holds_quota for item in found} == {"made": True, "q": False, "r": True}
 
 
-async def test_panic_stops_what_can_be_stopped_and_deletes_the_rest(bench: Any, opened: Hands) -> None:
+async def test_stop_all_stops_what_can_be_stopped_and_deletes_the_rest(bench: Any, opened: Hands) -> None:
     control = bench.emulator.control
     their_node(bench, "single")
     their_node(bench, "spot", schedulingConfig={"spot": True})
     their_node(bench, "slice", acceleratorType="v5litepod-16")
-    control.preempt(their_node(bench, "husk", schedulingConfig={"spot": True}))
+    control.preempt(their_node(bench, "leftover", schedulingConfig={"spot": True}))
     await queue(bench, "waiting")
 
     results = await stop_all(opened)
@@ -248,11 +248,11 @@ async def test_panic_stops_what_can_be_stopped_and_deletes_the_rest(bench: Any, 
     control.advance(24 * 3600)
     assert control.billing() == []
     left = {item.short_id: item.state for item in items_of(await list_holdings(bench.cloud))}
-    assert left == {"single": "STOPPED", "husk": "PREEMPTED"}
+    assert left == {"single": "STOPPED", "leftover": "PREEMPTED"}
     assert audit(opened) == [("delete", "slice"), ("delete", "spot"), ("delete", "waiting"), ("stop", "single")]
 
 
-async def test_panic_leaves_no_suspended_queued_resource(bench: Any, opened: Hands) -> None:
+async def test_stop_all_leaves_no_suspended_queued_resource(bench: Any, opened: Hands) -> None:
     await queue(bench, "made")
     bench.emulator.control.advance(3600)
     assert len(bench.emulator.control.billing()) == 1
@@ -265,7 +265,7 @@ async def test_panic_leaves_no_suspended_queued_resource(bench: Any, opened: Han
     assert await names(bench) == []
 
 
-def test_panic_deletes_nodes_themselves_where_their_queued_resource_could_not_be(planned: Steps) -> None:
+def test_stop_all_deletes_nodes_themselves_where_their_queued_resource_could_not_be(planned: Steps) -> None:
     held = node("made", spot=True)
     made = Holdings(nodes=(held,), queued=(queued("q", "ACTIVE", node_ids=("made",)),))
     assert [(step.kind, step.verb) for step in steps(made, FleetSnapshot())] == [("queued_resource", "delete")]
@@ -273,7 +273,7 @@ def test_panic_deletes_nodes_themselves_where_their_queued_resource_could_not_be
     assert (again.kind, again.verb, again.name) == ("node", "delete", str(held.name))
 
 
-async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, opened: Hands) -> None:
+async def test_stop_all_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, opened: Hands) -> None:
     control = bench.emulator.control
     their_node(bench, "held", schedulingConfig={"spot": True})
     their_node(bench, "spot", schedulingConfig={"spot": True})
@@ -294,7 +294,7 @@ async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, open
     ]
 
 
-async def test_panic_does_not_wait_long_for_a_cloud_that_does_not_answer(bench: Any, opened: Hands) -> None:
+async def test_stop_all_does_not_wait_long_for_a_cloud_that_does_not_answer(bench: Any, opened: Hands) -> None:
     control = bench.emulator.control
     their_node(bench, "silent")
     their_node(bench, "single")
@@ -310,7 +310,7 @@ async def test_panic_does_not_wait_long_for_a_cloud_that_does_not_answer(bench: 
     assert control.billing() == [str(bench.name("silent"))]
 
 
-async def test_panic_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> None:
+async def test_stop_all_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> None:
     bench.emulator.control.pause()
     await opened.fleet.create(bench.spec("coming"))
     await bench.change("node", state="CREATING")
@@ -323,7 +323,7 @@ async def test_panic_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> 
     assert bench.emulator.control.billing() == []
 
 
-async def test_panic_deletes_a_node_that_another_process_is_asking_for(bench: Any) -> None:
+async def test_stop_all_deletes_a_node_that_another_process_is_asking_for(bench: Any) -> None:
     bench.emulator.control.add_fault("CreateNode", "latency", seconds=1.5)
     elsewhere: Fleet = await bench.fleet()
     here: Fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
@@ -337,7 +337,7 @@ async def test_panic_deletes_a_node_that_another_process_is_asking_for(bench: An
     assert bench.emulator.control.billing() == []
 
 
-async def test_panic_needs_no_journal(bench: Any) -> None:
+async def test_stop_all_needs_no_journal(bench: Any) -> None:
     their_node(bench, "single")
     their_node(bench, "spot", schedulingConfig={"spot": True})
     journal = Journal.open(bench.folder)
@@ -350,7 +350,7 @@ async def test_panic_needs_no_journal(bench: Any) -> None:
     assert bench.emulator.control.billing() == []
 
 
-async def test_panic_ends_what_would_make_nodes_by_itself(bench: Any, opened: Hands) -> None:
+async def test_stop_all_ends_what_would_make_nodes_by_itself(bench: Any, opened: Hands) -> None:
     full = Candidate(zone=ZONE, accelerator_type="v5litepod-8", runtime_version=V5E, spot=True)
     desk = SearchService(opened.cloud, opened.journal)
     search = await desk.begin("wanted", [full])
@@ -367,7 +367,7 @@ async def test_panic_ends_what_would_make_nodes_by_itself(bench: Any, opened: Ha
     assert bench.emulator.control.billing() == []
 
 
-async def test_panic_says_what_it_did_not_see(bench: Any, opened: Hands) -> None:
+async def test_stop_all_says_what_it_did_not_see(bench: Any, opened: Hands) -> None:
     their_node(bench, "single")
     await opened.fleet.refresh()
     bench.emulator.control.add_fault("ListQueuedResources", "error", code=13, message="broken", times=10)
@@ -403,18 +403,18 @@ def planned() -> Steps:
         ("PREEMPTED", []),
     ],
 )
-def test_what_panic_does_to_a_node_by_its_state(planned: Steps, state: str, verbs: list[str]) -> None:
+def test_what_stop_all_does_to_a_node_by_its_state(planned: Steps, state: str, verbs: list[str]) -> None:
     assert planned(Holdings(nodes=(node("one", state),))) == [(verb, "one") for verb in verbs]
 
 
-def test_panic_acts_on_what_was_seen_before_in_a_zone_that_is_silent_now(planned: Steps) -> None:
+def test_stop_all_acts_on_what_was_seen_before_in_a_zone_that_is_silent_now(planned: Steps) -> None:
     before = (node("there", zone=OTHER), node("gone"))
 
     assert planned(Holdings(unreachable=(OTHER,)), nodes=before) == [("stop", "there")]
     assert planned(Holdings(error=CloudUnavailable("no")), nodes=before) == [("stop", "there"), ("stop", "gone")]
 
 
-def test_panic_calls_off_wishes_and_waiting_requests_before_it_ends_nodes(planned: Steps) -> None:
+def test_stop_all_calls_off_wishes_and_waiting_requests_before_it_ends_nodes(planned: Steps) -> None:
     waiting = tuple(queued(state.lower(), state) for state in ("WAITING_FOR_RESOURCES", "FAILED", "ACTIVE", "ACCEPTED"))
     wish = Intent(intent_id="abc", verb="create", node_name=name("wished"))
     start = Intent(intent_id="def", verb="start", node_name=name("waking"))

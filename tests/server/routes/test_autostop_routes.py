@@ -1,4 +1,4 @@
-"""The routes of the brakes, on a real Jupyter server with a node."""
+"""The routes of auto-stop, on a real Jupyter server with a node."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ async def comes_true(check: Callable[[], bool]) -> None:
 async def test_rules_reach_the_guard_of_a_node_which_then_ends_by_them(server: Server, cloud: Cloud) -> None:
     assert server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"idle_after_s": 60}).status == 404
 
-    def brake() -> Any:
+    def status() -> Any:
         listed = server.tpu("GET", "autostop").json
-        assert_fits(listed, "Brakes")
+        assert_fits(listed, "AutostopOfNodes")
         return next((each for each in listed["nodes"] if each["node_id"] == "braked"), None)
 
     async with server.events() as events:
         server.tpu("POST", "nodes", NODE)
         await events.until(lambda event: event.get("phase") == "ready")
-        assert brake()["idle_after_s"] == 3600
+        assert status()["idle_after_s"] == 3600
 
         ruled = server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"session_s": 7200, "action": "delete"}).json
-        assert_fits(ruled, "Brake")
+        assert_fits(ruled, "Autostop")
         assert (ruled["idle_after_s"], ruled["session_s"], ruled["action"]) == (3600, 7200, "delete")
         kept = server.tpu("POST", f"nodes/{ZONE}/braked/extend", {"for_s": 9000}).json
         assert kept["kept_until"] == kept["ends_at"]
-        await comes_true(lambda: brake()["guard"]["state"] == "armed")
-        await comes_true(lambda: {each["state"] for each in brake()["sources"]} == {"quiet"})
+        await comes_true(lambda: status()["guard"]["state"] == "armed")
+        await comes_true(lambda: {each["state"] for each in status()["sources"]} == {"quiet"})
         assert server.tpu("POST", f"nodes/{ZONE}/braked/extend", {}).json["kept_until"] is None
 
         server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"idle_after_s": 2})
         await comes_true(lambda: cloud.control.billing() == [])
-        await comes_true(lambda: brake() is None)
+        await comes_true(lambda: status() is None)
 
 
 @pytest.mark.parametrize(

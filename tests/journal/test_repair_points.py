@@ -1,4 +1,4 @@
-"""A process is killed before each step of mending a journal: the next one comes to the same end, with nothing lost."""
+"""A process is killed before each step of repairing a journal: the next one repairs it as well and loses nothing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.repair import DAMAGE
 
-PROGRAM = Path(__file__).with_name("mending_points.py")
+PROGRAM = Path(__file__).with_name("repair_points.py")
 PROJECT = "demo-project"
 HERE = {"endpoint": "", "project": PROJECT}
 CONFIRMED = "The user confirmed the budgets after the journal was damaged."
 
-_MEND = [
+_REPAIR = [
     "open journal.db.lock",
     "tempfile.mkdtemp scratch",
     "shutil.copyfile journal.db scratch/damaged",
@@ -53,14 +53,14 @@ STEPS = {
         "shutil.rmtree scratch",
         "os.chmod journal.db",
     ],
-    "mend": _MEND,
-    "mend what has lost a budget": _MEND,
+    "repair": _REPAIR,
+    "repair what has lost a budget": _REPAIR,
     "confirm": ["transaction", "transaction"],
 }
 ENDS = {
     "make": {"budgets": [], "is closed": False, "damage": 0, "confirmed": 0},
-    "mend": {"budgets": [("daily", 20.0), ("weekly", 20.0)], "is closed": False, "damage": 1, "confirmed": 0},
-    "mend what has lost a budget": {
+    "repair": {"budgets": [("daily", 20.0), ("weekly", 20.0)], "is closed": False, "damage": 1, "confirmed": 0},
+    "repair what has lost a budget": {
         "budgets": [("weekly", 90.0), ("lost-budgets", None)],
         "is closed": True,
         "damage": 1,
@@ -70,8 +70,8 @@ ENDS = {
 }
 KEPT = {
     "make": b"",
-    "mend": b"no SQLite at all",
-    "mend what has lost a budget": b'"amount": 90.0',
+    "repair": b"no SQLite at all",
+    "repair what has lost a budget": b'"amount": 90.0',
     "confirm": b"this is no database",
 }
 
@@ -157,14 +157,14 @@ def test_whatever_step_a_process_dies_at_the_next_one_comes_to_the_same_end(tmp_
             assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_what_a_dead_process_left_half_made_is_removed_by_the_next_that_makes_or_mends(tmp_path: Path) -> None:
+def test_what_a_dead_process_left_half_made_is_removed_by_the_next_that_makes_or_repairs(tmp_path: Path) -> None:
     (tmp_path / ".journal-dead").mkdir()
     (tmp_path / ".journal-dead" / "damaged").write_bytes(b"a copy")
     Journal.open(tmp_path).close()
     assert [each.name for each in tmp_path.glob(".journal-*")] == []
 
 
-def test_a_journal_whose_mending_was_cut_off_is_not_opened_where_it_cannot_be_ended(tmp_path: Path) -> None:
+def test_a_journal_whose_repair_was_cut_off_is_not_opened_where_it_cannot_be_ended(tmp_path: Path) -> None:
     Journal.open(tmp_path).close()
     (tmp_path / "journal.db.damaged-20261122T000000.mended" / "something").mkdir(parents=True)
     with closing(Journal.open(tmp_path)) as journal, pytest.raises(JournalUnwritable):

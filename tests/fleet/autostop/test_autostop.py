@@ -1,4 +1,4 @@
-"""The local brake: nodes end by their rules, judged by the emulator's ledger, with nobody else's help."""
+"""Auto-stop on this machine: nodes end by their rules, judged by the emulator's ledger, with nobody else's help."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Saying:
         }
 
     async def call(self, _node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        if method == "set_brakes":
+        if method == "set_autostop":
             self.told.append(params)
         return None if self.is_silent else self._said
 
@@ -79,15 +79,15 @@ class Clocks:
 
 
 class Ready:
-    """A READY node of a fleet with brakes."""
+    """A READY node of a fleet with auto-stop."""
 
-    def __init__(self, bench: Any, fleet: Any, journal: Journal, braking: AutostopController, node: Node) -> None:
-        self.bench, self.fleet, self.braking, self.node = bench, fleet, braking, node
+    def __init__(self, bench: Any, fleet: Any, journal: Journal, autostop: AutostopController, node: Node) -> None:
+        self.bench, self.fleet, self.autostop, self.node = bench, fleet, autostop, node
         settings = bench.cloud.settings
         self.audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
-    async def brake(self) -> AutostopStatus:
-        (found,) = await self.braking.evaluate([self.node])
+    async def status(self) -> AutostopStatus:
+        (found,) = await self.autostop.evaluate([self.node])
         return found
 
     async def is_ended(self) -> None:
@@ -111,12 +111,12 @@ def make_ready(bench: Any) -> Any:
     async def make(agents: Any = None, clocks: Callable[[], Moment] | None = None, **spec: Any) -> Ready:
         options = {"look_at_clocks": clocks} if clocks else {}
         journal = bench.journal()
-        braking = AutostopController(bench.cloud, journal, agents, every_s=0.0, **options)
-        fleet = await bench.fleet(BudgetEnforcer, lambda *_: braking, journal=journal)
+        autostop = AutostopController(bench.cloud, journal, agents, every_s=0.0, **options)
+        fleet = await bench.fleet(BudgetEnforcer, lambda *_: autostop, journal=journal)
         intent = await fleet.wait((await fleet.create(bench.spec(**spec))).intent_id)
         assert intent.error is None
         node = (await fleet.refresh()).node(bench.name())
-        return Ready(bench, fleet, journal, braking, node)
+        return Ready(bench, fleet, journal, autostop, node)
 
     return make
 
@@ -125,22 +125,22 @@ async def test_a_node_in_a_state_that_nobody_knows_ends_by_its_rules(make_ready:
     ready = await make_ready(NobodyThere())
     ready.bench.emulator.control.add_fault("ListNodes", "unknown_enum", times=None)
     await ready.fleet.refresh()
-    await ready.braking.set_rules(ready.node, {"session_s": 1.0, "action": "delete"})
+    await ready.autostop.set_rules(ready.node, {"session_s": 1.0, "action": "delete"})
     await ready.is_ended()
     assert "Its session of 1 s is over" in await ready.noted("delete")
 
 
 async def test_a_node_to_which_nobody_ever_came_ends_by_the_idle_rule(make_ready: Any) -> None:
     ready = await make_ready(NobodyThere())
-    await ready.braking.set_rules(ready.node, {"idle_after_s": 1.0, "action": "delete"})
+    await ready.autostop.set_rules(ready.node, {"idle_after_s": 1.0, "action": "delete"})
     await ready.is_ended()
     assert "It was idle for longer than 1 s" in await ready.noted("delete")
 
 
 async def test_a_session_ends_a_node_of_which_nothing_is_known(make_ready: Any) -> None:
     ready = await make_ready()
-    brake = await ready.braking.set_rules(ready.node, {"session_s": 1.0})
-    assert brake.verdict.verdict == "unknown"
+    status = await ready.autostop.set_rules(ready.node, {"session_s": 1.0})
+    assert status.verdict.verdict == "unknown"
     await ready.is_ended()
     assert "Its session of 1 s is over" in await ready.noted("stop")
 
@@ -156,9 +156,9 @@ async def test_a_busy_node_is_not_idle_however_long_nobody_has_typed(make_ready:
     agents = Saying(sources={"execution": BUSY, "accelerator": QUIET, "human": {**QUIET, "age_s": 5 * HOUR}})
     ready = await make_ready(agents, clocks)
     clocks.wall_s = clocks.steady_s = 5 * HOUR
-    brake = await ready.brake()
-    assert (brake.verdict.verdict, brake.verdict.ends_at, brake.rules) == ("busy", None, DEFAULT_RULES)
-    assert brake.verdict.reason == "a cell of train.ipynb runs"
+    status = await ready.status()
+    assert (status.verdict.verdict, status.verdict.ends_at, status.rules) == ("busy", None, DEFAULT_RULES)
+    assert status.verdict.reason == "a cell of train.ipynb runs"
 
 
 async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_announced_and_in_time(
@@ -170,21 +170,21 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_
     agents = Saying(sources=sources)
     ready = await make_ready(agents, clocks)
     clocks.wall_s = clocks.steady_s = 3 * HOUR
-    announced = (await ready.brake()).verdict
+    announced = (await ready.status()).verdict
     assert (announced.verdict, announced.is_warning, announced.is_due) == ("busy", True, False)
-    assert (await ready.braking.set_rules(ready.node, {"unattended_after_s": None})).verdict.ends_at is None
-    await ready.braking.set_rules(ready.node, {"unattended_after_s": 1.85 * HOUR})
+    assert (await ready.autostop.set_rules(ready.node, {"unattended_after_s": None})).verdict.ends_at is None
+    await ready.autostop.set_rules(ready.node, {"unattended_after_s": 1.85 * HOUR})
     await ready.is_ended()
     assert "It was idle for longer than 1 h 51 min: a cell of train.ipynb runs, but" in await ready.noted("stop")
 
 
-async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make_ready: Any) -> None:
+async def test_auto_stop_of_a_stopped_node_names_nobody_who_holds_its_chips(make_ready: Any) -> None:
     holds = {"state": "active", "age_s": 0.0, "detail": "train.ipynb uses the chips and works"}
     ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": holds, "human": QUIET}))
-    assert "train.ipynb" in str(autostop_status_view(await ready.brake()))
+    assert "train.ipynb" in str(autostop_status_view(await ready.status()))
     intent = await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
     assert intent.error is None
-    (stopped,) = await ready.braking.evaluate([(await ready.fleet.refresh()).node(ready.node.name)])
+    (stopped,) = await ready.autostop.evaluate([(await ready.fleet.refresh()).node(ready.node.name)])
     assert "train.ipynb" not in str(autostop_status_view(stopped))
     assert stopped.activity.accelerator.detail == "the node is STOPPED"
 
@@ -192,25 +192,25 @@ async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make
 async def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_with_its_cost(make_ready: Any) -> None:
     clocks = Clocks()
     ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": QUIET, "human": QUIET}), clocks)
-    assert (await ready.brake()).reminder is None
+    assert (await ready.status()).reminder is None
     clocks.wall_s = clocks.steady_s = 26 * HOUR
     async with asyncio.timeout(20):  # what it costs is written down in the background
-        while (view := autostop_status_view(await ready.brake())["reminder"])["usd"] is None:  # noqa: ASYNC110
+        while (view := autostop_status_view(await ready.status())["reminder"])["usd"] is None:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert (view["days"], view["usd"] > 0) == (1, True)
     assert "has been billed for 26 h without any known action of yours. It has cost $" in view["text"]
-    await ready.braking.extend(ready.node, KeepRunning(until=clocks().wall + HOUR))
+    await ready.autostop.extend(ready.node, KeepRunning(until=clocks().wall + HOUR))
     for hours, days in ((26, None), (49, None), (51, 1)):
         clocks.wall_s = clocks.steady_s = hours * HOUR
-        found = (await ready.brake()).reminder
+        found = (await ready.status()).reminder
         assert (found and found.days) == days, "keeping it running is an act: the next reminder comes a day later"
 
 
 async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any) -> None:
     agents = Saying()
     ready = await make_ready(agents)
-    await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    await ready.braking.extend(ready.node, KeepRunning(until=time.time() + HOUR))
+    await ready.autostop.set_rules(ready.node, {"session_s": 7200.0})
+    await ready.autostop.extend(ready.node, KeepRunning(until=time.time() + HOUR))
     told: dict[str, Any] = {}
     for params in agents.told:
         told |= params
@@ -222,10 +222,10 @@ async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any)
 async def test_a_clock_that_is_set_back_a_day_moves_no_end_outwards(make_ready: Any) -> None:
     clocks = Clocks()
     ready = await make_ready(None, clocks)
-    before = (await ready.braking.set_rules(ready.node, {"session_s": 8 * HOUR})).verdict
+    before = (await ready.autostop.set_rules(ready.node, {"session_s": 8 * HOUR})).verdict
     left_s = before.ends_at - clocks().wall
     clocks.wall_s, clocks.steady_s = -86400.0, HOUR
-    after = (await ready.brake()).verdict
+    after = (await ready.status()).verdict
     assert after.ends_at - clocks().wall == pytest.approx(left_s - HOUR, abs=60)
 
 
@@ -233,13 +233,13 @@ async def test_a_clock_that_leaps_ahead_makes_no_node_idle_that_was_not_asked_si
     clocks, lately = Clocks(), {"state": "quiet", "age_s": 60.0, "detail": ""}
     agents = Saying(sources=dict.fromkeys(("execution", "accelerator", "human"), lately))
     ready = await make_ready(agents, clocks)
-    assert (await ready.brake()).verdict.verdict == "idle"
+    assert (await ready.status()).verdict.verdict == "idle"
     agents.is_silent, clocks.wall_s = True, 2 * HOUR
-    leapt = await ready.brake()
+    leapt = await ready.status()
     assert leapt.activity.human.detail == "this computer's clock was changed since the node's last report"
     assert leapt.verdict.verdict == "unknown"
     agents.is_silent, clocks.steady_s = False, 60.0
-    asked = await ready.brake()
+    asked = await ready.status()
     assert asked.verdict.ends_at == pytest.approx(clocks().wall + HOUR - 60, abs=30)
 
 
@@ -247,11 +247,11 @@ async def test_a_report_that_is_older_than_half_a_minute_makes_no_node_idle(make
     clocks, lately = Clocks(), {"state": "quiet", "age_s": 60.0, "detail": ""}
     agents = Saying(sources=dict.fromkeys(("execution", "accelerator", "human"), lately))
     ready = await make_ready(agents, clocks)
-    assert (await ready.brake()).verdict.verdict == "idle"
+    assert (await ready.status()).verdict.verdict == "idle"
     agents.is_silent, clocks.wall_s, clocks.steady_s = True, 1200.0, 1200.0
-    brake = await ready.brake()
-    assert (brake.verdict.verdict, brake.verdict.ends_at) == ("unknown", None)
-    assert brake.activity.human.detail == "the node's last report is 20 min old"
+    status = await ready.status()
+    assert (status.verdict.verdict, status.verdict.ends_at) == ("unknown", None)
+    assert status.activity.human.detail == "the node's last report is 20 min old"
 
 
 async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench: Any) -> None:
@@ -260,8 +260,8 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
     async with asyncio.timeout(60):
         while (theirs := await bench.cloud.get_node(bench.name("theirs"))).state != "READY":  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-    (brake,) = await ready.braking.evaluate([theirs])
-    assert (brake.rules, brake.verdict.ends_at, brake.verdict.verdict) == (Rules(), None, "unknown")
+    (status,) = await ready.autostop.evaluate([theirs])
+    assert (status.rules, status.verdict.ends_at, status.verdict.verdict) == (Rules(), None, "unknown")
 
 
 @pytest.mark.parametrize(
@@ -275,14 +275,14 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
     ids=["older agent", "no answer", "nonsense", "nonsense in numbers"],
 )
 async def test_agents_that_do_not_answer_well_are_told_of(make_ready: Any, agents: Any, detail: str) -> None:
-    view = autostop_status_view(await (await make_ready(agents)).brake())
+    view = autostop_status_view(await (await make_ready(agents)).status())
     assert next(source["detail"] for source in view["sources"]) == detail
 
 
 async def test_a_spot_node_is_deleted_since_the_cloud_does_not_stop_it(make_ready: Any) -> None:
     ready = await make_ready(NobodyThere(), spot=True)
-    brake = await ready.brake()
-    assert (brake.rules.action, brake.rules.idle_after_s) == ("delete", 4 * HOUR)
+    status = await ready.status()
+    assert (status.rules.action, status.rules.idle_after_s) == ("delete", 4 * HOUR)
 
 
 async def phase_is(ready: Ready, verb: str, phase: str) -> None:
@@ -298,7 +298,7 @@ async def test_a_node_that_boots_still_when_its_deadline_comes_is_stopped(make_r
     bench.emulator.control.add_fault("GetGuestAttributes", "permission_denied", times=None)
     started = await ready.fleet.start_node(ready.node.name)
     await phase_is(ready, "start", "booting")
-    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1})
+    await ready.autostop.set_rules(ready.node, {"deadline_at": time.time() - 1})
     await ready.is_ended()
     assert "deadline" in await ready.noted("stop")
     assert (await ready.fleet.wait(started.intent_id)).settled
@@ -314,7 +314,7 @@ async def test_a_node_that_is_started_when_its_deadline_comes_is_deleted_before_
     control.pause()
     await ready.fleet.start_node(ready.node.name)
     await phase_is(ready, "start", "starting")
-    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
+    await ready.autostop.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
     assert "deadline" in await ready.noted("delete")
     control.resume()
     await bench.until(lambda: ready.fleet.snapshot().node(ready.node.name) is None)
@@ -328,10 +328,10 @@ async def test_a_node_that_the_journal_has_lost_is_known_by_its_label_and_our_ke
     settings = {"agents": NobodyThere(), "every_s": 0.0}
     our_key = ready.node.metadata["ssh-keys"].partition(":")[2]
     known = AutostopController(bench.cloud, with_another, login_key=our_key, **settings)
-    assert [brake.rules for brake in await known.evaluate([ready.node])] == [DEFAULT_RULES]
+    assert [status.rules for status in await known.evaluate([ready.node])] == [DEFAULT_RULES]
     for not_ours in ("ssh-ed25519 AAAA somebody", ""):  # without a key of ours, no node is ours
         unknown = AutostopController(bench.cloud, with_another, login_key=not_ours, **settings)
-        assert [brake.rules for brake in await unknown.evaluate([ready.node])] == [Rules()]
+        assert [status.rules for status in await unknown.evaluate([ready.node])] == [Rules()]
     with_another.close()
 
 
@@ -339,12 +339,12 @@ async def test_rules_that_the_journal_has_lost_are_those_that_the_guard_goes_by(
     said = {"idle_after_s": 900.0, "session_s": 7200.0, "action": "delete"}
     agents = Saying(has_rules=True, rules=said, revision=5.0)
     ready = await make_ready(agents)
-    assert (await ready.brake()).rules == Rules(**said)
-    brake = await ready.braking.set_rules(ready.node, {"session_s": 3600.0})
-    assert brake.rules == Rules(idle_after_s=900.0, session_s=3600.0, action="delete")
+    assert (await ready.status()).rules == Rules(**said)
+    status = await ready.autostop.set_rules(ready.node, {"session_s": 3600.0})
+    assert status.rules == Rules(idle_after_s=900.0, session_s=3600.0, action="delete")
 
 
-def write_brakes(journal: Journal, bench: Any, node_id: str, kind: str, body: str) -> None:
+def write_rules(journal: Journal, bench: Any, node_id: str, kind: str, body: str) -> None:
     """As only damage, or another program, could have written it."""
     place = (bench.cloud.settings.endpoint, bench.cloud.settings.project)
     with journal.writing() as database:
@@ -366,38 +366,38 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize(("kind", "body", "words"), DAMAGED.values(), ids=DAMAGED)
-async def test_brakes_that_cannot_be_read_are_said_to_be_and_the_default_ones_hold(
+async def test_rules_that_cannot_be_read_are_said_to_be_and_the_default_ones_hold(
     make_ready: Any, bench: Any, kind: str, body: str, words: str
 ) -> None:
     ready = await make_ready(NobodyThere())
-    write_brakes(bench.journal(), bench, "my-node", kind, body.replace("UID", ready.node.uid))
-    brake = await ready.brake()
-    assert (brake.rules, brake.keep.is_none) == (DEFAULT_RULES, True)
-    assert brake.verdict.reason.startswith(f"{words}; ")
-    anew = await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
-    anew = await ready.braking.extend(anew.node, KeepRunning(while_busy=True))
+    write_rules(bench.journal(), bench, "my-node", kind, body.replace("UID", ready.node.uid))
+    status = await ready.status()
+    assert (status.rules, status.keep.is_none) == (DEFAULT_RULES, True)
+    assert status.verdict.reason.startswith(f"{words}; ")
+    anew = await ready.autostop.set_rules(ready.node, {"session_s": 7200.0})
+    anew = await ready.autostop.extend(anew.node, KeepRunning(while_busy=True))
     assert (anew.rules.session_s, anew.keep.while_busy) == (7200.0, True)
     assert "damaged" not in anew.verdict.reason
 
 
-async def test_brakes_that_cannot_be_read_leave_the_guard_with_those_that_it_was_told(
+async def test_rules_that_cannot_be_read_leave_the_guard_with_those_that_it_was_told(
     make_ready: Any, bench: Any
 ) -> None:
     said = {"idle_after_s": 900.0, "session_s": None, "action": "delete"}
     agents = Saying(has_rules=True, rules=said, revision=5.0)
     ready = await make_ready(agents)
-    write_brakes(bench.journal(), bench, "my-node", "brakes", "damaged")
-    assert (await ready.brake()).rules == Rules(idle_after_s=900.0, action="delete")
+    write_rules(bench.journal(), bench, "my-node", "brakes", "damaged")
+    assert (await ready.status()).rules == Rules(idle_after_s=900.0, action="delete")
     assert not any("rules" in params for params in agents.told)
 
 
-async def test_brakes_of_one_node_that_cannot_be_read_leave_those_of_the_others_at_work(
+async def test_rules_of_one_node_that_cannot_be_read_leave_those_of_the_others_at_work(
     make_ready: Any, bench: Any
 ) -> None:
     ready = await make_ready(NobodyThere())
-    write_brakes(bench.journal(), bench, "another", "brakes", "damaged")
-    write_brakes(bench.journal(), bench, "another", "keep", "damaged")
-    await ready.braking.set_rules(ready.node, {"session_s": 1.0})
+    write_rules(bench.journal(), bench, "another", "brakes", "damaged")
+    write_rules(bench.journal(), bench, "another", "keep", "damaged")
+    await ready.autostop.set_rules(ready.node, {"session_s": 1.0})
     await ready.is_ended()
     assert "Its session of 1 s is over" in await ready.noted("stop")
 
@@ -405,6 +405,6 @@ async def test_brakes_of_one_node_that_cannot_be_read_leave_those_of_the_others_
 async def test_a_stopped_node_is_deleted_at_a_deadline_that_deletes(make_ready: Any, bench: Any) -> None:
     ready = await make_ready(NobodyThere())
     await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
-    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
+    await ready.autostop.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
     assert "deadline" in await ready.noted("delete")
     await bench.until(lambda: ready.fleet.snapshot().node(ready.node.name) is None)
