@@ -45,7 +45,9 @@ _SHORTEST_S = 1.0
 def _check_duration(name: str, value: Any) -> None:
     if value is not None and (not _is_number(value) or not _SHORTEST_S <= value <= LONGEST_S):
         raise BadInput(
-            Text("{field} must be from 1 second to 400 days, in seconds, or null for no limit.", field=name),
+            Text(
+                "The field '{field}' must be from 1 second to 400 days, in seconds, or null for no limit.", field=name
+            ),
             exists="The rules were not changed.",
             hint="Give a duration.",
         )
@@ -128,9 +130,9 @@ class KeepRunning:
 
     def __post_init__(self) -> None:
         if self.until is not None and not _is_number(self.until):
-            raise BadInput("until must be a time in Unix seconds.")
+            raise BadInput("The field 'until' must be a time in Unix seconds.")
         if not isinstance(self.while_busy, bool):
-            raise BadInput("while_busy must be true or false.")
+            raise BadInput("The field 'while_busy' must be true or false.")
 
     @property
     def is_none(self) -> bool:
@@ -430,7 +432,7 @@ class Moment:
 
     Attributes:
         wall: Unix seconds; users and NTP may set this clock.
-        steady: seconds that only grow, also while the machine sleeps; their zero is arbitrary.
+        steady: seconds that only grow, even while the machine sleeps; their zero is arbitrary.
         boot: the boot that `steady` counts from; readings of two boots can't be compared.
     """
 
@@ -472,5 +474,5 @@ def number_from(data: Mapping[str, Any], name: str) -> float:
     """Return a field that must be a finite number; raises `BadInput` if it is not."""
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BadInput(Text("{field} must be a number.", field=name))
+        raise BadInput(Text("The field '{field}' must be a number.", field=name))
     return float(value)

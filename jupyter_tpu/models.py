@@ -231,7 +231,7 @@ class NodeSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeSpec:
-        """Rebuild a spec from `to_json`, also from journals that lack the newer fields."""
+        """Rebuild a spec from `to_json`, even from a journal that lacks the newer fields."""
         return cls(
             name=NodeName.parse(data["name"]),
             accelerator_type=data["accelerator_type"],

@@ -64,7 +64,7 @@ def fidelity_page(generated: str) -> str:
     shown = Shown(list(golden_cases()), dict(marked_tests()))
     parts = [
         generated,
-        "# How true the emulator is",
+        "# How accurate the emulator is",
         INTRODUCTION,
         summary(shown),
         "## Never claimed\n\nThe emulator does not say\n\n" + "\n".join(f"- {each};" for each in NEVER_CLAIMED),

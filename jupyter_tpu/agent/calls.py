@@ -39,7 +39,7 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
-# A client repeats only calls that have no answer yet, and has few of them open at a time; more is a margin.
+# A client repeats only calls that have no answer yet, and few are open at a time; the rest is a margin.
 _REMEMBERED = 100
 # Every server, terminal and notebook that ever connected is a client; the bound keeps the agent's memory flat.
 _REMEMBERED_CLIENTS = 1000
@@ -225,7 +225,9 @@ class Methods:
         kernel = self._kernels.get(params.get("kernel_id"))
         request = kernel.requests.get(params.get("msg_id"))
         if request is None:
-            raise BadInput("The worker has no such request.", exists="It keeps the newest 2,000 of a kernel.")
+            raise BadInput(
+                "The worker has no such request.", exists="It keeps the newest 2,000 requests of each kernel."
+            )
         head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
         excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))
         before = replace(request)  # a copy, because the request may grow while the record is read
@@ -286,7 +288,7 @@ def _caller(call: Params) -> Caller | None:
 def _size(params: Params, name: str, default: int) -> int:
     size = params.get(name, default)
     if not isinstance(size, int) or size < 0:
-        raise BadInput(f"{name} must be a number of bytes.")
+        raise BadInput(f"The field '{name}' must be a number of bytes.")
     return min(size, default)
 
 

@@ -100,7 +100,7 @@ class Home:
 
     @classmethod
     def of_user(cls) -> Home:
-        """Return the folder of the user that this process runs as."""
+        """Return the folder of this process's user."""
         return cls(Path.home() / ".jupyter-tpu")
 
     def make(self) -> None:

@@ -233,7 +233,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Take the number of open pages from a call of ``activity``: a server follows kernels also without pages."""
+        """Take the number of open pages from a call of ``activity``: a server follows kernels even without pages."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:

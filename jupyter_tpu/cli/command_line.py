@@ -117,7 +117,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     """Report an error of this machine: a full disk, a folder without permission, an output that was closed."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
-        f"This machine refused to read or write: {what}{error.strerror or error}.",
+        f"This machine could not read or write: {what}{error.strerror or error}.",
         hint=_hint_for(error),
         raw=repr(error),
     )

@@ -3,8 +3,8 @@
 A clock that was set back would hide spending until it has caught up; one that was set ahead would charge for time that
 has not passed. After the first answer, time is counted by this computer's monotonic clock, which cannot be set.
 
-The cloud of the demo lives in virtual time, which may run faster, stand still and jump, and bills by it. Its answers
-tell it, and this clock follows: costs, budgets and grants count virtual time. Auto-stop counts the real time in which
+The demo's cloud has virtual time, which may run faster, stand still and jump, and it bills by that. Its answers carry
+this time, and this clock follows: costs, budgets and grants count virtual time. Auto-stop counts the real time in which
 people and chips are idle.
 """
 

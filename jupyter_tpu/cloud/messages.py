@@ -188,7 +188,7 @@ def address_quota(case: Case) -> TpuError:
 def reservation(case: Case) -> TpuError:
     """Return the error for a reservation that is used up."""
     return OutOfCapacity(
-        _text(case, "Could not {request}: the reservation has no free machines."),
+        _text(case, "Could not {request}: the reservation has no free capacity."),
         hint="Free some of the reservation, or create the node without it.",
     )
 
@@ -198,11 +198,11 @@ def stock_out(case: Case) -> TpuError:
     where = f"zone {case.request.zone}" if case.request.zone else "the zone"
     others = _other_zones(case)
     return OutOfCapacity(
-        _text(case, "Could not {request}: {where} has no free machines for a {accelerator_type} now.", where=where)
+        _text(case, "Could not {request}: {where} has no capacity for a {accelerator_type} now.", where=where)
         if case.request.accelerator_type
-        else _text(case, "Could not {request}: {where} has no free machines now.", where=where),
+        else _text(case, "Could not {request}: {where} has no capacity now.", where=where),
         hint=_text(
-            case, "Try again later, or another zone. Zones that offer {accelerator_type}: {zones}.", zones=others
+            case, "Try again later, or choose another zone. Zones that offer {accelerator_type}: {zones}.", zones=others
         )
         if others
         else "Try again later.",

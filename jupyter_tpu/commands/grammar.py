@@ -14,7 +14,7 @@ from jupyter_tpu.errors import BadInput, plain
 TERMINAL, NOTEBOOK = "terminal", "notebook"
 """The places where a command can be written; a notebook's is a kernel on the node that the command is about."""
 
-# Characters of a message that argparse makes of what was typed.
+# Characters of a message that argparse builds from what was typed.
 _LONGEST = 200
 
 
@@ -54,17 +54,17 @@ def flag(*names: str, place: str = "", **settings: Any) -> Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command.
+    """A command of the terminal, of ``%tpu``, or of both.
 
     Attributes:
         help: its line in the terminal's help; empty if it exists in notebooks only.
-        here: the same as a sentence about the node that the notebook runs on; empty if it exists in the terminal only.
+        here: its line in the help of ``%tpu``, a sentence about this node; empty if it exists in the terminal only.
         examples: lines for a notebook, each with its meaning.
         arguments: a tuple among them holds options that exclude each other.
-        description: what the terminal's help of this command begins with; empty: nothing.
-        passes_on: what follows ``--`` is meant for another program.
+        description: the first lines of this command's help in the terminal; may be empty.
+        passes_on: whether what follows ``--`` is passed on to another program.
         needs_terminal: whether it works in a terminal only, not in a cell.
-        aliases: other words for it in a notebook.
+        aliases: other names for it in a notebook.
     """
 
     name: str
@@ -180,7 +180,7 @@ def duration(option: str) -> Callable[[str], float]:
         if not seconds:
             raise BadInput(
                 f"{text[:40]!r} is not a duration.",
-                exists="Nothing was asked of the cloud.",
+                exists="No request was sent to the cloud.",
                 hint=f"Write {option} 30m, 6h or 2d.",
             )
         return seconds

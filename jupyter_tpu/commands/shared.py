@@ -88,7 +88,7 @@ EXTEND = Command(
                 metavar=DEFAULT_EXTENSION,
                 help=f"for this long (default: {DEFAULT_EXTENSION})",
             ),
-            argument("--until", metavar="HH:MM", help="until this time of day, by the clock of the machine asked"),
+            argument("--until", metavar="HH:MM", help="until this time of day, by this machine's clock"),
             flag("--while-busy", help="until what runs now has finished"),
             flag("--off", help="cancel an earlier extension"),
         ),
@@ -98,7 +98,7 @@ EXTEND = Command(
 STOP = Command(
     name="stop",
     help="stop a node: from then on only its disk is billed",
-    here="Stop this node after a confirmation; works without your own machine.",
+    here="Stop this node after a confirmation; works while your own machine is off.",
     examples={
         "%tpu stop": "its disk is kept and billed; a spot node or a slice of several VMs can only be deleted",
         "%tpu stop --yes": "skip the confirmation",
@@ -119,7 +119,7 @@ STOP = Command(
 DELETE = Command(
     name="delete",
     help="delete a node and its disk",
-    here="Delete this node and its disk after a confirmation; works without your own machine.",
+    here="Delete this node and its disk after a confirmation; works while your own machine is off.",
     examples={"%tpu delete": "everything on its disk is lost", "%tpu delete --yes": "skip the confirmation"},
     arguments=(*NODE, YES, *REMOTE),
 )

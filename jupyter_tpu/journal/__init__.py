@@ -1,6 +1,6 @@
 """The journal: one SQLite file with everything that must survive a process.
 
-Start with `journal` (intents, written down before their requests are sent) and `schema` (the tables). `ledger`, `audit`
+Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit`
 and `user_documents` are its other tables; `grant_store`, `recovery_store` and `search_store` are documents with a type.
 `database_file`, `repair`, `salvage` and `losses` deal with a damaged file. Knows nothing of the cloud, and decides
 nothing.

@@ -79,7 +79,7 @@ class Grants:
                 hint="`jupyter tpu grant list` lists the grants.",
                 actions=(show_grants(),),
             )
-        reason = "The user removed the grant: what it covered counts as billed, also in the past."
+        reason = "The user removed the grant: what it covered counts as billed, past usage included."
         self._note(name, reason, {}, now)
 
     def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:

@@ -42,7 +42,7 @@ class Loss:
                 time=found,
             ),
             exists=Text(
-                "The damaged file is kept as {path}. Until you confirm, nothing that costs money is requested.",
+                "The damaged file is kept as {path}. Until you confirm, jupyter_tpu requests nothing that costs money.",
                 path=self.copy,
             ),
             hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "

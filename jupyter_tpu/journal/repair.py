@@ -110,7 +110,7 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Replace the damaged file with the waiting one; also after a process died half-way: done steps are skipped."""
+    """Replace the damaged file with the waiting one, even if a process died half-way: completed steps are skipped."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
@@ -124,7 +124,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
 
 @contextmanager
 def _new(path: Path) -> Iterator[sqlite3.Connection]:
-    """Provide a new database that no other process knows yet; at the end it is safely on the disk."""
+    """Yield a new database that no other process can see yet; on exit it is flushed to disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough: a torn file is never used
         yield database

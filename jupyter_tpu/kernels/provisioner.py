@@ -97,7 +97,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        apply_saved_choices(os.environ)  # also in programs that know nothing of this product, such as nbclient
+        apply_saved_choices(os.environ)  # even in programs that know nothing of this product, such as nbclient
         import_ahead()  # a provisioner is created some time before `launch_kernel` needs asyncssh
         self._registry = RegistrySync(lambda note: self.call("note_kernel", note=note))
 
@@ -542,7 +542,7 @@ class TPUProvisioner(KernelProvisionerBase):
         host = self._new_host()
         try:
             await link_thread.run(host.start(launch, report))
-        except BaseException:  # also if the start succeeded there, but was cancelled here
+        except BaseException:  # even if the start succeeded there, but was cancelled here
             await _leave_after(host.give_up())
             raise
         return host

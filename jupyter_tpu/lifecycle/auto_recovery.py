@@ -1,8 +1,8 @@
 """Auto-recovery: recreate a pre-empted node whose user has turned this on.
 
 `decide` takes the stored `Recovery` and what is seen now, and returns the next `Recovery` and the request to send. The
-caller writes it down before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand
-node that disappears counts as deleted: the user may have done it in the Cloud console.
+caller saves it before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand node
+that disappears counts as deleted: the user may have done it in the Cloud console.
 
     watching → clearing (the leftover is deleted) → waiting → making → watching
        └──────────────────────────────────────────┴─ off, given_up

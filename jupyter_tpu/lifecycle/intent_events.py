@@ -17,7 +17,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(Event):
-    """The process that wrote the intent down begins to perform it."""
+    """The process that saved the intent begins to perform it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.time_limits import Limits
 
 Outcome = tuple[Intent, tuple[Change, ...]]
-"""The intent to write down, then the requests to send."""
+"""The intent to save, then the requests to send."""
 
 Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
 """Phase and kind of event → the handler that returns the outcome."""

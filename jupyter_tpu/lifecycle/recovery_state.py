@@ -148,7 +148,7 @@ class DeleteQueued:
 
 
 Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
-"""The recovery to write down, then the request to send."""
+"""The recovery to save, then the request to send."""
 
 
 def spec_of(node: Node) -> NodeSpec:

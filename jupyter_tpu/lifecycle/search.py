@@ -44,7 +44,7 @@ MOST_CANDIDATES = 64
 _HOPELESS = (NotAllowlisted, PermissionDenied, ApiDisabled, BadInput)
 _OUTCOME_TEXTS = {
     "quota": "the quota is used up",
-    "stockout": "no free machines",
+    "stockout": "no capacity",
     "not_allowed": "not available to this project",
     "address": "no external IP address is left; a node with internal addresses only needs none",
     "other": "failed",
@@ -136,7 +136,7 @@ def ended(search: Search, phase: Phase, message: str) -> Search:
 
 
 def begun(search: Search, index: int, now: float) -> Search:
-    """Return the search with a new try, to write down before the request is sent."""
+    """Return the search with a new try, to save before the request is sent."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
     message = f"Trying {wanted.accelerator_type} in {wanted.zone}."

@@ -74,7 +74,7 @@ class Dialogue:
         receiving = asyncio.create_task(self._receive(handle, after_batch))
         pulse = asyncio.create_task(self._pulse())
         try:
-            # A stream with unsent bytes may not end by being closed, so the pulse ends the reading as well.
+            # Closing a stream with unsent bytes may not end it, so the pulse ends the reading as well.
             await asyncio.wait((receiving, pulse), return_when=asyncio.FIRST_COMPLETED)
             if receiving.done():
                 receiving.result()

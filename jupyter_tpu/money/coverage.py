@@ -14,7 +14,7 @@ from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, is_grantable
 
 NEVER_COVERED = (
-    "the boot disk of each TPU VM and other disks, also while the node is stopped",
+    "the boot disk of each TPU VM and other disks, even while the node is stopped",
     "external IP addresses",
     "data that leaves its region (egress), such as reading a bucket in another region",
     "all other services of Google Cloud, such as Cloud Storage and Compute Engine",

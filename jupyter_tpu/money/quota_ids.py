@@ -25,7 +25,7 @@ _LARGEST_SERVING_CHIPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One quota of a generation, on demand or preemptible (also for spot), per zone or per region.
+    """One quota of a generation, on demand or preemptible (which includes spot), per zone or per region.
 
     Attributes:
         bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.

@@ -142,7 +142,7 @@ class ShutdownHandler(KernelHandler):
 
 
 class SessionChangeHandler(SessionHandler):
-    """Shutdown of a session's kernel, also when the session gets another kernel; after a restart that has started."""
+    """Shuts a session's kernel down, even if it only gets another kernel; waits for a restart that has started."""
 
     @web.authenticated
     @authorized

@@ -189,7 +189,7 @@ def _found_text(found: FoundCredentials) -> Text:
 
 async def _without_billing(settings: CloudSettings) -> Step:
     text = Text(
-        "Project {project} has no billing account. Nodes need one, also under a grant.", project=settings.project
+        "Project {project} has no billing account. Nodes need one, even under a grant.", project=settings.project
     )
     step = Step(
         key="project",
@@ -203,7 +203,7 @@ async def _without_billing(settings: CloudSettings) -> Step:
         accounts = await list_billing_accounts(settings)
     except TpuError:
         return step
-    if len(accounts) != 1:  # whose money it is, the user decides where all accounts are shown
+    if len(accounts) != 1:  # with several accounts the user chooses one in the console, which shows them all
         return step
     (account,) = accounts
     does = Text(

@@ -69,9 +69,9 @@ def _templates(texts: dict[str, str]) -> tuple[dict[str, str], dict[str, str | i
 
 
 def is_complete(steps: Iterable[Step]) -> bool:
-    """Whether nodes can be created: the API answers, and nothing is to do or has failed.
+    """Whether nodes can be created: the API answers, nothing is left to do and nothing has failed.
 
-    What these credentials may not read, such as the billing state, is no reason against it.
+    State that these credentials may not read, such as billing, does not count against it.
     """
     states = {step.key: step.state for step in steps}
     return states.get("api") == "done" and not {"to_do", "failed"} & set(states.values())

@@ -196,5 +196,5 @@ def _bytes_needed(data: bytearray) -> int:
     if len(data) < HEADER_BYTES + 4 * count:
         return HEADER_BYTES + 4 * count
     if 4 * count + sum(struct.unpack_from(f"!{count}I", data, HEADER_BYTES)) != length:
-        raise DamagedEntry(f"an entry of {length} bytes whose parts have another length")
+        raise DamagedEntry(f"an entry of {length} bytes whose parts add up to another length")
     return span[1]

@@ -1,4 +1,4 @@
-/** Notifications of kernels that failed to start or have ended, also when their notebook is hidden. */
+/** Notifications of kernels that failed to start or have ended, even when their notebook is hidden. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';

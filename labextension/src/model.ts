@@ -157,7 +157,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this._list = null;
     this.stateChanged.emit();
     await this.refresh();
-    // those of the nodes that are no longer listed are gone too
+    // the kernelspecs of nodes that are no longer listed are gone too
     this._kernelspecsChanged.emit();
   }
 
@@ -171,7 +171,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
     try {
       const status = await this._currentStatus();
       const list = await this._client.refreshNodes();
-      // newer than what polls were answered meanwhile
+      // newer than any poll that was answered meanwhile
       this._onAnswer(++this._asked, status, list);
     } catch (error) {
       this._onFailure(++this._asked, error);

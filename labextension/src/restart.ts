@@ -53,7 +53,7 @@ export class RefusedRestarts implements IRefusedRestarts {
       try {
         await restart();
       } catch (error) {
-        // kernelspecs may have come only after the kernel, so this is the time to ask
+        // asked only now, because the kernelspecs may load after the kernel
         if (this._concerns(kernel)) {
           this._onFailure(kernel, error);
         }

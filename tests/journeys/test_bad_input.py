@@ -80,7 +80,7 @@ CREATIONS = {
         fault="permission_denied", code="permission_denied", failed="lack the permission", hint="roles/tpu.admin"
     ),
     "quota": Creation(fault="quota", code="quota_exceeded", failed="is used up", hint="jupyter tpu cleanup"),
-    "stock-out": Creation(fault="stockout", code="out_of_capacity", failed="no free machines", hint="other zones"),
+    "stock-out": Creation(fault="stockout", code="out_of_capacity", failed="no capacity", hint="other zones"),
 }
 
 

@@ -35,7 +35,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import Operation
 
 NO_ANSWER = CloudUnavailable("The cloud does not answer.")
-STOCK_OUT = OutOfCapacity("No free machines.", raw="There is no more capacity in the zone")
+STOCK_OUT = OutOfCapacity("No capacity.", raw="There is no more capacity in the zone")
 
 
 def tell(intent: Intent, *events: Any) -> tuple[Intent, list[Any]]:

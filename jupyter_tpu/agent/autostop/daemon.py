@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 # Bounds of the time between two turns: often enough for the end to be punctual, rarely enough to cost no CPU.
 _LONGEST_TURN_S = 10.0
 _SHORTEST_TURN_S = 0.5
-# Turns within one idle timeout, so that short timeouts are met to a tenth.
+# Turns per idle timeout, so that even a short timeout is exact to a tenth.
 _TURNS_OF_IDLE_TIME = 10
 # Between two attempts to end the node: the API may take a while to show the effect of the first one.
 _AGAIN_AFTER_S = 30.0
@@ -201,7 +201,7 @@ class AutostopDaemon:
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the activity and verdict now, and of the last hour with ``"past": true``; the call is not activity."""
+        """Return activity and verdict now, with ``"past": true`` also of the last hour; the call is not activity."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state

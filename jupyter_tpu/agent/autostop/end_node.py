@@ -41,7 +41,7 @@ class EndNodeMethod:
 
 def _refused(action: str, error: CannotEnd) -> CloudRefused:
     # Where a stop is refused, as for a slice, deleting the node still works.
-    other = "%tpu stop --delete deletes it, or" if error.is_refused and action == "stop" else "Use"
+    other = "Delete it with %tpu delete, or run" if error.is_refused and action == "stop" else "Run"
     return CloudRefused(
         f"This node cannot end itself: {error}.",
         exists="It is still running and billed.",

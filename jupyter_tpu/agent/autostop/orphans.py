@@ -34,7 +34,7 @@ class Owned(Protocol):
 
     @property
     def is_executing(self) -> bool:
-        """Whether code of the user runs or waits."""
+        """Whether the user's code runs or waits."""
 
     def end_because(self, reason: str) -> None:
         """Ask the kernel to end, and give its user the reason."""

@@ -93,7 +93,7 @@ class AutostopPolicy:
 def parse_rules(data: Any, now: Moment) -> Rules:
     """Parse rules from a client, which sends the deadline as ``deadline_in_s``; raises `BadInput`."""
     if not isinstance(data, dict):
-        raise BadInput("Rules must be an object.")
+        raise BadInput("The field 'rules' must be an object.")
     # An older client does not send all of them.
     lengths = {name: data[name] for name in DURATION_FIELDS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
@@ -107,7 +107,7 @@ def parse_keep(data: Any, now: Moment) -> KeepRunning:
         BadInput: a value is not valid.
     """
     if not isinstance(data, dict):
-        raise BadInput("keep must be an object.")
+        raise BadInput("The field 'keep' must be an object.")
     # A duration is preferred: it does not depend on the client's clock.
     until = None if data.get("until") is None else number_from(data, "until")
     if data.get("for_s") is not None:

@@ -44,7 +44,7 @@ class DoctorMethod:
             raise self._failed(output[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:
-        # Runs in the kernels' Python, because its packages are to check; the agent's own environment has others.
+        # Runs in the kernels' Python, because it checks that Python's packages; the agent's own environment has others.
         environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
         argv = [self._python, "-c", _PROGRAM, str(_ARCHIVE)]
         try:

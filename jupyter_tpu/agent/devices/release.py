@@ -116,7 +116,7 @@ class _Selection:
         processes = None if listed is None and pid is None else _processes([{"pid": pid}] if listed is None else listed)
         force, by = params.get("force", False), params.get("by", "")
         if type(force) is not bool or not isinstance(by, str):
-            raise BadInput("force must be true or false, and by a string.", exists="Nothing was ended.")
+            raise BadInput("The field 'force' must be true or false, and 'by' a string.", exists="Nothing was ended.")
         return cls(processes, force, by.strip()[:_LONGEST_NAME] or "someone with access to this node")
 
     def matches(self, holder: Holder) -> bool:

@@ -91,7 +91,7 @@ def framework_of(params: Mapping[str, Any]) -> str:
 def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
     lines = params.get(name, [])
     if not isinstance(lines, list) or not all(map(_is_requirement, lines)):
-        raise BadInput(f"{name} must be a list of requirements, such as 'numpy>=2'.")
+        raise BadInput(f"The field '{name}' must be a list of requirements, such as 'numpy>=2'.")
     if len(lines) > MOST_LINES:
         raise BadInput(f"There are {len(lines)} {name}; at most {MOST_LINES} are allowed.")
     longest = max(map(len, lines), default=0)

@@ -116,7 +116,8 @@ class KernelDirectory:
     def is_new_request(self, client_id: str, number: int) -> bool:
         """Note on disk that a request was seen; returns whether it is new.
 
-        That comes before the kernel gets it: a crash in between loses the request, which shows, but never repeats it.
+        This comes before the kernel gets the request: a crash in between loses it (the user sees that), but never runs
+        it twice.
         """
         slot = self._seen.accept(client_id, number)
         if slot is None:

@@ -42,7 +42,7 @@ class Launch:
         """
         env, arguments = params.get("env", {}), params.get("extra_arguments", [])
         if not isinstance(env, dict) or not isinstance(arguments, list):
-            raise BadInput("env must be an object and extra_arguments a list.")
+            raise BadInput("The field 'env' must be an object, and 'extra_arguments' a list.")
         return cls(
             key=_text(params, "key"),
             signature_scheme=_text(params, "signature_scheme", "hmac-sha256"),
@@ -58,7 +58,7 @@ class Launch:
 def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
     if not isinstance(value, str) or "\0" in value:  # the operating system takes no null characters
-        raise BadInput(f"{name} must be a string.")
+        raise BadInput(f"The field '{name}' must be a string.")
     return value
 
 
@@ -68,7 +68,7 @@ def _seconds(params: Mapping[str, Any], name: str) -> float | None:
         return None
     # Python counts a bool as an int, and JSON may carry Infinity.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise BadInput(f"{name} must be a number of seconds above 0.")
+        raise BadInput(f"The field '{name}' must be a number of seconds above 0.")
     return float(value)
 
 

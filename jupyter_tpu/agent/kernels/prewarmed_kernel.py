@@ -67,7 +67,7 @@ class SpareKernel:
         self._capture.pipe = kernel["pipe"]
         self._app.session.signature_scheme = kernel["signature_scheme"]
         self._app.session.key = kernel["key"].encode()
-        # Code of the user must not read the agent's socket as its standard input.
+        # The user's code must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         self._forget()

@@ -1,6 +1,6 @@
 """A kernel's process: started in its own session, so that it outlives the agent, and found again by a later agent.
 
-A process is identified by pid and start time, never by pid alone. A pidfd shows its end, also to a process that is not
+A process is identified by pid and start time, never by pid alone. A pidfd shows its end, even to a process that is not
 its parent. How it ended is known to its parent only: to this agent for what it started, and to the supervisor, which
 inherits the kernels of an agent that died and reports their exits to the next one.
 """

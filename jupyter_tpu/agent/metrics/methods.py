@@ -94,5 +94,5 @@ class Metrics:
 def _whole(params: Mapping[str, Any], name: str, least: int, most: int, default: int) -> int:
     value = params.get(name, default)
     if type(value) not in (int, float) or not least <= value <= most:
-        raise BadInput(f"{name} must be a number from {least} to {most}.")
+        raise BadInput(f"The field '{name}' must be a number from {least} to {most}.")
     return int(value)

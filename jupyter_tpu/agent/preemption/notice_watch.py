@@ -38,7 +38,7 @@ class NoticeWatch:
 
     Args:
         environ: may name another metadata server.
-        announce: called with kind and reason of each notice; also of one that was given before the agent started.
+        announce: called with kind and reason of each notice, including one that was given before the agent started.
     """
 
     def __init__(self, environ: Mapping[str, str], announce: Callable[[str, str], object]) -> None:

@@ -139,7 +139,7 @@ class Notices:
         """
         reason = params.get("reason")
         if not isinstance(reason, str) or not reason:
-            raise BadInput("reason must be a string that is not empty.")
+            raise BadInput("The field 'reason' must be a non-empty string.")
         within_s = math.inf if params.get("ends_in_s") is None else number_from(params, "ends_in_s")
         notice = self.announce(BY_RULE, reason[:_LONGEST_TEXT], within_s)
         return {"is_ready": not notice.is_open, "hooks": self.describe()}
@@ -156,7 +156,7 @@ class Notices:
             str(params.get(name, ""))[:_LONGEST_TEXT] for name in ("notice_id", "status", "reason", "error")
         )
         if status not in ("ran", "failed"):
-            raise BadInput("status must be ran or failed.")
+            raise BadInput("The field 'status' must be 'ran' or 'failed'.")
         outcome = {"status": status, "seconds": number_from(params, "seconds"), "error": error}
         self._note(kernel, notice_id, reason, outcome, is_repeated=bool(params.get("is_repeated")))
         for notice in self._newest.values():

@@ -105,7 +105,7 @@ class Record:
     def flush(self) -> None:
         """Write the collected entries; those that the disk does not accept stay in memory until the next call.
 
-        If that exceeds the limit it is lost, which shows as a gap in the seqs.
+        What exceeds the memory limit is lost and shows as a gap in the seqs.
         """
         if not self._waiting:
             self._waiting_seq = self.next_seq

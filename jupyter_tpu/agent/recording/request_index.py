@@ -25,7 +25,7 @@ _MOST_PARENTS = 64
 # Answers to `input()` per request; bounds a loop that asks forever.
 _MOST_ANSWERS = 100
 # Jupyter Server and JupyterLab ignore states around these (`untracked_message_types`). A page that is sent "busy"
-# because of one while it opens is not sent the end of it, and would show a busy kernel until the next cell.
+# because of one while it opens never gets the "idle" after it, and would show a busy kernel until the next cell.
 _NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
 # A widget's page reports now and then that it is still shown; handling that takes a kernel a few ms and is not work.

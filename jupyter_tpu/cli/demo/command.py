@@ -31,7 +31,7 @@ _READY_WITHIN_S = 120.0
 _POLL_S = 0.05
 # how many times JupyterLab is started while other programs take its ports: two demos at the same moment need two starts
 _LAB_STARTS = 5
-# the beginning of Jupyter Server's last words in that case (the port follows, or that none is free)
+# how Jupyter Server's last message begins in that case (then comes the port, or that none is free)
 _PORT_TAKEN = "the Jupyter server could not be started because"
 # what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
@@ -124,7 +124,7 @@ def _variables(cloud: EmulatedCloud) -> dict[str, str]:
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
     argv = [sys.executable, "-m", "jupyter_tpu.cli.demo.jupyterlab"]
-    # this machine only: behind the token is a terminal of the user
+    # on this machine only: who has the token has a terminal as this user
     argv += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
     if options.port is not None:
         argv.append(f"--ServerApp.port={options.port}")

@@ -258,7 +258,7 @@ def _clocks(ahead_s: float) -> Finding:
     text = (
         f"The node's clock is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
     )
-    fix = "Set the wrong one. Auto-stop does not depend on it, but times of day that you type do."
+    fix = "Correct the wrong clock. Auto-stop does not depend on it, but times of day that you type do."
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 
 

@@ -36,7 +36,7 @@ _HEADER = ("NODE", "PHASE", "TRIED", "MESSAGE", "ID")
 _OUTCOMES = {
     "won": "READY",
     "quota": "quota used up (`jupyter tpu quota` shows by what); not tried again",
-    "stockout": "no free machines",
+    "stockout": "no capacity",
     "not_allowed": "not available to the project; not tried again",
     "address": "no external IP address left (--internal-ips needs none); not tried again",
     "other": "failed",

@@ -86,7 +86,7 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(f"The grant {options.name} is removed: what it covered counts as billed, also in the past.")
+        say(f"The grant {options.name} is removed: what it covered counts as billed, past usage included.")
     return 0
 
 
@@ -195,7 +195,7 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
             "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the email's date."
         )
     if days is None and not options.ends_on:
-        shortest = f" TRC's shortest term is {SHORTEST_TERM_DAYS} days; --yes takes it." if options.mail else ""
+        shortest = f" TRC's shortest term is {SHORTEST_TERM_DAYS} days; --yes accepts it." if options.mail else ""
         raise BadInput(
             "The term of the grant is missing.", exists=_NOTHING, hint=f"Add --days N or --ends-on DATE.{shortest}"
         )

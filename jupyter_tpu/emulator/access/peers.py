@@ -1,4 +1,4 @@
-"""Finds the owner of a connection: workers run as the user of the emulator, so other users must not reach it.
+"""Finds the owner of a connection: workers run as the emulator's user, so other users must not reach it.
 
 A client of the API can give a node a startup script or a key. On a computer with several users that would be a login as
 another user.

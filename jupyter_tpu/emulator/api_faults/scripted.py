@@ -54,7 +54,7 @@ class ScriptedFaults:
         self._project_number = project_number
 
     def clear(self) -> None:
-        """Remove all faults, also those under way."""
+        """Remove all faults, including those under way."""
         self.table = FaultTable()
         self.half_created.clear()
 
@@ -89,7 +89,7 @@ class ScriptedFaults:
         "The Date of an answer is the real time, however fast virtual time runs: a client compares it with its clock.",
     )
     def date(self) -> str:
-        """Return the ``Date`` of the answer to this task's call, also if the call is refused."""
+        """Return the ``Date`` of the answer to this task's call, even if the call is refused."""
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:

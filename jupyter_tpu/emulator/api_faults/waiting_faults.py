@@ -78,7 +78,7 @@ class FaultTable:
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):
-                # counted also if another fault of its sort hits, so that `nth` means calls and not chances
+                # counted even if another fault of its sort hits, so that `nth` counts calls
                 waiting.seen += 1
                 if waiting.fault.sort not in met and self._strikes(waiting, call):
                     met[waiting.fault.sort] = self._use(waiting)

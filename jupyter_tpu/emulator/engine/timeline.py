@@ -74,7 +74,7 @@ class Timeline:
         self._broken.clear()
 
     def _waiting(self) -> list[Due]:
-        # an act that runs is still listed by its agenda until it has changed that
+        # an agenda still lists a running act until the act itself changes that
         busy = self._running.keys() | self._broken
         return [due for agenda in self._agendas for due in agenda.waiting() if due.key not in busy]
 

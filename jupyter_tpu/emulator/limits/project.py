@@ -92,7 +92,7 @@ def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
 
 def permissions(value: object) -> tuple[str, ...]:
-    """Parse IAM permissions: ``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``; also of other services."""
+    """Parse IAM permissions: ``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``, or those of other services."""
     names = texts(value)
     for name in names:
         if not _PERMISSION.fullmatch(name):

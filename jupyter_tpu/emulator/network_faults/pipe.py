@@ -93,7 +93,7 @@ class Pipe:
         self.conditions = conditions
         waiting, self._line = self._line, deque()
         self._held_bytes, self._bottleneck_free_at, self._last_due = 0, 0.0, 0.0
-        # what is on the way meets the new conditions too, as on a path that changes
+        # bytes in flight meet the new conditions too, as on a real path that changes
         for _, payload in waiting:
             self._put(payload)
         self._pump()

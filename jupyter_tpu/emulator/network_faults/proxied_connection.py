@@ -98,7 +98,7 @@ class Connection:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
     def _reset_if_lost(self) -> None:
-        """Let a connection that lost bytes in a black hole die, now that the path is back.
+        """Reset a connection that lost bytes in a black hole, now that the path is back.
 
         What lost bytes one way is dead both ways; an end that outlived the other is reset.
         """

@@ -1,4 +1,4 @@
-"""Virtual time: the emulated cloud lives N seconds per real second, stands still while paused, and can be moved ahead.
+"""Virtual time: N seconds pass in the emulated cloud per real second; it can be paused and moved ahead.
 
 Time stands still while the emulator is off, so an emulated node that was forgotten does not bill a real week.
 """

@@ -64,7 +64,7 @@ _CODES: dict[str, int] = {
 def code_number(word: object) -> int:
     """Return the number of a google.rpc.Code by name or number; raises ValueError for any other word, and for OK."""
     if str(word) not in _CODES:
-        raise ValueError(f"{word!r} is not a google.rpc.Code of an error")
+        raise ValueError(f"{word!r} is not an error code of google.rpc.Code")
     return _CODES[str(word)]
 
 

@@ -97,7 +97,7 @@ class SshServer(Protocol):
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
     """Return the machine in this folder; create it if it is new."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
-    # also if it existed: other users must not read what notebooks write
+    # even if it existed: other users must not read what notebooks write
     (folder / "home").chmod(0o700)
     return Machine(
         folder=folder,

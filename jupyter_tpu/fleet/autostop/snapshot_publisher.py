@@ -164,7 +164,7 @@ class SnapshotPublisher:
         before, sent_at = self._sent.get(key, ("", 0.0))
         if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
-        # the worker lives in real time, also where the cloud does not
+        # the worker's clock is real even if the cloud's is emulated
         as_of = self._cloud.clock.to_real(view.as_of)
         params = {"kind": kind, "as_of": as_of, "age_s": max(0.0, self._real_now() - as_of), "data": view.data}
         if await self._has_answer(agents, node, "tell", params):

@@ -119,7 +119,7 @@ class Queue:
             BadInput: the node is not offered, or a time is too short or too long.
             NodeExists: the name is taken.
             QuotaExceeded, NotAllowlisted, …: the cloud refused; nothing is queued.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
             CloudUnavailable: the cloud did not answer, and does not list it.
         """
         _check_durations(valid_for_s, run_for_s)
@@ -159,7 +159,7 @@ class Queue:
 
         Raises:
             QueuedNotFound: there is none.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: it was not deleted, or no answer says so.
         """
         known = (await self.list()).find(name)

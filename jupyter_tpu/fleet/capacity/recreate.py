@@ -222,7 +222,7 @@ class RecreateController:
 
 
 async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """Return the queued resource that creates or created a node; None also where the user may not list them."""
+    """Return the queued resource that creates or created a node; None if there is none or it may not be listed."""
     try:
         listed = await cloud.list_queued_resources(name.zone)
     except PermissionDenied:

@@ -59,7 +59,7 @@ class SearchController:
             await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
 
     async def _reconcile_one(self, fleet: Fleet, search: Search, now: float) -> None:
-        # also after the end: a late node costs money
+        # even after the end: a late node costs money
         await self._delete_latecomers(fleet, search, now)
         last = search.last
         if search.has_ended:

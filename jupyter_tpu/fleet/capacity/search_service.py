@@ -52,7 +52,7 @@ class SearchService:
         Raises:
             BadInput: no candidate, too many, an invalid name, or more than a week.
             NodeExists: there is a node with that name in some zone, or another search for it.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: the cloud did not list the nodes.
         """
         now = self._clock()

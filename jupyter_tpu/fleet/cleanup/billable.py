@@ -165,9 +165,9 @@ def _no_such(name: str, holdings: Holdings) -> Text:
     if holdings.is_complete:
         return Text("Nothing in the project is named {name}.", name=name)
     if not holdings.unreachable:
-        return Text("Nothing in the project is named {name}; the list is not complete.", name=name)
+        return Text("Nothing listed is named {name}, but the list is incomplete.", name=name)
     return Text(
-        "Nothing in the project is named {name}; the list is not complete (no answer from {zones}).",
+        "Nothing listed is named {name}, but the list is incomplete (no answer from {zones}).",
         name=name,
         zones=", ".join(holdings.unreachable),
     )

@@ -9,7 +9,7 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 
 class AdmissionCheck(Protocol):
-    """Called by the fleet before an intent that costs money is written down."""
+    """Called by the fleet before an intent that costs money is saved."""
 
     @property
     def notices(self) -> Sequence[str]:

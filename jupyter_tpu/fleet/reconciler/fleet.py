@@ -182,7 +182,7 @@ class Fleet:
             BudgetExceeded: a budget is used up; see `check_spending` for what else budgets refuse.
             BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
             NodeExists: the name is taken.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
             CloudUnavailable, CloudRefused: the cloud did not say what it offers.
         """
         endpoint = self._cloud.settings.endpoint
@@ -203,7 +203,7 @@ class Fleet:
 
         Raises:
             NodeNotFound: there is no such node, and none is being created.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
         """
         return await self._begin_on_node("delete", name, because)
 
@@ -213,7 +213,7 @@ class Fleet:
         Raises:
             NodeNotFound: there is no such node.
             WrongState: another intent is changing it.
-            JournalUnwritable: it cannot be written down, so nothing was requested.
+            JournalUnwritable: it cannot be saved, so nothing was requested.
         """
         return await self._begin_on_node("stop", name, because)
 

@@ -1,6 +1,6 @@
 """Perform one intent from its present phase to its end.
 
-`IntentRunner._advance` keeps the order on which the promises rest: decide, write down, send. No request that may cost
+`IntentRunner._advance` keeps the order on which the promises rest: decide, save, send. No request that may cost
 money is sent before it is on disk.
 """
 
@@ -123,7 +123,7 @@ class IntentRunner:
                 await self._save_progress(decided)
 
     async def _save_progress(self, decided: Intent) -> None:
-        """Write progress down. A journal that fails must not stop the polling of a node that exists."""
+        """Save progress. A journal that fails must not stop the polling of a node that exists."""
         # the time alone is not worth a write each second
         if replace(decided, updated_at=self._intent.updated_at) == self._intent:
             return
@@ -134,7 +134,7 @@ class IntentRunner:
         self._show(decided)
 
     async def _send(self, decided: Intent, change: Change) -> Event | None:
-        """Write the request down, then send it; not when it was overruled or cannot be written."""
+        """Save the request, then send it; do neither if it was overruled or cannot be saved."""
         async with self._lock:
             if self._is_overruled(self._intent):
                 return Overruled(at=self._context.clock())

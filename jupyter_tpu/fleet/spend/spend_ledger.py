@@ -230,7 +230,7 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
                 budget=repr(read.name[:70]),
                 reason=error.message,
             ),
-            exists="Until it is fixed, nothing that costs money is requested.",
+            exists="Until it is fixed, jupyter_tpu requests nothing that costs money.",
             hint="Set it again, or remove it, with `jupyter tpu budget`.",
             actions=(show_budgets(),),
         )

@@ -1,7 +1,7 @@
 """Bound the time for which a node may have been READY while no process here observed it, from the cloud's operations.
 
-The cloud's list of operations has each stop, deletion and start, also those by the node's guard. Where it has none, as
-for a pre-empted node, the longest possible time counts.
+The cloud's list of operations has each stop, deletion and start, including those by the node's guard. Where it has
+none, as for a pre-empted node, the longest possible time counts.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class LinkedAgents:
     Args:
         endpoint: the cloud's, see `CloudSettings`.
         pages: returns how many pages show kernels of a node here. The number is sent with each ``activity`` call: a
-            server follows its kernels also when no page is open, so the agent cannot count pages itself.
+            server follows its kernels even when no page is open, so the agent cannot count pages itself.
     """
 
     def __init__(self, endpoint: str, pages: Callable[[NodeName], int] | None = None) -> None:

@@ -1,6 +1,6 @@
 """What auto-recovery does about a node that is gone or not READY, for the user of its kernels.
 
-The journal is imported only where it is read: a kernel on a node that exists must not wait for the import.
+The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Bridge:
     Requests that come before `join` wait, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: seconds for which a client may read no output at all before others go first.
+        patience_s: how long a client may leave its output unread before the others no longer wait for it, in seconds.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ def _parent_header(parts: Parts) -> bytes:
 
 def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:
     if kind == zmq.XPUB:
-        socket.set(zmq.XPUB_VERBOSER, 1)  # report each subscription, also a second one to the same topic
+        socket.set(zmq.XPUB_VERBOSER, 1)  # report each subscription, even a second one to the same topic
         socket.set(zmq.XPUB_NODROP, 1)
         socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
     else:

@@ -67,7 +67,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
         BadInput: there is nothing to run, or the code awaits.
         CellSyntaxError: the code is not valid Python.
     """
-    __tracebackhide__ = True  # IPython leaves this frame out of the traceback of the user's code
+    __tracebackhide__ = True  # IPython leaves this frame out of tracebacks of the user's code
     if line.strip() in ("--help", "-h"):
         shell.display_pub.publish(data=MagicOutput(sections=[HELP]).to_mimebundle())
         return None

@@ -89,7 +89,7 @@ class Feed:
 
     def _run(self) -> None:
         while not self._is_done():
-            # Cleared before the requests are taken, so that one that comes in between is not slept through.
+            # Cleared before the requests are taken, so that a request that comes in between still wakes this thread.
             self._news.clear()
             whole, acts = self._requests()
             self._update(whole, acts)

@@ -124,7 +124,9 @@ def extension_from_body(body: bytes, now: float) -> KeepRunning:
         return NO_KEEP_RUNNING
     until = now + _number(data, "for_s") if "for_s" in data else _number(data, "until")
     if not now < until <= now + LONGEST_S:
-        raise BadInput("The node can only be extended into the future.", hint="Send a time within the next 400 days.")
+        raise BadInput(
+            "A node can only be extended to a time in the future.", hint="Send a time within the next 400 days."
+        )
     return KeepRunning(until=until)
 
 

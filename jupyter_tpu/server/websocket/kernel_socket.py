@@ -106,8 +106,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     def _send_status_message(self, status: str) -> None:
         """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up.
 
-        Not that a kernel restarts because its node was recreated: JupyterLab would open a dialog about a kernel that
-        "appears to have died", and the notebook shows the end of the node already.
+        A restart on a recreated node is sent as "starting": JupyterLab would open a dialog about a kernel that "appears
+        to have died", and the notebook already shows the end of the node.
         """
         if self._kernel and self._kernel.waits_for_node and status == "restarting":
             status = "starting"

@@ -336,7 +336,7 @@ class PageSession:
         return [message]
 
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
-        """The same for an output from the record; a stream is never replaced, since it holds more than one message."""
+        """Replace a refused output from the record; never a stream, since it holds more than one message."""
         is_left_out = output.msg_type != "stream" and self._refusals.has(self._place_of(output), sys.maxsize)
         return self._in_its_place(output) if is_left_out else [output]
 

@@ -78,7 +78,7 @@ class TextLimit:
 
     @property
     def due_s(self) -> float | None:
-        """When to call `renew`, unless more messages are fed before; None if no notice needs an update."""
+        """When to call `renew`, unless more messages come first; None if no notice needs an update."""
         return min((gap.due_s for gap in self._gaps() if gap.due_s is not None), default=None)
 
     def renew(self, now_s: float) -> list[PageMessage]:

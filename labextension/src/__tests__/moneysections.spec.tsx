@@ -415,7 +415,7 @@ describe('the section of grants', () => {
       notes: []
     });
     await click('Add a grant or credit…');
-    fill('Text of the email', '64 spot v5e');
+    fill('Email text', '64 spot v5e');
     await click('Read email');
     screen.getByText('Line 3 is odd.');
     screen.getByText(/does not state the number of days. 30 days is the shortest/);
@@ -445,7 +445,7 @@ describe('the form of a grant', () => {
     let answer: (parsed: IGrantMail) => void = () => undefined;
     doing.onParseGrant.mockReturnValue(new Promise(resolve => (answer = resolve)));
     await click('Add a grant or credit…');
-    fill('Text of the email', '64 spot v5e');
+    fill('Email text', '64 spot v5e');
     await click('Read email');
     fill('First day', '2026-11-22');
     await act(() => {
@@ -468,7 +468,7 @@ describe('the form of a grant', () => {
     const terms = { days: 90, proposed_days: 90, sent_on: '2026-11-16' };
     doing.onParseGrant.mockResolvedValue({ rows: [], ...terms, problems: [], notes: [] });
     await click('Add a grant or credit…');
-    fill('Text of the email', '64 spot v5e');
+    fill('Email text', '64 spot v5e');
     await click('Read email');
     screen.getByDisplayValue('2026-11-16');
     screen.getByDisplayValue('90');

@@ -10,7 +10,7 @@ import { resourceDetails } from '../messages/cleanup';
 import { IMoneyActions, ISectionProps, PartBody, Partial, Section } from '../money/section';
 import { errorText } from '../problemtext';
 
-/** Everything in the project that is billed or uses quota, also if created elsewhere, and how to delete it. */
+/** Everything in the project that is billed or uses quota, even if created elsewhere, and how to delete it. */
 export function CleanupSection({ model, actions, trans }: ISectionProps): JSX.Element {
   const sending = useRequest();
   const [results, setResults] = useState<IResults | null>(null);

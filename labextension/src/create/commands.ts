@@ -105,7 +105,7 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
       const last = memory.choiceOf(key.node_id);
       const { way = 'now', ...choice } = last ?? {};
       const own = { ...choice, ...suggestionOf(args), ...(known && specOf(known)), ...key };
-      // the form suggests another name where what is left of the node still has its own
+      // if a leftover of the node still has its name, the form suggests another one
       const spec = known ? { ...own, node_id: '' } : own;
       return openForm(app, { way, spec, open });
     }

@@ -247,14 +247,14 @@ function NoOffers({ trans, onCancel }: Pick<IProps, 'trans' | 'onCancel'>): JSX.
   );
 }
 
-/** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion. */
-function startOf({ offers, list, request, defaults, extras, createActions }: IProps): IChosen {
+/** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion.
+ */ function startOf({ offers, list, request, defaults, extras, createActions }: IProps): IChosen {
   const usual = suggestSpec(offers, suggestName(list));
   const isRequested = Object.keys(request?.spec ?? {}).length > 0;
   const last = isRequested ? null : (extras?.memory.lastChoice ?? null);
   const own = isRequested ? {} : (defaults ?? {});
   const { way: lastWay, ...choice } = { way: WAY_DRAFT.way, ...last };
-  // a search or a queue was the way to the last place and terms, not to those of the settings
+  // the last way (search or queue) belongs to the last choice, not to the settings' defaults
   const usualWay = Object.keys(own).length > 0 ? WAY_DRAFT.way : lastWay;
   const way = request?.way ?? usualWay;
   return {
@@ -318,7 +318,7 @@ function focusFirstError(form: HTMLElement | null): void {
 async function submit(props: IProps, { spec, draft, open }: IChosen): Promise<void> {
   const { extras } = props;
   const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
-  // first: the answer may get lost though the node is created
+  // first, because the answer may be lost even if the node is created
   extras?.onOpenWhenReady(spec.node_id, zone, open);
   try {
     await requestNode(props, spec, draft);

@@ -168,7 +168,7 @@ export function choiceOf(spec: INodeSpec, draft: IWayDraft): ICandidate & { way:
   return {
     ...{ zone, accelerator_type, runtime_version },
     ...requestedTerms(spec),
-    // said in any case: what it is merged with may have another model
+    // always included: what it is merged with may have another model
     ...withTerms(termsOf(spec)),
     way: wayOf(spec, draft)
   };

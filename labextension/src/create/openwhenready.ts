@@ -1,4 +1,4 @@
-/** Opens the chosen notebook on a new node once that node is READY, also after a reload of the page. */
+/** Opens the chosen notebook on a new node once that node is READY, even after the page is reloaded. */
 
 import { IStateDB } from '@jupyterlab/statedb';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';

@@ -89,7 +89,7 @@ async function releaseChips(
   args: Args,
   trans: TranslationBundle
 ): Promise<string | null> {
-  await load.refresh(); // what was seen may hold them no more
+  await load.refresh(); // the listed processes may have ended since
   const processes = chosen(load, args.processes as unknown as readonly IProcessKey[] | undefined);
   if (processes.length === 0) {
     throw refused(nothingToRelease(load, trans));

@@ -26,7 +26,7 @@ export function tpuPanel(trans: TranslationBundle): string {
 }
 
 export function keepCurrentNode(trans: TranslationBundle): string {
-  return trans.__('Keep Node of This Notebook Running 1 h');
+  return trans.__("Keep This Notebook's Node Running 1 h");
 }
 
 export function showPanel(trans: TranslationBundle): string {
@@ -59,11 +59,11 @@ export function openWhenReady(trans: TranslationBundle): string {
 }
 
 export function saveProfile(trans: TranslationBundle): string {
-  return trans.__('Save a Profile of TPU Nodes');
+  return trans.__('Save a TPU Node Profile');
 }
 
 export function deleteProfile(trans: TranslationBundle): string {
-  return trans.__('Delete a Profile of TPU Nodes');
+  return trans.__('Delete a TPU Node Profile');
 }
 
 export function openExample(path: string, isLauncher: boolean, trans: TranslationBundle): string {
@@ -97,7 +97,7 @@ export function copyCommand(trans: TranslationBundle): string {
 }
 
 export function showSection(trans: TranslationBundle): string {
-  return trans.__('Show Section of Panel');
+  return trans.__('Show Panel Section');
 }
 
 export function raiseBudget(trans: TranslationBundle): string {

@@ -180,7 +180,7 @@ export function saveAsProfile(trans: TranslationBundle): string {
 }
 
 export function profileName(trans: TranslationBundle): string {
-  return trans.__('Name of the profile');
+  return trans.__('Profile name');
 }
 
 export function save(trans: TranslationBundle): string {
@@ -198,7 +198,7 @@ export function reservation(trans: TranslationBundle): string {
 }
 
 export function reservationNote(trans: TranslationBundle): string {
-  return trans.__('ID of the reservation. Leave empty for any that fits.');
+  return trans.__('Reservation ID. Leave empty for any that fits.');
 }
 
 export function acceptUnknownPrice(trans: TranslationBundle): string {

@@ -73,7 +73,7 @@ export function save(trans: TranslationBundle): string {
 }
 
 export function mail(trans: TranslationBundle): string {
-  return trans.__('Text of the email');
+  return trans.__('Email text');
 }
 
 export function readMail(trans: TranslationBundle): string {
@@ -86,7 +86,7 @@ export function rowsRead(count: number, trans: TranslationBundle): string {
 
 export function noDays(proposed: number, trans: TranslationBundle): string {
   return trans.__(
-    'The email does not state the number of days. %1 days is the shortest term of TRC: correct it.',
+    "The email does not state the number of days. %1 days is TRC's shortest term: change it if yours is longer.",
     proposed
   );
 }

@@ -180,7 +180,7 @@ export function actionName(action: ISetupStep['action'], trans: TranslationBundl
 export function fieldName(action: ISetupStep['action'], trans: TranslationBundle): string {
   switch (action) {
     case 'use_credentials':
-      return trans.__('Path of a credentials file (JSON)');
+      return trans.__('Path to a credentials file (JSON)');
     case 'use_project':
       return trans.__('Project ID');
     case 'set_budget':
@@ -209,5 +209,5 @@ export function useOwnCloud(trans: TranslationBundle): string {
 }
 
 export function performAction(trans: TranslationBundle): string {
-  return trans.__('Perform a Step of the Set-up');
+  return trans.__('Run a Set-up Step');
 }

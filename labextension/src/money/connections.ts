@@ -12,7 +12,7 @@ const SETTLED_S = 60;
 export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
   const next = new Map(cuts);
   if (event.state === 'live' || event.state === 'connecting') {
-    // one connection of a node is that of all its kernels
+    // all kernels of a node share one connection
     next.forEach((cut, kernelId) => cut.node_name === event.node_name && next.delete(kernelId));
   } else {
     next.set(event.kernel_id, event);

@@ -30,7 +30,7 @@ export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   return isChanged;
 }
 
-/** Mark all outputs of a cell as untrusted, also future ones, and in the saved notebook. */
+/** Mark all outputs of a cell as untrusted, including future ones and those in the saved notebook. */
 export function markUntrusted(cell: CodeCell): void {
   cell.model.trusted = false;
   withoutUndo(cell, () => cell.model.setMetadata('trusted', false));

@@ -16,7 +16,7 @@ export interface INotebookNow {
   readonly keepsIds: boolean;
   /** The session of this page, which has received the messages of its own requests. */
   readonly session: string;
-  /** Whether the user wants everything back, also what this page has received and no longer shows. */
+  /** Whether the user wants everything back, including what this page has received and no longer shows. */
   readonly wantsAll: boolean;
   /** Cells that were run here meanwhile: the newer run wins. */
   readonly taken: ReadonlySet<string>;

@@ -70,7 +70,7 @@ export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel)
       const name = sessionContext.kernelPreference.name ?? '';
       const spec = app.serviceManager.kernelspecs.specs?.kernelspecs[name];
       if (spec && nodes.list?.nodes.some(({ kernelspec }) => kernelspec === name)) {
-        // the other tab starts the kernel, so that there is one
+        // only the other tab starts the kernel, so that there are not two
         sessionContext.kernelPreference = {
           ...sessionContext.kernelPreference,
           shouldStart: false

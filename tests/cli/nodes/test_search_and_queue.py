@@ -55,7 +55,7 @@ def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal, tpu: C
     assert searched.stdout.strip() == "my-node in us-west4-a is READY and costs $9.60/h until it is stopped or deleted."
     said = searched.stderr
     assert f"Trying v5litepod-8 in {ZONE} ($9.60/h) …" in said
-    assert 'no free machines. The cloud said: There is no more capacity in the zone "us-central1-a"' in said
+    assert 'no capacity. The cloud said: There is no more capacity in the zone "us-central1-a"' in said
     assert f"v5litepod-8 in {ELSEWHERE} ($9.60/h): READY." in said
     (node,) = json.loads(tpu("list", "--json").stdout)["nodes"]
     assert (node["zone"], node["kernelspec"]) == (ELSEWHERE, f"tpu-my-node-{ELSEWHERE}")
@@ -70,7 +70,7 @@ def test_a_search_in_vain_says_what_to_do(terminal: Terminal, tpu: Callable[...,
     terminal.cloud.add_fault("CreateNode", "quota", target=ELSEWHERE)
     searched = tpu("search", "in-vain", *WANTED)
     assert (searched.returncode, searched.stdout) == (1, "")
-    assert "no free machines" in searched.stderr
+    assert "no capacity" in searched.stderr
     assert "quota used up" in searched.stderr
     assert "jupyter tpu queue add" in searched.stderr
     assert terminal.cloud.billing() == []

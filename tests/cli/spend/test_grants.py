@@ -129,7 +129,7 @@ def test_a_script_says_yes_to_the_term_that_is_proposed(tpu: Ask, tmp_path: Path
     add = ("grant", "add", "trc", "--from", str(tmp_path / "mail.txt"))
     code, _, said = tpu(*add)
     assert code == 1
-    assert "Add --days N or --ends-on DATE. TRC's shortest term is 30 days; --yes takes it." in said
+    assert "Add --days N or --ends-on DATE. TRC's shortest term is 30 days; --yes accepts it." in said
     assert tpu(*add, "--yes")[0] == 0
     assert [grant["ends_on"] for grant in listed(tpu)] == ["2026-12-15"]
 

@@ -456,7 +456,7 @@ async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, s
         ({"method": "GetNode", "kind": "stockout"}, "stockout cannot hit 'GetNode'; methods: CreateNode, StartNode"),
         ({"method": "ListNodes", "kind": "half_created"}, "methods: CreateNode; * for any"),
         ({"method": "GetNode", "kind": "error", "color": 1}, "unknown field 'color'; fields: method, kind"),
-        ({"method": "GetNode", "kind": "error", "code": 200}, "code: 200 is not a google.rpc.Code of an error"),
+        ({"method": "GetNode", "kind": "error", "code": 200}, "code: 200 is not an error code of google.rpc.Code"),
         ({"method": "GetNode", "kind": "error", "code": "OK"}, "code: 'OK' is not"),
         ({"method": "GetNode", "kind": "error", "times": 0}, "times: it must be at least 1"),
         ({"method": "GetNode", "kind": "error", "nth": -1}, "nth: -1 is not a whole number"),

@@ -71,7 +71,7 @@ async def test_a_missing_reservation_and_a_full_one_are_told_apart(bench: Any) -
     bench.emulator.control.reserve("small", bench.emulator.zone, "v5e", 4)
     full = await created(bench, reserved=True)
     assert isinstance(full, OutOfCapacity)
-    assert "the reservation has no free machines" in full.message
+    assert "the reservation has no free capacity" in full.message
     assert bench.emulator.control.billing() == []
 
 

@@ -205,7 +205,7 @@ def test_a_partial_list_is_never_deleted_but_by_name(part: str) -> None:
 
     assert refused.value.exists == "Nothing was deleted."
     assert [item.short_id for item in marked(holdings, ["dead"])] == ["dead"]
-    with pytest.raises(BadInput, match="the list is not complete"):
+    with pytest.raises(BadInput, match="the list is incomplete"):
         marked(holdings, ["missing"])
 
 

@@ -11,7 +11,7 @@ from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeExists, NodeNotFo
 NOTHING = "No node was created; nothing is billed."
 
 FAULTS = [
-    ("stockout", "out_of_capacity", "no free machines", "us-south1-a"),
+    ("stockout", "out_of_capacity", "no capacity", "us-south1-a"),
     ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes what you do not need"),
     ("permission_denied", "permission_denied", "you lack the permission", "roles/tpu.admin"),
     ("api_disabled", "api_disabled", "not enabled in project demo-project", "gcloud services enable tpu"),

@@ -135,7 +135,7 @@ def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud, e
 
     assert_fits(partial, "Cleanup")
     assert (partial["is_complete"], partial["error"]["code"]) == (False, "cloud_unavailable")
-    assert (refused.status, "the list is not complete" in refused.json["message"]) == (400, True)
+    assert (refused.status, "the list is incomplete" in refused.json["message"]) == (400, True)
     assert cloud.control.billing() == [kept]
 
 

@@ -117,7 +117,7 @@ async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server,
     assert intent["settled"] is True
     assert intent["error"]["code"] == "out_of_capacity"
     assert intent["error"]["hint"]
-    assert intent["error"]["templates"]["message"] == "Could not {request}: {where} has no free machines now."
+    assert intent["error"]["templates"]["message"] == "Could not {request}: {where} has no capacity now."
     assert intent["error"]["arguments"]["where"] == f"zone {ZONE}"
     assert [action["command"] for action in intent["error"]["actions"]] == ["tpu:open-form"] * 3
     assert intent_id in [each["intent_id"] for each in server.tpu("GET", "nodes").json["intents"]]

@@ -99,7 +99,7 @@ def keep(panel: Locator) -> None:
 def add_grant(grants: Locator, picture: Picture) -> None:
     grants.get_by_role("button", name="Add a grant or credit…").click()
     form = grants.get_by_role("form")
-    form.get_by_label("Text of the email").fill(MAIL)
+    form.get_by_label("Email text").fill(MAIL)
     form.get_by_role("button", name="Read email").click()
     expect(form.get_by_role("list", name="Rows of the grant")).to_contain_text("32 chips v5e · spot · us-central1-a")
     form.get_by_label("First day").fill(form.evaluate("() => new Date().toISOString().slice(0, 10)"))

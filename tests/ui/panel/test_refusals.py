@@ -54,7 +54,7 @@ def panel(lab: Page) -> Locator:
     mostly_nightly(
         [
             ("quota", ["quota", "Nothing is billed"]),
-            ("stockout", ["no free machines", "another zone", "Nothing is billed"]),
+            ("stockout", ["no capacity", "another zone", "Nothing is billed"]),
             ("api_disabled", ["API", "Nothing is billed"]),
             ("permission_denied", ["ermission", "Nothing is billed"]),
             ("not_allowlisted", ["not allowed", "Nothing is billed"]),
@@ -88,7 +88,7 @@ def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form
 
     execute(lab, "tpu:create-node", SPEC)
 
-    notice = lab.locator(".Toastify__toast").filter(has_text="no free machines")
+    notice = lab.locator(".Toastify__toast").filter(has_text="no capacity")
     expect(notice).to_be_visible()
     expect(panel).to_be_hidden()
     picture(lab, "refused-while-closed")

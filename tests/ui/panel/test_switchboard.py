@@ -115,7 +115,7 @@ def test_a_zone_without_room_is_a_stock_out_in_the_panel(
     create_node(board.page)
 
     card = row(panel).get_by_role("alert")
-    expect(card).to_contain_text("no free machines", timeout=60_000)
+    expect(card).to_contain_text("no capacity", timeout=60_000)
     assert control.billing() == []
     card.get_by_role("button", name="Dismiss").click()
     limited.get_by_role("button", name="Remove the limit of v5e in us-central1-a").click()

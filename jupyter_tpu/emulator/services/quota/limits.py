@@ -1,6 +1,7 @@
 """The quota engine's limits and their usage, as the other Google services show them.
 
-The only way from these services to the engine: what is set here is what a create is refused by, and the reverse.
+The only way from these services to the engine: a limit set here also refuses a create, and one set in the engine is
+shown here.
 """
 
 from __future__ import annotations
