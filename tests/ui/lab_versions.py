@@ -27,6 +27,7 @@ from playwright.sync_api import BrowserContext, expect, sync_playwright
 ROOT = Path(__file__).parents[2]
 PINS = {"oldest": ("jupyterlab==4.2.0", "notebook==7.2.0"), "newest": ("jupyterlab>=4.2", "notebook>=7.2")}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+PLUGIN_FAILED = "Plugin 'jupyter-tpu:"
 SHOWN = "import jupyterlab, notebook; print('JupyterLab', jupyterlab.__version__, '· Notebook', notebook.__version__)"
 
 
@@ -54,6 +55,8 @@ def install(wheel: Path, kind: str) -> str:
 
 
 def play(context: BrowserContext, url: str) -> None:
+    failed: list[str] = []
+    context.on("console", lambda said: failed.append(said.text) if PLUGIN_FAILED in said.text else None)
     page = context.new_page()
     page.set_default_timeout(60_000)
     in_jupyterlab(page, url)
@@ -61,6 +64,7 @@ def play(context: BrowserContext, url: str) -> None:
     tree = context.new_page()
     tree.set_default_timeout(60_000)
     in_notebook(tree, context, url.replace("/lab", "/tree", 1))
+    assert not failed, failed
 
 
 @contextmanager

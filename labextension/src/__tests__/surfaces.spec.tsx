@@ -1,6 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
-import { NotebookPanel } from '@jupyterlab/notebook';
+import { DocumentRegistry, DocumentWidget } from '@jupyterlab/docregistry';
+import { INotebookTracker, NotebookModel, NotebookPanel } from '@jupyterlab/notebook';
 import { KernelSpec } from '@jupyterlab/services';
 import { fireEvent, render, screen } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
@@ -9,13 +10,20 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import { CommandRegistry } from '@lumino/commands';
 import React from 'react';
 import { INode } from '../api.generated';
+import plugins from '../index';
 import { IMoneyModel } from '../money/tokens';
 import { DEFAULT_SETTINGS, ITpuSettings } from '../settings/settings';
 import { Status } from '../spend/statuspopup';
 import { NodeChoices } from '../surfaces/nodechoice';
 import { NodeNotices } from '../surfaces/nodenotices';
 import { NotebookNodes } from '../surfaces/notebooknodes';
-import { addTab, addToNewMenu, isTreePage, showPanel } from '../surfaces/notebooktree';
+import {
+  addTab,
+  addToNewMenu,
+  isTreePage,
+  keepKernelOfNewNotebooks,
+  showPanel
+} from '../surfaces/notebooktree';
 import { RunningNodes } from '../surfaces/running';
 import { IDatedList, ITpuModel, PANEL_ID } from '../tokens';
 import { list, node, trans } from './fixtures';
@@ -237,6 +245,14 @@ describe('the pop-up of the status item', () => {
   });
 });
 
+describe('the plugins', () => {
+  it('require only one another and what all pages of JupyterLab and Notebook provide', () => {
+    const known = new Set([INotebookTracker, ...plugins.map(({ provides }) => provides)]);
+    const needed = plugins.flatMap(({ requires }) => requires ?? []);
+    expect(needed.filter(token => !known.has(token)).map(({ name }) => name)).toEqual([]);
+  });
+});
+
 describe('the tree page of Notebook', () => {
   const specsChanged = new Signal<object, void>({});
   let main: Widget[];
@@ -310,4 +326,47 @@ describe('the tree page of Notebook', () => {
     expect(add).toHaveBeenCalledWith(widget, 'left');
     expect(activateById).toHaveBeenCalledWith(PANEL_ID);
   });
+});
+
+describe('a new notebook of Notebook', () => {
+  const KERNEL = 'tpu-a-us-central1-a';
+  const kernelspecs = {
+    [KERNEL]: { name: KERNEL, display_name: 'Python 3 on a', language: 'python', argv: [] },
+    python3: { name: 'python3', display_name: 'Python 3', language: 'python', argv: [] }
+  };
+
+  /** The notebook that the tree page creates with this kernel, once its file can be read. */
+  async function created(name?: string): Promise<{ metadata: object; preference: object }> {
+    const nodes = nodesOf(node('a', { kernelspec: KERNEL })) as unknown as ITpuModel;
+    const docRegistry = new DocumentRegistry();
+    const serviceManager = { kernelspecs: { specs: { kernelspecs } } };
+    keepKernelOfNewNotebooks({ docRegistry, serviceManager } as unknown as JupyterFrontEnd, nodes);
+    const model = new NotebookModel();
+    const sessionContext = { kernelPreference: { name, canStart: true } };
+    const context = { sessionContext, model, ready: Promise.resolve() };
+    const panel = { context } as unknown as DocumentWidget;
+    for (const extension of docRegistry.widgetExtensions('Notebook')) {
+      extension.createNew(panel, panel.context);
+    }
+    await context.ready;
+    return { metadata: model.metadata, preference: sessionContext.kernelPreference };
+  }
+
+  it('keeps the kernel of its node, which the page that shows it starts', async () => {
+    expect(await created(KERNEL)).toMatchObject({
+      metadata: {
+        kernelspec: { name: KERNEL, display_name: 'Python 3 on a', language: 'python' }
+      },
+      preference: { name: KERNEL, canStart: true, shouldStart: false }
+    });
+  });
+
+  it.each([['python3'], ['tpu-gone-us-central1-a'], [undefined]])(
+    'is left to Notebook with the kernel %s',
+    async name => {
+      const { metadata, preference } = await created(name);
+      expect(metadata).toMatchObject({ kernelspec: { name: '' } });
+      expect(preference).toEqual({ name, canStart: true });
+    }
+  );
 });

@@ -72,15 +72,18 @@ export const launcher: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:launcher',
   description: 'The section Cloud TPU of the launcher.',
   autoStart: true,
-  requires: [ITpuModel, ILauncher, ICreateMemory],
-  optional: [ITranslator],
+  requires: [ITpuModel, ICreateMemory],
+  optional: [ILauncher, ITranslator],
   activate: (
     { restored }: JupyterFrontEnd,
     nodes: ITpuModel,
-    cards: ILauncher,
     memory: ICreateMemory,
+    cards: ILauncher | null,
     translator: ITranslator | null
   ): void => {
+    if (!cards) {
+      return; // as on the pages of Notebook 7
+    }
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     void restored.then(() => {
       const section = new LauncherSection(cards, nodes, memory, trans);
