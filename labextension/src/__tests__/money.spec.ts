@@ -128,6 +128,18 @@ describe('the model of money', () => {
     expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
   });
 
+  it('asks once more when the server has had time to record the last of several events', async () => {
+    jest.useFakeTimers();
+    const event = { schema_id: FLEET_SCHEMA } as ServerEvent.Emission;
+    events.emit(event);
+    await jest.advanceTimersByTimeAsync(2900);
+    events.emit(event);
+    await jest.advanceTimersByTimeAsync(1000);
+    const before = asked().length;
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(asked().slice(before).sort()).toEqual(['GET autostop', 'GET spend']);
+  });
+
   it('asks when the tab is seen again, if something has happened while it was hidden', async () => {
     jest.useFakeTimers();
     const isBilledNow = (): boolean => model.parts.spend.dated?.data.usd_per_hour === 9.6;

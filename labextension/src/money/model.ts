@@ -2,7 +2,7 @@
 
 import { Event } from '@jupyterlab/services';
 import { VDomModel } from '@jupyterlab/ui-components';
-import { Poll, Throttler } from '@lumino/polling';
+import { Debouncer, Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
 import { WARNING_S, withWarnings } from '../autostop/rules';
 import { SpendHistoryModel } from '../spend/historymodel';
@@ -21,7 +21,7 @@ const MAX_INTERVAL_MS = 120_000;
 const UNWATCHED_MS = 60_000;
 /** Progress comes in bursts of events; one round of requests answers them all. */
 const BURST_MS = 500;
-/** The ledger and auto-stop check a node up to a second after its event, and then ask its agent. */
+/** After the last event: the ledger and auto-stop check a node up to a second after its event, and then ask its agent. */
 const SETTLED_MS = 3_000;
 
 /** Parts that the status bar and the rows of nodes need. */
@@ -73,7 +73,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     });
     const refetch = (): Promise<void> => this.refresh();
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
-    this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
+    this._settle = new Debouncer(refetch, SETTLED_MS);
     document.addEventListener('visibilitychange', this._onVisibility);
   }
 
@@ -310,7 +310,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private readonly _events: Event.Stream | undefined;
   private readonly _poll: Poll<void>;
   private readonly _refetch: Throttler<void>;
-  private readonly _settle: Throttler<void>;
+  private readonly _settle: Debouncer<void>;
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = NOTHING_LOADED;
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
