@@ -660,4 +660,12 @@ describe('the item of the status bar', () => {
     await click('TPU $9.60/h · my-node ends in 42 min');
     expect(open).toHaveBeenCalled();
   });
+
+  it('says of a node that a grant covers that it runs', () => {
+    const nodes = [{ ...spend().nodes[0], name: NODE, node_id: 'my-node', is_open: true }];
+    const free = spend({ nodes, usd_per_hour: 0 });
+    const model = modelOf({ autostops: answered({ as_of: null, nodes: [autostop()] }) }, []);
+    render(<Item spend={free} model={model} trans={trans} onOpen={() => undefined} />);
+    screen.getByRole('button', { name: 'TPU $0.00/h · my-node ends in 42 min · idle' });
+  });
 });

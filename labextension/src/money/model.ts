@@ -6,7 +6,7 @@ import { Debouncer, Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
 import { WARNING_S, withWarnings } from '../autostop/rules';
 import { SpendHistoryModel } from '../spend/historymodel';
-import { isBilled } from '../spend/rates';
+import { isRunning } from '../spend/rates';
 import { FLEET_SCHEMA, IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
 import { afterKernel, afterLink, Cuts } from './connections';
@@ -204,7 +204,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   /** Whether anything runs or may cost money: then the status bar and the auto-stop warnings need fresh data. */
   private get _isRunning(): boolean {
     const spend = this._parts.spend.dated?.data;
-    return spend !== undefined && (isBilled(spend) || spend.nodes.some(({ is_open }) => is_open));
+    return spend !== undefined && isRunning(spend);
   }
 
   /** Whether a node stops soon: the countdown in its notebooks needs fresh data. */

@@ -5,6 +5,11 @@ export function isBilled({ usd_per_hour }: ISpend): boolean {
   return usd_per_hour === null || usd_per_hour > 0;
 }
 
+/** Whether a node is READY, at a price or covered by a grant. */
+export function isRunning(spend: ISpend): boolean {
+  return isBilled(spend) || spend.nodes.some(({ is_open }) => is_open);
+}
+
 /** Why budgets block spending. */
 export function budgetErrors({ budgets }: ISpend): readonly string[] {
   return budgets.flatMap(({ error }) => (error ? [error] : []));

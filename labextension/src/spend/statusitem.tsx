@@ -15,7 +15,7 @@ import { formatDuration } from '../messages/units';
 import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
 import { IMoneyModel } from '../money/tokens';
-import { budgetErrors, budgetPercent, isBilled } from './rates';
+import { budgetErrors, budgetPercent, isRunning } from './rates';
 
 type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
 
@@ -69,7 +69,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
     (percent ?? 0) >= 80 ||
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const texts = [
-    isBilled(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
+    isRunning(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
     problem ? messages.outOfDate(trans) : '',
     cut ? messages.disconnected(cut, trans) : '',
     endText(next, now_s, trans) || reminderText(autostops, trans),
