@@ -27,10 +27,8 @@ HEAD = """\
 
 # The front end's name of a schema, where it is not `I` and the schema's own name.
 NAMES = {
-    "Brake": "INodeAutostop",
-    "BrakeRules": "IAutostopRules",
-    "Brakes": "IAutostops",
-    "BrakesPast": "IAutostopHistory",
+    "Autostop": "INodeAutostop",
+    "AutostopOfNodes": "IAutostops",
     "BudgetCourse": "IBudgetBurnDown",
     "Freed": "IReleaseResult",
     "FreeWish": "IReleaseRequest",
@@ -41,7 +39,6 @@ NAMES = {
     "QuotaAfter": "IQuotasAfter",
     "Request": "IKernelRequest",
     "SearchTry": "IAttempt",
-    "Sweep": "ICleanup",
 }
 # The name of an object that is described inside of another one, where it is not the two names together.
 INNER_NAMES = {
