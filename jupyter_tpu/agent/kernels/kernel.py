@@ -15,6 +15,7 @@ import zmq
 from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.launcher import Launcher
+from jupyter_tpu.agent.kernels.lost_replies import LostReplies
 from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.kernels.sockets import KernelSockets
@@ -89,8 +90,11 @@ class Kernel:
         self._folder = KernelDirectory(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
         heard, checkpoint = Watermark(self._folder.watermark), Checkpoint(self._folder.checkpoint)
-        self._recorder = Recorder(self.record, heard, checkpoint, on_output, self._acknowledge)
+        self._on_output = on_output
+        self._recorder = Recorder(self.record, heard, checkpoint, self._recorded, self._acknowledge)
+        self._recorder.on_probe_answer = self._probe_answered
         self.requests = self._recorder.requests
+        self._lost_replies = LostReplies(self.record, self._recorder, self._replies, self._send)
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None
         self._takeover: Takeover | None = None
@@ -255,8 +259,8 @@ class Kernel:
             if self.requests.generation is not None and self.requests.generation < state["generation"]:
                 self._recorder.event("started", pid=process.pid, generation=state["generation"])
             self._connect(process)
-            self._takeover = Takeover(self.record, self._recorder, self._replies(), self._send)
-            self._recorder.on_probe_answer = self._takeover.probe_answered
+            replies, search = self._replies(), self._search_lost_replies
+            self._takeover = Takeover(self.record, self._recorder, replies, self._send, search)
             if state.get("is_cut_off"):
                 self._why_ended = _CUT_OFF
                 process.send_signal(signal.SIGKILL)
@@ -283,6 +287,7 @@ class Kernel:
         if self._process is not None:
             self._process.close()
         self._close_takeover()
+        self._lost_replies.close()
         self._recorder.close()
         self.record.close()
         self._folder.close()
@@ -487,6 +492,20 @@ class Kernel:
         else:
             self._recorder.record(channel, batch)
 
+    def _recorded(self) -> None:
+        self._on_output()
+        self._search_lost_replies()
+
+    def _search_lost_replies(self) -> None:
+        """Have missing replies made while a process runs, after those that an earlier agent may have lost."""
+        if self._process is not None and (self._takeover is None or self._takeover.is_done):
+            self._lost_replies.search()
+
+    def _probe_answered(self, channel: int, parts: list[bytes]) -> None:
+        self._lost_replies.probe_answered(channel, parts)
+        if self._takeover is not None:
+            self._takeover.probe_answered(channel, parts)
+
     def _acknowledge(self, number: int) -> None:
         if self._sockets is not None:
             self._sockets.acknowledge(number)
@@ -501,6 +520,7 @@ class Kernel:
             self._takeover.abort()
         self._close_takeover()
         self._sockets = self._process = None
+        await self._lost_replies.kernel_ended()
         self._record_end(process.pid, ended)
 
     async def _end_of(self, process: Process) -> Exit:
@@ -528,6 +548,7 @@ class Kernel:
     async def _record_unobserved_end(self, pid: int, ended: Exit) -> None:
         """Record an end that no agent has observed, and answer the cells that were still open."""
         unanswered = [request for request in self.requests.all() if request.state != "done" and not request.status]
+        await self._lost_replies.kernel_ended()
         self._record_end(pid, ended)
         await abort_all(self.record, self._replies(), unanswered)
 

@@ -22,10 +22,15 @@ class Replies:
         self._recorder = recorder
         self._signer = signer
 
-    def probe(self) -> tuple[str, list[bytes]]:
-        """Make a request that every kernel answers; returns its msg_id and its frames."""
+    def probe(self, subshell_id: str = "") -> tuple[str, list[bytes]]:
+        """Make a request that every kernel answers; returns its msg_id and its frames.
+
+        Args:
+            subshell_id: the subshell that must answer; empty for the kernel's main one.
+        """
         msg_id = PROBE + uuid.uuid4().hex
-        return msg_id, self._message("kernel_info_request", msg_id, b"{}", {})
+        more = {"subshell_id": subshell_id} if subshell_id else {}
+        return msg_id, self._message("kernel_info_request", msg_id, b"{}", {}, **more)
 
     def reply(self, request: list[bytes], content: Mapping[str, Any]) -> None:
         """Answer an execute_request."""
@@ -45,15 +50,24 @@ class Replies:
 
     def fail(self, request: list[bytes], ename: str, evalue: str) -> None:
         """Answer a cell that was not run, with an error that its user sees below it."""
+        self.end(request, self._publish_error(request, ename, evalue))
+
+    def fail_ended(self, request: list[bytes], ename: str, evalue: str) -> None:
+        """Answer a cell for which the kernel has already published that it is idle; otherwise like `fail`."""
+        self.reply(request, self._publish_error(request, ename, evalue))
+
+    def _publish_error(self, request: list[bytes], ename: str, evalue: str) -> dict[str, Any]:
         error = {"ename": ename, "evalue": evalue, "traceback": [f"{ename}: {evalue}"]}
         self._publish("error", request, error)
-        self.end(request, {"status": "error", **error})
+        return {"status": "error", **error}
 
     def _publish(self, kind: str, request: list[bytes], content: Mapping[str, Any]) -> None:
         message = self._message(kind, _new_id(), request[header_place(request)], content)
         self._recorder.record(Channel.IOPUB, [[kind.encode(), *message]])
 
-    def _message(self, kind: str, msg_id: str, parent: bytes, content: Mapping[str, Any]) -> list[bytes]:
+    def _message(
+        self, kind: str, msg_id: str, parent: bytes, content: Mapping[str, Any], **more_header: str
+    ) -> list[bytes]:
         header = {
             "msg_id": msg_id,
             "msg_type": kind,
@@ -61,6 +75,7 @@ class Replies:
             "session": AGENT_SESSION,
             "date": datetime.now(timezone.utc).isoformat(),
             "version": "5.3",
+            **more_header,
         }
         frames = [json.dumps(header).encode(), parent, b"{}", json.dumps(content).encode()]
         return [DELIMITER, self._signer.sign(frames), *frames]

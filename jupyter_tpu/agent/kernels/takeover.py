@@ -21,12 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jupyter_tpu.agent.kernels.replies import Replies
-from jupyter_tpu.agent.recording.excerpt import Span, first_entry
-from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object
+from jupyter_tpu.agent.recording.excerpt import Span, asked_frames, published_error
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object, subshell_of
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.request_index import IndexedRequest
-from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.multipart import Channel
 
 log = logging.getLogger(__name__)
@@ -43,13 +42,20 @@ class Takeover:
         recorder: the kernel's recorder.
         replies: makes replies in place of the kernel.
         send: passes a message to the kernel.
+        on_done: called once they are settled.
+
+    Attributes:
+        is_done: whether they are settled, or there are none.
     """
 
-    def __init__(self, record: Record, recorder: Recorder, replies: Replies, send: Send) -> None:
+    def __init__(
+        self, record: Record, recorder: Recorder, replies: Replies, send: Send, on_done: Callable[[], None]
+    ) -> None:
         self._record = record
         self._recorder = recorder
         self._replies = replies
         self._send = send
+        self._on_done = on_done
         requests = recorder.requests.all()
         self._queued = [request for request in requests if request.state == "queued" and not request.status]
         self._unanswered = [request for request in requests if request.state != "queued" and not request.status]
@@ -58,13 +64,13 @@ class Takeover:
         self._missing: set[Channel] = set()
         self._begun: int | None = None
         self._settling: asyncio.Task[None] | None = None
-        self._is_done = not self._queued and not self._unanswered
-        if not self._is_done:
+        self.is_done = not self._queued and not self._unanswered
+        if not self.is_done:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
         """Hold a cell that would overtake one which never reached the kernel; returns whether it was held."""
-        is_held = bool(not self._is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
+        is_held = bool(not self.is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
             self._held.append((self._recorder.requests.get(header.get("msg_id")), parts))
@@ -77,7 +83,7 @@ class Takeover:
             return
         if channel == Channel.SHELL or json_object(parts[place + 3]).get("execution_state") == "idle":
             self._missing.discard(Channel(channel))
-        if self._missing or self._is_done or self._settling is not None:
+        if self._missing or self.is_done or self._settling is not None:
             return
         if self._recorder.requests.begun != self._begun:
             self._begun = self._recorder.requests.begun
@@ -106,26 +112,28 @@ class Takeover:
 
     async def _settle_all(self) -> None:
         for request in (*self._unanswered, *self._queued):
-            asked = await _asked(self._record, request)
+            asked = await asked_frames(self._record, request.first_seq)
             # The probe does not go through subshells: a request may still wait or run there.
-            if asked and not _subshell_of(asked):
+            if asked and not subshell_of(asked):
                 await self._settle(request, asked)
         for held, parts in self._held:
             if held is not None and self._is_behind_failure(held):
                 self._replies.abort(parts)
             else:
                 self._send(Channel.SHELL, parts)
-        self._held, self._is_done = [], True
+        self._held, self.is_done = [], True
+        self._on_done()
 
     async def _settle(self, request: IndexedRequest, asked: list[bytes]) -> None:
-        # It has run, and only its reply is missing.
-        if request.state == "done":
-            if not request.status:
-                self._replies.reply(asked, await self._outcome(request))
-        # With output capture: one that still seems queued has never reached the kernel.
-        elif self._recorder.is_attached:
+        # With output capture: one that still seems queued has never reached the kernel. No reply is lost with an agent,
+        # so one that is missing was never sent (`lost_replies`).
+        if self._recorder.is_attached:
             if request.state == "queued":
                 self._pass_on(request, asked)
+        # It has run, and only its reply is missing.
+        elif request.state == "done":
+            if not request.status:
+                self._replies.reply(asked, await self._outcome(request))
         else:
             self._recorder.event("gap", messages=None, reason=_UNKNOWN)
             unknown = {"ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []}
@@ -150,30 +158,14 @@ class Takeover:
         """Rebuild the content of a lost reply from the record."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         requests = self._recorder.requests
-        error = await first_entry(
-            self._record, span, lambda entry: requests.is_part(entry, request) and _is_error(entry)
-        )
-        if error:
-            return {"status": "error", **json_object(error.parts[header_place(error.parts) + 3])}
+        error = await published_error(self._record, span, lambda entry: requests.is_part(entry, request))
+        if error is not None:
+            return {"status": "error", **error}
         return {"status": "ok", "payload": [], "user_expressions": {}, "execution_count": request.execution_count}
 
 
 async def abort_all(record: Record, replies: Replies, requests: Iterable[IndexedRequest]) -> None:
     """Abort requests that an earlier agent held for the next process, or had passed to a process that has ended."""
     for request in requests:
-        if asked := await _asked(record, request):
+        if asked := await asked_frames(record, request.first_seq):
             replies.abort(asked)
-
-
-async def _asked(record: Record, request: IndexedRequest) -> list[bytes] | None:
-    entry = await first_entry(record, Span(request.first_seq, request.first_seq, 0), lambda _: True)
-    return entry.parts if entry else None
-
-
-def _subshell_of(asked: list[bytes]) -> Any:
-    return json_object(asked[header_place(asked)]).get("subshell_id")
-
-
-def _is_error(entry: Entry) -> bool:
-    header = entry.parts[header_place(entry.parts)]
-    return entry.channel == Channel.IOPUB and b'"error"' in header and json_object(header).get("msg_type") == "error"

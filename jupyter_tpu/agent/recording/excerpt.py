@@ -9,10 +9,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import Any
 
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, json_object
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.wire.entries import Entry, decode_entry, entry_span
 from jupyter_tpu.wire.frames import SLICE_BYTES
+from jupyter_tpu.wire.multipart import Channel
 
 # A larger entry is left out: with head and tail (`calls`) it would not fit in a RESULT frame.
 _LARGEST_BYTES = 4 * 1024 * 1024
@@ -85,7 +88,24 @@ class Excerpt:
                 yield entry, data
 
 
-async def first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool]) -> Entry | None:
+async def asked_frames(record: Record, first_seq: int) -> list[bytes] | None:
+    """Return the frames of the request with this seq; None if the record no longer has it."""
+    entry = await _first_entry(record, Span(first_seq, first_seq, 0), lambda _: True)
+    return entry.parts if entry else None
+
+
+async def published_error(record: Record, span: Span, is_part: Callable[[Entry], bool]) -> dict[str, Any] | None:
+    """Return the content of the first error message in the request's entries; None if there is none."""
+    error = await _first_entry(record, span, lambda entry: is_part(entry) and _is_error(entry))
+    return json_object(error.parts[header_place(error.parts) + 3]) if error else None
+
+
+def _is_error(entry: Entry) -> bool:
+    header = entry.parts[header_place(entry.parts)]
+    return entry.channel == Channel.IOPUB and b'"error"' in header and json_object(header).get("msg_type") == "error"
+
+
+async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool]) -> Entry | None:
     """Return the first entry within the span for which `wanted` is true; None if there is none."""
     async for seq, data in _walk(record, span.first_seq):
         if seq > span.last_seq:

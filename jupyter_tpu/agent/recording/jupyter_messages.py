@@ -57,6 +57,11 @@ def asks_to_interrupt(parts: Sequence[bytes]) -> bool:
     return bool(place) and json_object(parts[place]).get("msg_type") == "interrupt_request"
 
 
+def subshell_of(parts: Sequence[bytes]) -> str:
+    """Return the id of the kernel's subshell that a request is for; empty for the main one."""
+    return text_of(json_object(parts[header_place(parts)]), "subshell_id")
+
+
 def date_of(parts: Sequence[bytes]) -> datetime | None:
     """Return the date in the header, by the sender's clock; None if it is missing or has no time zone."""
     place = header_place(parts)

@@ -80,6 +80,7 @@ class RequestIndex:
         state_since: when the kernel became busy, idle or starting (Unix seconds).
         begun: number of requests of any kind that the kernel has started since this index was created.
         generation: how many times the kernel was started, by the record; None if an older agent's checkpoint lacks it.
+        unanswered: requests that are done but have no reply, by msg_id: usually the reply comes a moment later.
     """
 
     def __init__(self) -> None:
@@ -91,6 +92,7 @@ class RequestIndex:
         self.outputs = 0
         self.begun = 0
         self.generation: int | None = 0
+        self.unanswered: dict[str, IndexedRequest] = {}
 
     @property
     def execution_state(self) -> ExecutionState:
@@ -131,6 +133,8 @@ class RequestIndex:
         self._busy_with = {(kind, msg_id) for kind, msg_id in state["busy_with"]}
         self._has_spoken, self.state_since = state["has_spoken"], state["state_since"]
         self.generation = state.get("generation")
+        ended = (each for each in requests if each.state == "done" and each.status != "lost")
+        self.unanswered = {each.msg_id: each for each in ended if each.reply_seq is None}
 
     def get(self, msg_id: Any) -> IndexedRequest | None:
         """Return the request with this id; None if there is none or it is too old."""
@@ -199,6 +203,7 @@ class RequestIndex:
         # ipykernel aborts what waits behind a failed request, except in these three cases.
         is_alone = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
         self._requests.pop(msg_id, None)
+        self.unanswered.pop(msg_id, None)
         self._by_parent.clear()
         self._requests[msg_id] = IndexedRequest(
             msg_id=msg_id,
@@ -213,7 +218,9 @@ class RequestIndex:
         )
         if len(self._requests) > _MOST_REQUESTS:
             done = (old for old, request in self._requests.items() if request.state == "done")
-            del self._requests[next(done, next(iter(self._requests)))]
+            oldest = next(done, next(iter(self._requests)))
+            del self._requests[oldest]
+            self.unanswered.pop(oldest, None)
 
     def _input_came(self, seq: int, size: int) -> None:
         for request in self._requests.values():
@@ -270,10 +277,13 @@ class RequestIndex:
                 # Without output capture the reply comes on another socket and may be read before this status.
                 request.state, request.status = "running", request.status if request.reply_seq else None
                 request.started_at, request.ended_at = time, None
+                self.unanswered.pop(request.msg_id, None)
         else:
             self._busy_with.discard(_kind_and_id(parent))
             if request is not None:
                 request.state, request.ended_at, request.input_seq = "done", time, None
+                if request.reply_seq is None:
+                    self.unanswered[request.msg_id] = request
         if self.execution_state != before:
             self.state_since = time
 
@@ -286,6 +296,7 @@ class RequestIndex:
             was_cut_off = request.status == "lost" and request.started_at is not None
             request.status = "lost" if was_cut_off else text_of(reply, "status") or None
             request.execution_count = _count(reply) or request.execution_count
+            self.unanswered.pop(request.msg_id, None)
         elif kind == "execute_input":
             request.execution_count = _count(json_object(content))
         elif kind == "input_request":
