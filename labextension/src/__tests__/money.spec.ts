@@ -14,7 +14,7 @@ import {
 } from '../create/draft';
 import { autostopCountdown, autostopSummary } from '../messages/autostop';
 import { totalCost } from '../messages/cleanup';
-import { formatRate, formatSum } from '../messages/spend';
+import { formatMoney, formatRate } from '../messages/spend';
 import { formatDuration } from '../messages/units';
 import { budgetTermsOf } from '../money/budgetterms';
 import { MoneyClient } from '../money/client';
@@ -289,6 +289,12 @@ describe('the commands of money', () => {
     expect(asked().filter(one => !one.startsWith('GET'))).toEqual([]);
   });
 
+  it('stop everything without a second question', async () => {
+    server.answers['POST stop-all'] = () => reply({ results: [] });
+    await commands.execute(MoneyCommandIDs.stopAll, { isConfirmed: true });
+    expect(asked()[0]).toBe('POST stop-all');
+  });
+
   it('delete what was agreed to', async () => {
     server.answers['POST cleanup'] = () =>
       reply({ results: [{ name: NODE, ok: true, error: null }] });
@@ -321,8 +327,8 @@ describe('words about money', () => {
     expect(isBilled(unknown)).toBe(true);
     expect(formatRate(unknown, trans)).toBe('price unknown');
     expect(formatRate({ ...unknown, nodes }, trans)).toBe('at least $9.60 per hour');
-    expect(formatSum({ usd: null, known_usd: 2, ready_s: 0 }, trans)).toBe('at least $2.00');
-    expect(formatSum({ usd: null, known_usd: 0, ready_s: 0 }, trans)).toBe('cost unknown');
+    expect(formatMoney({ usd: null, known_usd: 2 }, trans)).toBe('at least $2.00');
+    expect(formatMoney({ usd: null, known_usd: 0 }, trans)).toBe('cost unknown');
     expect(isBilled(spend({ usd_per_hour: 0 }))).toBe(false);
     expect(totalCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
   });

@@ -16,10 +16,6 @@ export function stopAllNodes(trans: TranslationBundle): string {
   return trans.__('Stop All TPU Nodes');
 }
 
-export function stopAllHint(trans: TranslationBundle): string {
-  return trans.__('You see what stops and what it costs before anything happens.');
-}
-
 export function nodeTitle(
   type: string,
   zone: string,

@@ -194,8 +194,11 @@ function addCleanupCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.stopAll, {
     label: messages.stopAll(trans),
     icon: stopIcon,
-    args: {},
-    act: async () => {
+    args: { isConfirmed: flag },
+    act: async ({ isConfirmed }) => {
+      if (isConfirmed === true) {
+        return client.stopAll();
+      }
       const spend = model.parts.spend.dated?.data;
       const rate = spend ? formatRate(spend, trans) : spendMessages.spendingUnknown(trans);
       return (await confirmStopAll(rate, { emulated: emulated(), trans }))

@@ -4,34 +4,44 @@ import { IRunningSessions } from '@jupyterlab/running';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { stopIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
 import { INode } from '../api.generated';
+import { billingOf } from '../fleet';
 import { stateKind } from '../format';
 import { tpuIcon } from '../icons';
+import { currentRate, stopAllConsequences } from '../messages/cleanup';
+import { spendingUnknown } from '../messages/spend';
 import * as messages from '../messages/surfaces';
-import { shortPrice } from '../messages/units';
+import { rateOf, shortPrice } from '../messages/units';
 import { MoneyCommandIDs } from '../money/tokens';
 import { CommandIDs, ITpuModel } from '../tokens';
 
+type Run = (command: string, args?: ReadonlyJSONObject) => void;
 type Nodes = Pick<ITpuModel, 'list' | 'refresh' | 'stateChanged'>;
 
 export class RunningNodes implements IRunningSessions.IManager {
   constructor(
     private readonly _nodes: Nodes,
-    private readonly _run: (command: string, args?: { zone: string; node_id: string }) => void,
+    private readonly _run: Run,
     private readonly _trans: TranslationBundle
   ) {
     this.name = messages.runningNodes(_trans);
     this.shutdownLabel = messages.stopNode(_trans);
     this.shutdownAllLabel = messages.stopAllNodes(_trans);
-    this.shutdownAllConfirmationText = messages.stopAllHint(_trans);
   }
 
   readonly name: string;
   readonly shutdownLabel: string;
   readonly shutdownAllLabel: string;
-  readonly shutdownAllConfirmationText: string;
   readonly shutdownItemIcon = stopIcon;
+
+  /** JupyterLab asks before it calls `shutdownAll`: what our own question says. */
+  get shutdownAllConfirmationText(): string {
+    const { list } = this._nodes;
+    const rate = list ? rateOf(billingOf(list), this._trans) : spendingUnknown(this._trans);
+    return `${stopAllConsequences(this._trans)} ${currentRate(rate, this._trans)}`;
+  }
 
   get runningChanged(): ISignal<unknown, unknown> {
     return this._nodes.stateChanged;
@@ -41,9 +51,8 @@ export class RunningNodes implements IRunningSessions.IManager {
     return (this._nodes.list?.nodes ?? []).filter(isRunning).map(node => this._item(node));
   }
 
-  /** Our own question shows what stops and what it costs. */
   shutdownAll(): void {
-    this._run(MoneyCommandIDs.stopAll);
+    this._run(MoneyCommandIDs.stopAll, { isConfirmed: true });
   }
 
   refreshRunning(): void {
@@ -71,10 +80,6 @@ function isRunning({ state, billing }: INode): boolean {
 }
 
 /** Run a command; its errors are notified. */
-export function runner(
-  commands: CommandRegistry,
-  onError: (error: unknown) => void
-): (command: string, args?: { zone: string; node_id: string }) => void {
-  return (command, args = undefined) =>
-    void commands.execute(command, args ? { ...args } : {}).catch(onError);
+export function runner(commands: CommandRegistry, onError: (error: unknown) => void): Run {
+  return (command, args = {}) => void commands.execute(command, args).catch(onError);
 }
