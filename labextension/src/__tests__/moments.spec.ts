@@ -1,4 +1,4 @@
-import { formatCountdown, nextMoment, onServer, suggestTime } from '../money/moments';
+import { formatCountdown, formatMoment, nextMoment, onServer, suggestTime } from '../money/moments';
 
 /** By the clock of the browser, wherever it stands. */
 function at(hours: number, minutes: number): Date {
@@ -14,6 +14,14 @@ describe('a countdown', () => {
     [-3, '0:00']
   ])('of %s seconds reads %s', (seconds, text) => {
     expect(formatCountdown(seconds)).toBe(text);
+  });
+});
+
+describe('a moment', () => {
+  it('has its date unless it is today', () => {
+    const now_s = at(0, 30).getTime() / 1000;
+    expect(formatMoment(now_s - 600, now_s)).toMatch(/^\D*12:20\D*$|^\D*0?0:20\D*$/);
+    expect(formatMoment(now_s - 3600, now_s)).toMatch(/21.*11:30|21.*23:30/);
   });
 });
 

@@ -8,7 +8,7 @@ import * as messages from '../messages/autostop';
 import { activityDescription, intervalDetail, verdictName } from '../messages/autostop';
 import * as common from '../messages/common';
 import { formatDuration } from '../messages/units';
-import { clockTime } from '../money/moments';
+import { formatMoment } from '../money/moments';
 import { PartBody } from '../money/section';
 import { IDated, IPart } from '../money/tokens';
 import { problemOf } from '../request';
@@ -90,7 +90,7 @@ function LastHour({ data, name, plot, trans }: ILastHourProps): JSX.Element {
           const detail = intervalDetail(stretch, trans);
           const state = verdictName(stretch.verdict, trans);
           return [
-            clockTime(stretch.starts_at),
+            formatMoment(stretch.starts_at, data.now),
             formatDuration(stretch.ends_at - stretch.starts_at, trans),
             detail ? common.labelled(state, detail, trans) : state
           ];

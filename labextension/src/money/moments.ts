@@ -63,11 +63,17 @@ function asTime(moment: Date): string {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
 }
 
-/** A moment in the browser's format; only the time of day if it is within 20 hours. */
+/** A moment in the browser's format: with the date unless it is today, with the year unless it is this one. */
 export function formatMoment(seconds: number, now_s: number): string {
-  const near = Math.abs(seconds - now_s) < 20 * 3600;
   const date = new Date(seconds * 1000);
-  return near
+  const now = new Date(now_s * 1000);
+  return date.toDateString() === now.toDateString()
     ? clockTime(seconds)
-    : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+    : date.toLocaleString(undefined, {
+        year: date.getFullYear() === now.getFullYear() ? undefined : 'numeric',
+        month: 'short',
+        day: 'numeric',
+        hour: 'numeric',
+        minute: '2-digit'
+      });
 }

@@ -1,7 +1,7 @@
 /** Spending over time as the numbers of a chart; pure. */
 
 import { IBudget, IBudgetBurnDown, ISpendHistory, ISpendOfSlot } from '../api.generated';
-import { clockTime } from '../money/moments';
+import { clockTime, formatMoment } from '../money/moments';
 
 /** One bar for each hour or day. */
 export interface IBars {
@@ -27,9 +27,12 @@ export interface ICurve {
   readonly runs_out_at: number | null;
 }
 
-export function slotName(slot: ISpendOfSlot, by: ISpendHistory['by']): string {
+export function slotName(
+  slot: ISpendOfSlot,
+  { by, now }: Pick<ISpendHistory, 'by' | 'now'>
+): string {
   if (by === 'hour') {
-    return clockTime(slot.starts_at ?? 0);
+    return formatMoment(slot.starts_at ?? 0, now);
   }
   const [year, month, day] = (slot.day ?? '').split('-').map(Number);
   return new Date(year, month - 1, day).toLocaleDateString(undefined, {
@@ -38,9 +41,13 @@ export function slotName(slot: ISpendOfSlot, by: ISpendHistory['by']): string {
   });
 }
 
-export function barsOf({ by, slots }: ISpendHistory): IBars {
+export function barsOf(history: ISpendHistory): IBars {
+  const { by, slots } = history;
   return {
-    labels: slots.map(slot => slotName(slot, by)),
+    // an axis has no room for dates besides times
+    labels: slots.map(slot =>
+      by === 'hour' ? clockTime(slot.starts_at ?? 0) : slotName(slot, history)
+    ),
     known: slots.map(({ known_usd }) => known_usd),
     upTo: slots.map(slot => (isUpTo(slot) ? slot.up_to_usd : null)),
     isUnpriced: slots.map(({ unpriced_s }) => unpriced_s > 0)

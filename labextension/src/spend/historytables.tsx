@@ -22,7 +22,7 @@ export function SlotsTable({ history, ...rest }: IProps & { history: ISpendHisto
     .reverse()
     .filter(isUsed)
     .map(slot => [
-      slotName(slot, by),
+      slotName(slot, history),
       formatCost(slot, trans),
       formatDuration(slot.ready_s, trans)
     ]);

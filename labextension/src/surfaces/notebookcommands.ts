@@ -13,7 +13,7 @@ import { hasKernel } from '../fleet';
 import { commandLabel, isInMenu } from '../labels';
 import * as commandMessages from '../messages/commands';
 import * as messages from '../messages/surfaces';
-import { clockTime } from '../money/moments';
+import { formatMoment } from '../money/moments';
 import { MoneyCommandIDs } from '../money/tokens';
 import { nodeNameOf } from '../nodekernel';
 import { CommandIDs, ITpuModel, NotebookCommandIDs } from '../tokens';
@@ -106,7 +106,11 @@ async function keepRunning(context: INotebookContext): Promise<void> {
     const answer: unknown = await commands.execute(MoneyCommandIDs.keepRunning, args);
     const { kept_until } = answer as INodeAutostop;
     if (kept_until !== null) {
-      const text = messages.keptUntil(node_id, clockTime(kept_until), context.trans);
+      const text = messages.keptUntil(
+        node_id,
+        formatMoment(kept_until, Date.now() / 1000),
+        context.trans
+      );
       Notification.success(text, { autoClose: DONE_MS });
     }
   }
