@@ -202,8 +202,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onCheck: () => void this._setup?.check(),
     onOpenForm: () => this._run(CommandIDs.createNode),
     onStartTrial: () => this._run(SetupCommandIDs.startTrial),
-    onEndTrial: () => this._run(SetupCommandIDs.endTrial),
-    onOpenNotebook: key => this._run(CommandIDs.openNotebook, keyOnly(key))
+    onEndTrial: () => this._run(SetupCommandIDs.endTrial)
   };
   private readonly _actions: IPanelActions = {
     onOpenForm: () => this._run(CommandIDs.createNode),

@@ -79,7 +79,7 @@ describe('the panel', () => {
   it('says whose nodes these are and that they are emulated', () => {
     show({});
     screen.getByText('Project demo-project');
-    screen.getByText('Emulated cloud, clock and costs');
+    screen.getByText('Emulated cloud');
   });
 
   it('says nothing of an emulated cloud when the cloud is real', () => {

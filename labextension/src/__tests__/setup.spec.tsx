@@ -139,12 +139,21 @@ describe('The first steps', () => {
     expect((await world({}, list({ nodes: [] }), kept)).model.firstStep).toBe('none');
   });
 
+  it('leave the button that opens a notebook to the card of the node', async () => {
+    show(await world({}, list({ nodes: [node('a', { kernelspec: 'tpu-a' })] })));
+    screen.getByText('Connected');
+    screen.getByText(/^On its card below/);
+    expect(screen.queryAllByRole('button').map(({ textContent }) => textContent)).toEqual([
+      'Hide first steps'
+    ]);
+  });
+
   it('do not hide an outage', async () => {
     const error = { ...asProblem({ code: 'cloud_unavailable' }), status: 503 };
     expect((await world({ error }, list({ nodes: [] }))).model.firstStep).toBe('none');
   });
 
-  it('offer the emulated cloud, a file and the command, and show no command', async () => {
+  it('offer the emulated cloud, a file and the command, which they show', async () => {
     const made = await world({ error: NO_CREDENTIALS }, list({ nodes: [] }));
     await made.model.check();
     const done = show(made);
@@ -158,7 +167,8 @@ describe('The first steps', () => {
     fireEvent.change(screen.getByLabelText(/credentials file/), { target: { value: ' /k.json ' } });
     fireEvent.click(use);
     expect(done.onPerform).toHaveBeenCalledWith(MISSING.steps[0], { path: '/k.json' });
-    expect(document.body.textContent).not.toMatch(/`|gcloud auth/);
+    screen.getByText('gcloud auth application-default login');
+    expect(document.body.textContent).not.toMatch(/`/);
     expect(screen.getAllByRole('listitem').filter(({ ariaCurrent }) => ariaCurrent)).toHaveLength(
       0
     );

@@ -178,6 +178,7 @@ describe('the page of the failure simulator', () => {
     expect(doing.onSetCapacity).toHaveBeenCalledWith({ ...limited, chips: null });
     const form = screen.getByRole('form', { name: 'Limit the capacity of a zone' });
     fireEvent.change(within(form).getByLabelText('Zone'), { target: { value: 'us-east1-d' } });
+    fireEvent.change(within(form).getByLabelText('Capacity (chips)'), { target: { value: '0' } });
     fireEvent.submit(form);
     expect(doing.onSetCapacity).toHaveBeenCalledWith({
       zone: 'us-east1-d',
@@ -189,7 +190,10 @@ describe('the page of the failure simulator', () => {
   it('asks for no capacity that is no number', () => {
     const doing = show({});
     const form = screen.getByRole('form', { name: 'Limit the capacity of a zone' });
-    fireEvent.change(within(form).getByLabelText('Total chips'), { target: { value: 'many' } });
+    fireEvent.submit(form);
+    fireEvent.change(within(form).getByLabelText('Capacity (chips)'), {
+      target: { value: 'many' }
+    });
     within(form).getByText('Use a whole number.');
     fireEvent.submit(form);
     expect(doing.onSetCapacity).not.toHaveBeenCalled();

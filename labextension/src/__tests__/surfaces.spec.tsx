@@ -53,15 +53,16 @@ describe('the Running panel', () => {
     expect(items[0].labelTitle?.()).toBe('v5litepod-8 in us-central1-a, READY');
   });
 
-  it('asks our own question before it stops one or all', () => {
+  it('asks our own question before it stops one, and one question before it stops all', () => {
     const manager = running(node('a'), node('b', { state: 'CREATING' }));
     manager.running().forEach(one => one.shutdown?.());
     manager.shutdownAll();
     expect(run.mock.calls).toEqual([
       ['tpu:stop-node', KEY],
       ['tpu:delete-node', { ...KEY, node_id: 'b' }],
-      ['tpu:panic']
+      ['tpu:panic', { isConfirmed: true }]
     ]);
+    expect(manager.shutdownAllConfirmationText).toMatch(/in all zones.*Now: \$19\.20 per hour\.$/);
   });
 });
 
@@ -85,7 +86,7 @@ describe('notifications of nodes', () => {
   let inNotebook: string[];
   let opening: string[];
   let values = DEFAULT_SETTINGS;
-  const nodes: { list: IDatedList | null } = { list: null };
+  const nodes = { list: null as IDatedList | null, isWatched: false };
   const money = { parts: {} as never };
   let notices: NodeNotices;
 
@@ -115,6 +116,7 @@ describe('notifications of nodes', () => {
     run.mockClear();
     inNotebook = [];
     opening = [];
+    nodes.isWatched = false;
     values = DEFAULT_SETTINGS;
     const settings = {
       get values() {
@@ -126,6 +128,13 @@ describe('notifications of nodes', () => {
     const opensItself = ({ node_id }: INode): boolean => opening.includes(node_id);
     const shared = { nodes, money, settings, run, trans };
     notices = new NodeNotices({ ...shared, isInNotebook, opensItself });
+  });
+
+  it('leave the offer of a notebook to the card while the panel is visible', () => {
+    see(node('a'));
+    nodes.isWatched = true;
+    see(node('a'), node('b'));
+    expect(shown).toEqual([]);
   });
 
   it('offer a notebook once a node is ready, not for those that were there', () => {

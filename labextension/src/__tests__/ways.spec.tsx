@@ -87,7 +87,8 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions());
     await later();
     expect(summary()).toBe(
-      '$9.60 per hour on demand · auto-stop after 1 h idle, at most $19.20 if you forget it' +
+      '$9.60 per hour on demand · auto-stop after 1 h idle, 2 h in a silent cell: ' +
+        'at most $19.20 if you forget it' +
         BILLED.detail
     );
     expect(screen.queryByText(/nothing is billed|^billed/i)).toBeNull();
@@ -96,7 +97,9 @@ describe('the form, where there are other ways to a node', () => {
   it('knows the idle timeout of the settings', async () => {
     open(createActions(), 1800);
     await later();
-    expect(summary()).toContain('auto-stop after 30 min idle, at most $19.20 if you forget it');
+    expect(summary()).toContain(
+      'auto-stop after 30 min idle, 2 h in a silent cell: at most $19.20'
+    );
   });
 
   it('names the grant that pays, and the price after it, in the same sentence', async () => {
@@ -105,7 +108,7 @@ describe('the form, where there are other ways to a node', () => {
     await later();
     expect(summary()).toBe(
       'Free under your TRC grant trc until 2027-01-29, then $9.60 per hour on demand' +
-        ' · auto-stop after 1 h idle'
+        ' · auto-stop after 1 h idle, 2 h in a silent cell'
     );
   });
 

@@ -43,6 +43,7 @@ export function AutostopBrief({ node, autostops, actions, trans }: IProps): JSX.
         .catch(error => void known?.notify(problemOf(error)))
     );
   const summary = autostopSummary(autostop, now_s, trans);
+  const short = autostopShort(autostop, now_s, trans);
   const Icon = clockIcon.react;
   return (
     <>
@@ -51,11 +52,16 @@ export function AutostopBrief({ node, autostops, actions, trans }: IProps): JSX.
         title={summary}
       >
         <span className="jp-tpu-Announcer">{summary}</span>
-        <span className="jp-tpu-State-icon" aria-hidden="true">
-          <Icon tag={null} />
+        <span className="jp-tpu-Node-long" aria-hidden="true">
+          {autostop.ends_at === null ? short : messages.endsIn(autostop, short, trans)}
         </span>
-        <span className="jp-tpu-Brief-text" aria-hidden="true">
-          {autostopShort(autostop, now_s, trans)}
+        <span className="jp-tpu-Node-short" aria-hidden="true">
+          {autostop.ends_at !== null && (
+            <span className="jp-tpu-State-icon">
+              <Icon tag={null} />
+            </span>
+          )}
+          {short}
         </span>
       </span>
       {autostop.ends_at !== null && canKeepRunning(autostop) && (

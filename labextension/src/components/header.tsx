@@ -3,11 +3,9 @@ import { addIcon, refreshIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INodeList, IStatus } from '../api.generated';
 import { billingOf } from '../fleet';
-import { formatUsd } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
-import * as units from '../messages/units';
-import { Button } from './button';
+import { rateOf } from '../messages/units';
 
 interface IProps {
   status: IStatus | null;
@@ -15,6 +13,8 @@ interface IProps {
   trans: TranslationBundle;
   /** The cloud is being asked. */
   isRefreshing: boolean;
+  /** When it answered last. */
+  freshness: JSX.Element | null;
   onCreate: () => void;
   onRefresh: () => void;
   /** Absent where the cloud is not emulated. */
@@ -23,7 +23,7 @@ interface IProps {
 
 /** The project, whether its cloud is emulated, and the total cost per hour. */
 export function Header(props: IProps): JSX.Element {
-  const { status, list, trans, isRefreshing, onCreate, onRefresh, onOpenSimulator } = props;
+  const { status, list, trans, isRefreshing, onCreate, onRefresh } = props;
   return (
     <div className="jp-tpu-Header">
       <div className="jp-tpu-Header-line">
@@ -36,22 +36,38 @@ export function Header(props: IProps): JSX.Element {
           onClick={onRefresh}
         />
       </div>
-      {status?.project && (
-        <div className="jp-tpu-Project jp-tpu-Muted" title={status.project}>
-          {messages.project(status.project, trans)}
-        </div>
-      )}
-      {status?.emulated && (
-        <div className="jp-tpu-Header-line jp-mod-wrap">
-          <div className="jp-tpu-Emulated">{common.emulatedCloud(trans)}</div>
-          {onOpenSimulator && (
-            <Button title={common.simulatorSummary(trans)} onClick={onOpenSimulator}>
-              {messages.simulateFailure(trans)}
-            </Button>
-          )}
-        </div>
-      )}
+      <div className="jp-tpu-Header-facts jp-tpu-Muted">
+        {status?.project && (
+          <span className="jp-tpu-Project" title={status.project}>
+            {messages.project(status.project, trans)}
+          </span>
+        )}
+        {props.freshness}
+      </div>
+      {status?.emulated && <Emulated onOpenSimulator={props.onOpenSimulator} trans={trans} />}
       {list && <Billing list={list} trans={trans} />}
+    </div>
+  );
+}
+
+/** That the cloud is emulated, and the way to its failures. */
+function Emulated({
+  onOpenSimulator,
+  trans
+}: Pick<IProps, 'onOpenSimulator' | 'trans'>): JSX.Element {
+  return (
+    <div className="jp-tpu-Emulated">
+      <span>{common.emulatedCloud(trans)}</span>
+      {onOpenSimulator && (
+        <button
+          type="button"
+          className="jp-tpu-Link"
+          title={common.simulatorSummary(trans)}
+          onClick={onOpenSimulator}
+        >
+          {messages.simulateFailure(trans)}
+        </button>
+      )}
     </div>
   );
 }
@@ -85,15 +101,10 @@ interface IBillingProps {
 }
 
 function Billing({ list, trans }: IBillingProps): JSX.Element | null {
-  const { count, usdPerHour, isPartial } = billingOf(list);
-  if (count === 0) {
-    return null;
-  }
-  const usd = formatUsd(usdPerHour);
-  const rate = isPartial ? units.atLeastPerHour(usd, trans) : units.perHour(usd, trans);
-  return (
+  const billing = billingOf(list);
+  return billing.count === 0 ? null : (
     <div className="jp-tpu-Billing">
-      {messages.nodesRunning(count, trans)} · {rate}
+      {messages.nodesRunning(billing.count, trans)} · {rateOf(billing, trans)}
     </div>
   );
 }

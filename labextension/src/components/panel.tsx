@@ -6,7 +6,7 @@ import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
-import { clockTime } from '../money/moments';
+import { formatMoment } from '../money/moments';
 import { INodeRenderers } from '../nodes/nodecard';
 import { IListActions, NodeList } from '../nodes/nodelist';
 import { IDatedList, IFormRequest, INodeSpec, IProblem, IRevealedCard, Phase } from '../tokens';
@@ -81,16 +81,19 @@ export function Panel(props: IProps): JSX.Element {
         list={state.list}
         trans={trans}
         isRefreshing={state.isRefreshing}
+        freshness={<Freshness state={state} trans={trans} />}
         onCreate={actions.onOpenForm}
         onRefresh={actions.onRefresh}
         onOpenSimulator={state.canOpenSimulator ? actions.onOpenSimulator : undefined}
       />
       {setup?.section}
-      <Freshness state={state} trans={trans} />
       <Problems {...props} />
       {state.isFormOpen && <Form {...props} />}
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
-      {renderers.money?.sections(setup?.isLeading ?? false)}
+      {renderers.money?.sections({
+        isQuiet: setup?.isLeading,
+        isEmulated: state.status?.emulated
+      })}
       <Announcer list={state.list} trans={trans} />
     </>
   );
@@ -129,11 +132,11 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   const age = age_s + Math.max(0, now - received_ms) / 1000;
   const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
   return isStale ? (
-    <div className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</div>
+    <span className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</span>
   ) : (
-    <div className="jp-tpu-Fresh jp-tpu-Muted">
-      {common.updatedAt(clockTime(received_ms / 1000 - age_s), trans)}
-    </div>
+    <span className="jp-tpu-Fresh">
+      {common.updatedAt(formatMoment(received_ms / 1000 - age_s, now / 1000), trans)}
+    </span>
   );
 }
 

@@ -221,7 +221,7 @@ export function autostopSummary(
   );
 }
 
-/** The same in a word or two, next to a clock: `42 min`, `In use`, `Off`. */
+/** The same in a word or two: `42 min`, `In use`, `No auto-stop`. */
 export function autostopShort(
   autostop: INodeAutostop,
   now_s: number,
@@ -233,9 +233,14 @@ export function autostopShort(
     return is_warning ? formatCountdown(left_s) : formatAge(left_s, trans);
   }
   if (idle_after_s === null && session_s === null) {
-    return trans.__('Off');
+    return trans.__('No auto-stop');
   }
   return verdict === 'unknown' ? trans.__('Unknown') : trans.__('In use');
+}
+
+/** What that time is of: `stops in 42 min`. */
+export function endsIn({ action }: INodeAutostop, span: string, trans: TranslationBundle): string {
+  return action === 'stop' ? trans.__('stops in %1', span) : trans.__('deleted in %1', span);
 }
 
 /** What ends a node that is in use: its rules. */

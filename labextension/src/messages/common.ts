@@ -9,7 +9,7 @@ export function product(trans: TranslationBundle): string {
 }
 
 export function emulatedCloud(trans: TranslationBundle): string {
-  return trans.__('Emulated cloud, clock and costs');
+  return trans.__('Emulated cloud');
 }
 
 export function emulatedCloudSentence(trans: TranslationBundle): string {

@@ -46,8 +46,12 @@ export function noChips(trans: TranslationBundle): string {
   return trans.__('No accelerator type matches.');
 }
 
-export function chipsSize({ chips, hbm_gib }: IOffer, trans: TranslationBundle): string {
-  return trans.__('%1 · %2 GiB', trans._n('%1 chip', '%1 chips', chips), hbm_gib);
+export function chipCount(chips: number, trans: TranslationBundle): string {
+  return trans._n('%1 chip', '%1 chips', chips);
+}
+
+export function chipMemory(hbm_gib: number | null, trans: TranslationBundle): string {
+  return trans.__('· %1 GiB', hbm_gib);
 }
 
 export function free(trans: TranslationBundle): string {
@@ -294,16 +298,24 @@ export function forgottenCost(
   if (idle_after_s === null) {
     return trans.__('· no auto-stop');
   }
-  const idle = formatDuration(idle_after_s, trans);
+  const idle = idleText(idle_after_s, idle_at_most_s, trans);
   if (usd_per_hour === null || idle_at_most_s === null) {
     return action === 'stop'
-      ? trans.__('· auto-stop after %1 idle', idle)
-      : trans.__('· deleted after %1 idle', idle);
+      ? trans.__('· auto-stop after %1', idle)
+      : trans.__('· deleted after %1', idle);
   }
   const most = formatUsd((usd_per_hour * idle_at_most_s) / 3600);
   return action === 'stop'
-    ? trans.__('· auto-stop after %1 idle, at most %2 if you forget it', idle, most)
-    : trans.__('· deleted after %1 idle, at most %2 if you forget it', idle, most);
+    ? trans.__('· auto-stop after %1: at most %2 if you forget it', idle, most)
+    : trans.__('· deleted after %1: at most %2 if you forget it', idle, most);
+}
+
+/** The idle timeout, and the longer one while a cell runs without output and chip use. */
+function idleText(idle_s: number, longest_s: number | null, trans: TranslationBundle): string {
+  const idle = formatDuration(idle_s, trans);
+  return longest_s !== null && longest_s > idle_s
+    ? trans.__('%1 idle, %2 in a silent cell', idle, formatDuration(longest_s, trans))
+    : trans.__('%1 idle', idle);
 }
 
 export function idleMeans(trans: TranslationBundle): string {

@@ -30,7 +30,7 @@ export function simulateFailure(trans: TranslationBundle): string {
 }
 
 export function nodesRunning(count: number, trans: TranslationBundle): string {
-  return trans._n('%1 node running', '%1 nodes running', count);
+  return trans.__('%1 running', count);
 }
 
 // List of nodes
@@ -214,10 +214,6 @@ export function inTerminal(trans: TranslationBundle): string {
 }
 
 // Kernels of a node
-
-export function noNotebook(trans: TranslationBundle): string {
-  return trans.__('No notebook');
-}
 
 export function andMore(count: number, trans: TranslationBundle): string {
   return trans.__('+%1', count);

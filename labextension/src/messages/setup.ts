@@ -17,8 +17,8 @@ export function connectStep(trans: TranslationBundle): string {
   return trans.__('Connect your Google Cloud project');
 }
 
-export function connected(project: string, trans: TranslationBundle): string {
-  return trans.__('Project %1', project);
+export function connected(trans: TranslationBundle): string {
+  return trans.__('Connected');
 }
 
 export function createStep(trans: TranslationBundle): string {
@@ -34,7 +34,7 @@ export function notebookStep(trans: TranslationBundle): string {
 }
 
 export function notebookHint(trans: TranslationBundle): string {
-  return trans.__('It runs on the node as on a local kernel.');
+  return trans.__('On its card below. The notebook runs on the node as on a local kernel.');
 }
 
 export function nodeIsStarting(trans: TranslationBundle): string {

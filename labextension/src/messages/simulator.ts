@@ -173,11 +173,11 @@ export function limitZone(trans: TranslationBundle): string {
 }
 
 export function totalChips(trans: TranslationBundle): string {
-  return trans.__('Total chips');
+  return trans.__('Capacity (chips)');
 }
 
 export function chipsNote(trans: TranslationBundle): string {
-  return trans.__('0 simulates a stock-out. Leave empty for unlimited.');
+  return trans.__('0 simulates a stock-out.');
 }
 
 export function setCapacity(trans: TranslationBundle): string {

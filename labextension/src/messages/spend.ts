@@ -42,6 +42,13 @@ export function total(trans: TranslationBundle): string {
   return trans.__('Total');
 }
 
+/** The emulated cloud bills by a clock of its own; people are idle in real time. */
+export function emulatedTime(trans: TranslationBundle): string {
+  return trans.__(
+    'Costs follow the emulated clock, 10 × real time unless you change it. Auto-stop counts real time.'
+  );
+}
+
 export function unpriced(types: string, trans: TranslationBundle): string {
   return trans.__('Price of %1 unknown: not included in the sums.', types);
 }
@@ -269,16 +276,15 @@ export function formatRate(spend: ISpend, trans: TranslationBundle): string {
   return known > 0 ? trans.__('at least %1 per hour', formatUsd(known)) : trans.__('price unknown');
 }
 
-export function formatSum(
-  { usd, known_usd, ready_s }: ISpendOfTime,
+export function formatMoney(
+  { usd, known_usd }: Pick<ISpendOfTime, 'usd' | 'known_usd'>,
   trans: TranslationBundle
 ): string {
-  const money = usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
-  return ready_s > 0 ? `${money} · ${nodeTime(ready_s, trans)}` : money;
+  return usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
 }
 
 /** How long nodes were READY; two nodes for an hour are two hours. */
-function nodeTime(ready_s: number, trans: TranslationBundle): string {
+export function nodeTime(ready_s: number, trans: TranslationBundle): string {
   return trans.__('%1 of node time', formatDuration(ready_s, trans));
 }
 
@@ -312,7 +318,7 @@ export function formatSpent(spent: ISpendOfSlot, trans: TranslationBundle): stri
 
 /** An amount with its uncertainty. */
 export function formatCost(spent: ISpendOfSlot, trans: TranslationBundle): string {
-  const text = formatSum({ ...spent, ready_s: 0 }, trans);
+  const text = formatMoney(spent, trans);
   return isUpTo(spent) ? trans.__('%1, up to %2', text, formatUsd(spent.up_to_usd)) : text;
 }
 
@@ -338,7 +344,7 @@ export function historyDescription(history: ISpendHistory, trans: TranslationBun
   const sum = trans.__('Total %1.', formatSpent(history.sum, trans));
   const most = [...history.slots].sort((left, right) => right.known_usd - left.known_usd)[0];
   return most && most.known_usd > 0
-    ? trans.__('%1 Highest: %2 at %3.', sum, formatUsd(most.known_usd), slotName(most, history.by))
+    ? trans.__('%1 Highest: %2 at %3.', sum, formatUsd(most.known_usd), slotName(most, history))
     : sum;
 }
 

@@ -4,8 +4,13 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { IAccelerator, IPrice, Provisioning } from '../api.generated';
 import { formatUsd } from '../format';
 
-export function atLeastPerHour(usd: string, trans: TranslationBundle): string {
-  return trans.__('at least %1 per hour', usd);
+/** The cost of nodes per hour; a lower bound if a price is unknown. */
+export function rateOf(
+  { usdPerHour, isPartial }: { readonly usdPerHour: number; readonly isPartial: boolean },
+  trans: TranslationBundle
+): string {
+  const usd = formatUsd(usdPerHour);
+  return isPartial ? trans.__('at least %1 per hour', usd) : perHour(usd, trans);
 }
 
 export function perHour(usd: string, trans: TranslationBundle): string {

@@ -19,8 +19,7 @@ import { IMoneyModel } from './tokens';
 
 /** What the panel shows of money: below its list, in the row of each node, and in the form. */
 export interface IMoneyRenderers {
-  /** @param isQuiet whether to show them only once they have content */
-  readonly sections: (isQuiet?: boolean) => JSX.Element;
+  readonly sections: (options?: ISectionsOptions) => JSX.Element;
   /** When the node stops, in the second line of its card. */
   readonly autostopBrief: (node: INode) => JSX.Element;
   /** What its closed card must show. */
@@ -28,6 +27,12 @@ export interface IMoneyRenderers {
   /** Its auto-stop in an open card; the form of the rules opens when `changeTurn` rises. */
   readonly autostopRow: (node: INode, changeTurn?: number) => JSX.Element;
   readonly createActions: ICreateActions;
+}
+
+export interface ISectionsOptions {
+  /** Whether to show them only once they have content. */
+  readonly isQuiet?: boolean;
+  readonly isEmulated?: boolean;
 }
 
 /** The charts of these renderers. */
@@ -53,14 +58,16 @@ export function moneyRenderers(
     ) : null;
   return {
     createActions,
-    sections: (isQuiet = false) => (
+    sections: ({ isQuiet = false, isEmulated = false } = {}) => (
       <UseSignal signal={model.stateChanged}>
         {() =>
           isQuiet && isEmpty(model) ? null : (
             <RevealedContext.Provider value={model.revealed}>
               <div className="jp-tpu-Sections">
                 <SpendingFault part={model.parts.spend} trans={trans} />
-                {model.isShown('spend') && <SpendSection {...{ model, actions, history, trans }} />}
+                {model.isShown('spend') && (
+                  <SpendSection {...{ model, actions, isEmulated, history, trans }} />
+                )}
                 {model.isShown('grants') && <GrantsSection {...{ model, actions, trans }} />}
                 {model.isShown('quota') && <QuotaSection {...{ model, actions, trans }} />}
                 {model.isShown('capacity') && <CapacitySection {...{ model, actions, trans }} />}

@@ -18,12 +18,9 @@ interface IProps {
 }
 
 /** The first notebook on a node, and how many more there are. */
-export function KernelNames({ kernels, actions, trans }: IProps): JSX.Element {
+export function KernelNames({ kernels, actions, trans }: IProps): JSX.Element | null {
   const [first, ...others] = kernels;
-  if (!first) {
-    return <span className="jp-tpu-Muted">{messages.noNotebook(trans)}</span>;
-  }
-  return (
+  return first === undefined ? null : (
     <>
       <KernelLink kernel={first} actions={actions} trans={trans} />
       {others.length > 0 && (

@@ -139,7 +139,7 @@ function Choice({ row, isChosen, onChoose, trans }: IProps): JSX.Element {
 function Heading(props: IProps & { bodyId: string }): JSX.Element {
   const { row, isOpen, actions, trans } = props;
   const { node } = row;
-  const where = [node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
+  const where = [node?.accelerator_type, row.zone].filter(Boolean);
   const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
   return (
     <button
@@ -148,13 +148,22 @@ function Heading(props: IProps & { bodyId: string }): JSX.Element {
       aria-expanded={node ? isOpen : undefined}
       aria-controls={isOpen ? props.bodyId : undefined}
       disabled={!node}
-      title={[row.node_id, where, node && priceTitle(node, trans)].filter(Boolean).join('\n')}
+      title={[row.node_id, where.join(' · '), node && priceTitle(node, trans)]
+        .filter(Boolean)
+        .join('\n')}
       onClick={() => actions.onToggle(row)}
     >
       <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
       <NodeState state={stateOf(row)} trans={trans} />
       <bdi className="jp-tpu-Node-name">{row.node_id}</bdi>
-      <span className="jp-tpu-Node-where">{where}</span>
+      <span className="jp-tpu-Node-where">
+        {where.map((part, index) => (
+          <React.Fragment key={part}>
+            {index > 0 && ' '}
+            <span>{index > 0 ? `· ${part}` : part}</span>
+          </React.Fragment>
+        ))}
+      </span>
       {node?.billing && <span className="jp-tpu-Node-price">{priceText(node, trans)}</span>}
     </button>
   );

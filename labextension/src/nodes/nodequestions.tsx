@@ -1,7 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { INode } from '../api.generated';
-import { formatUsd } from '../format';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { currentCost, noStartText } from '../messages/panel';
@@ -59,9 +58,7 @@ interface IManyProps extends Omit<IProps, 'node'> {
 export function StopManyQuestion({ nodes, emulated, trans }: IManyProps): JSX.Element {
   const usd = nodes.reduce((sum, { price }) => sum + (price?.usd_per_hour ?? 0), 0);
   const isPartial = nodes.some(({ price }) => price === null);
-  const rate = isPartial
-    ? units.atLeastPerHour(formatUsd(usd), trans)
-    : units.perHour(formatUsd(usd), trans);
+  const rate = units.rateOf({ usdPerHour: usd, isPartial }, trans);
   return (
     <>
       <ul className="jp-tpu-Question-list">

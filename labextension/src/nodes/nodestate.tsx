@@ -19,7 +19,7 @@ export function NodeState({ state, trans }: IProps): JSX.Element {
       <span className="jp-tpu-State-icon" aria-hidden="true">
         <Icon tag={null} />
       </span>
-      {stateName(state, trans)}
+      <span className="jp-tpu-State-name">{stateName(state, trans)}</span>
     </span>
   );
 }

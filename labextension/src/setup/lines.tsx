@@ -101,6 +101,7 @@ function Line({ step, problem, isOff, actions, trans }: ILineProps): JSX.Element
         {step.command && <div>{messages.waitingForCredentials(trans)}</div>}
         {step.command && (
           <div className="jp-tpu-Actions">
+            <code className="jp-tpu-Setup-command">{step.command}</code>
             <Button onClick={() => actions.onCopy(step.command)}>
               {messages.copyCommand(trans)}
             </Button>

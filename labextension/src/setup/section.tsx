@@ -6,7 +6,7 @@ import { Problem } from '../components/problem';
 import { hasKernel } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/setup';
-import { IDatedList, INodeKey } from '../tokens';
+import { IDatedList } from '../tokens';
 import { ISetupActions, SetupLines } from './lines';
 import { FirstStep, ISetupModel } from './tokens';
 
@@ -16,7 +16,7 @@ interface IProps {
   list: IDatedList | null;
   /** Whether the form for a new node is open. */
   isFormOpen: boolean;
-  actions: ISetupActions & { onOpenNotebook: (key: INodeKey) => void };
+  actions: ISetupActions;
   trans: TranslationBundle;
 }
 
@@ -128,7 +128,7 @@ const ORDER: readonly FirstStep[] = ['connect', 'create', 'notebook'];
 
 /** Three numbered steps from nothing to a notebook on a node. */
 function FirstSteps(props: IProps): JSX.Element {
-  const { model, status, trans } = props;
+  const { model, trans } = props;
   const bodies: { readonly [step in FirstStep]?: JSX.Element } = {
     connect: <Connect {...props} />,
     create: <Create {...props} />,
@@ -136,11 +136,7 @@ function FirstSteps(props: IProps): JSX.Element {
   };
   const titles: { readonly [step in FirstStep]?: string } = {
     connect:
-      model.firstStep === 'connect'
-        ? messages.connectStep(trans)
-        : status?.emulated
-          ? common.emulatedCloud(trans)
-          : messages.connected(status?.project ?? '', trans),
+      model.firstStep === 'connect' ? messages.connectStep(trans) : messages.connected(trans),
     create: messages.createStep(trans),
     notebook: messages.notebookStep(trans)
   };
@@ -200,18 +196,11 @@ function Create({ model, status, actions, trans }: IProps): JSX.Element {
   );
 }
 
-function Notebook({ list, actions, trans }: IProps): JSX.Element {
-  const node = list?.nodes.find(hasKernel);
-  return node ? (
-    <>
-      <div className="jp-tpu-Muted">{messages.notebookHint(trans)}</div>
-      <div className="jp-tpu-Actions">
-        <Button kind="accept" onClick={() => actions.onOpenNotebook(node)}>
-          {messages.notebookStep(trans)}
-        </Button>
-      </div>
-    </>
-  ) : (
-    <div className="jp-tpu-Muted">{messages.nodeIsStarting(trans)}</div>
+/** The node's card has the button. */
+function Notebook({ list, trans }: IProps): JSX.Element {
+  return (
+    <div className="jp-tpu-Muted">
+      {list?.nodes.some(hasKernel) ? messages.notebookHint(trans) : messages.nodeIsStarting(trans)}
+    </div>
   );
 }

@@ -1,12 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
-import { IBudget, ISpend } from '../api.generated';
+import { IBudget, ISpend, ISpendOfTime } from '../api.generated';
 import { Button } from '../components/button';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
 import * as messages from '../messages/spend';
-import { budgetTerms, budgetUse, formatRate, formatSum } from '../messages/spend';
+import { budgetTerms, budgetUse, formatMoney, formatRate, nodeTime } from '../messages/spend';
 import { ISectionProps, Meter, PartBody, Section } from '../money/section';
 import { IPart } from '../money/tokens';
 import { BudgetForm } from './budgetform';
@@ -34,12 +34,15 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
 }
 
 interface IProps extends ISectionProps {
+  /** Whether time and costs are those of an emulated cloud. */
+  isEmulated?: boolean;
   /** Renders spending over time, if there is any. */
   history: (spend: ISpend) => JSX.Element | null;
 }
 
 /** Current rate, totals and budgets. */
-export function SpendSection({ model, actions, history, trans }: IProps): JSX.Element {
+export function SpendSection(props: IProps): JSX.Element {
+  const { model, actions, isEmulated, history, trans } = props;
   const spend = model.parts.spend.dated?.data;
   return (
     <Section
@@ -54,6 +57,7 @@ export function SpendSection({ model, actions, history, trans }: IProps): JSX.El
         {(data, now_s) => (
           <>
             <Sums spend={data} trans={trans} />
+            {isEmulated && <div className="jp-tpu-Muted">{messages.emulatedTime(trans)}</div>}
             {history(data)}
             <Budgets budgets={data.budgets} now_s={now_s} actions={actions} trans={trans} />
           </>
@@ -64,19 +68,25 @@ export function SpendSection({ model, actions, history, trans }: IProps): JSX.El
 }
 
 function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {
-  const sums: [string, string][] = [
-    [messages.now(trans), formatRate(spend, trans)],
-    [messages.today(trans), formatSum(spend.today, trans)],
-    [messages.thisWeek(trans), formatSum(spend.week, trans)],
-    [messages.total(trans), formatSum(spend.total, trans)]
+  const sums: [string, ISpendOfTime][] = [
+    [messages.today(trans), spend.today],
+    [messages.thisWeek(trans), spend.week],
+    [messages.total(trans), spend.total]
   ];
   return (
     <>
       <dl className="jp-tpu-Details jp-tpu-Sums">
-        {sums.map(([term, text]) => (
+        <dt>{messages.now(trans)}</dt>
+        <dd>{formatRate(spend, trans)}</dd>
+        {sums.map(([term, sum]) => (
           <React.Fragment key={term}>
             <dt>{term}</dt>
-            <dd>{text}</dd>
+            <dd>
+              {formatMoney(sum, trans)}
+              {sum.ready_s > 0 && (
+                <span className="jp-tpu-Sums-time">{nodeTime(sum.ready_s, trans)}</span>
+              )}
+            </dd>
           </React.Fragment>
         ))}
       </dl>

@@ -18,7 +18,7 @@ const READY_MS = 20_000;
 const HOUR_S = 3600;
 
 interface IContext {
-  readonly nodes: Pick<ITpuModel, 'list'>;
+  readonly nodes: Pick<ITpuModel, 'list' | 'isWatched'>;
   readonly money: Pick<IMoneyModel, 'parts'> | null;
   readonly settings: ITpuSettings;
   readonly run: (command: string, args: INodeKey & { readonly for_s?: number }) => void;
@@ -49,7 +49,7 @@ export class NodeNotices {
       } else if (stateKind(state) === 'lost' && before === 'READY') {
         this._onPreempted(node);
       }
-      this._withdrawUnlessSo('ready', node.name, state === 'READY' && !this._isOpen(node));
+      this._withdrawUnlessSo('ready', node.name, state === 'READY' && !this._isShown(node));
       this._withdrawUnlessSo('lost', node.name, stateKind(state) === 'lost');
     }
     const left = new Set(list.nodes.map(({ name }) => name));
@@ -84,7 +84,7 @@ export class NodeNotices {
 
   private _onReady(node: INode): void {
     const { settings, run, trans } = this._context;
-    if (!settings.values.notifyReady || !node.managed || this._isOpen(node)) {
+    if (!settings.values.notifyReady || !node.managed || this._isShown(node)) {
       return;
     }
     const key = pick(node);
@@ -142,6 +142,11 @@ export class NodeNotices {
       actions: canKeepRunning(autostop) ? [keep, show] : [show]
     });
     this._shown.set(`ending ${autostop.name}`, id);
+  }
+
+  /** Its card in the panel, or a notebook on it, says enough. */
+  private _isShown(node: INode): boolean {
+    return this._context.nodes.isWatched || this._isOpen(node);
   }
 
   private _isOpen(node: INode): boolean {

@@ -108,6 +108,7 @@ def test_a_zone_without_room_is_a_stock_out_in_the_panel(
     form = board.get_by_role("form", name="Limit the capacity of a zone")
     form.get_by_label("Zone").select_option("us-central1-a")
     form.get_by_label("Generation").select_option("v5e")
+    form.get_by_label("Capacity (chips)").fill("0")
     form.get_by_role("button", name="Set capacity").click()
     limited = board.get_by_role("list", name="Zones with limited capacity")
     expect(limited).to_contain_text("v5e in us-central1-a · stock-out")

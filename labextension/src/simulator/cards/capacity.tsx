@@ -61,17 +61,18 @@ type IFormProps = Pick<ICardProps, 'actions' | 'trans'> & { offers: IOffers };
 function CapacityForm({ offers, actions, trans }: IFormProps): JSX.Element {
   const [zone, setZone] = useState(offers.default.zone);
   const [requested, setFamily] = useState(() => defaultFamily(offers));
-  const [chips, setChips] = useState('0');
+  const [chips, setChips] = useState('');
   const families = familiesIn(offers, zone);
   const family = families.includes(requested) ? requested : (families[0] ?? '');
   const isWrong = !isCount(chips);
+  const isOff = isWrong || chips.trim() === '' || !family;
   return (
     <form
       aria-label={messages.limitZone(trans)}
       noValidate
       onSubmit={event => {
         event.preventDefault();
-        if (!isWrong) {
+        if (!isOff) {
           actions.onSetCapacity({ zone, family, chips: countOf(chips) });
         }
       }}
@@ -92,6 +93,7 @@ function CapacityForm({ offers, actions, trans }: IFormProps): JSX.Element {
             className="jp-mod-styled"
             inputMode="numeric"
             autoComplete="off"
+            placeholder={messages.noLimit(trans)}
             value={chips}
             onChange={event => setChips(event.target.value)}
             {...attributes}
@@ -99,7 +101,7 @@ function CapacityForm({ offers, actions, trans }: IFormProps): JSX.Element {
         )}
       </Field>
       <div className="jp-tpu-Actions">
-        <Button kind="accept" type="submit" isOff={!family}>
+        <Button kind="accept" type="submit" isOff={isOff}>
           {messages.setCapacity(trans)}
         </Button>
       </div>
