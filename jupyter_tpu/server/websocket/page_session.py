@@ -336,8 +336,13 @@ class PageSession:
         return [message]
 
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
-        """Replace a refused output from the record; never a stream, since it holds more than one message."""
-        is_left_out = output.msg_type != "stream" and self._refusals.has(self._place_of(output), sys.maxsize)
+        """Replace a refused output from the record.
+
+        Never a stream, since it holds more than one message, and never the clear_output that begins a refill, which has
+        the seq of the last message, perhaps of the refused one.
+        """
+        is_whole = output.msg_type not in ("stream", "clear_output")
+        is_left_out = is_whole and self._refusals.has(self._place_of(output), sys.maxsize)
         return self._in_its_place(output) if is_left_out else [output]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:

@@ -380,6 +380,23 @@ async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when
     assert is_readable == (size < 4_000_000)
 
 
+async def test_a_message_that_was_left_out_last_is_named_once_when_the_client_is_back_while_the_cell_runs(
+    server: Server, kernel_id: str, open_page: OpenPages, cell: Cell
+) -> None:
+    page = await open_page(server, kernel_id, largest_message=100_000)
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(cell.gate)!r}).exists():\n    time.sleep(0.02)\n"
+    msg_id = page.execute(f"print('before'); display({{'text/plain': 'x' * 300_000}}, raw=True)\n{waits}print('after')")
+    heard: list[Any] = []
+    while not await says_what_is_left_out(page):
+        heard += page.heard
+        page = await open_page(server, kernel_id, page.session_id, largest_message=100_000)
+    cell.go_on()
+    await page.until_idle(msg_id)
+
+    found = shown([*heard, *page.heard], msg_id)
+    assert re.fullmatch(r"before\n\[Message \d+ of this kernel \(300 kB\) was left out: .*\]\nafter\n", found), found
+
+
 async def test_a_client_for_which_the_last_output_is_too_large_opens_with_words_in_its_place(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
@@ -819,6 +836,12 @@ async def ends_before(page: Page, msg_id: str) -> bool:
     """Whether the page's connection ends before a request is over for it."""
     await page.until(lambda message: page.is_closed or is_idle(message, msg_id))
     return page.is_closed
+
+
+async def says_what_is_left_out(page: Page) -> bool:
+    """Whether a page is sent a notice before its connection ends."""
+    await page.until(lambda message: page.is_closed or "was left out: " in message["content"].get("text", ""))
+    return not page.is_closed
 
 
 @asynccontextmanager
