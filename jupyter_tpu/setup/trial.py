@@ -19,7 +19,7 @@ from typing import Any
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.error_actions import copy_command
-from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.errors import BadInput, JournalUnwritable, Text
 from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import trial_dir, trial_file
@@ -29,6 +29,8 @@ from jupyter_tpu.setup.child_process import Child, running
 
 # bounds the start on a slow machine: normally it takes seconds
 READY_WITHIN_S = 120.0
+# its database and the beginning of its log
+_FIRST_FILES_BYTES = 1024 * 1024
 _NEEDED = ("aiohttp", "grpc_status")
 _INSTALL = "pip install 'jupyter-tpu[demo]'"
 
@@ -89,6 +91,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
 
     Raises:
         BadInput: packages are missing, or another Jupyter server uses it.
+        JournalUnwritable: the disk is full, or its folder cannot be written.
         TpuError: it did not start.
     """
     _require_packages()
@@ -96,7 +99,7 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
     await asyncio.to_thread(clean_up_trial)  # before its endpoint is replaced, and so forgotten
     folder = await asyncio.to_thread(trial_dir)
     state_dir = folder / "cloud"
-    state_dir.mkdir(mode=0o700, exist_ok=True)
+    await asyncio.to_thread(_make_state_dir, state_dir)
     argv, log = emulator_argv(state_dir), folder / "emulator.log"
     async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
         cloud = await announced(emulator)
@@ -109,6 +112,31 @@ async def trial_cloud(environment: MutableMapping[str, str]) -> AsyncIterator[Em
         finally:
             _restore(environment, before)
             await asyncio.to_thread(_forget)
+
+
+def _make_state_dir(path: Path) -> None:
+    """Create the folder of the emulated cloud, and check that its first files fit.
+
+    On a full disk it could not even log why it does not start.
+
+    Raises:
+        JournalUnwritable: they do not.
+    """
+    probe = path / "room"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        write_whole(probe, bytes(_FIRST_FILES_BYTES))
+    except OSError as error:
+        raise JournalUnwritable(
+            Text(
+                "The emulated cloud was not started: {path} cannot be written ({error}).",
+                path=path,
+                error=error.strerror,
+            ),
+            hint="Free disk space or fix its permissions, and try again.",
+            raw=str(error),
+        ) from error
+    probe.unlink()
 
 
 def clean_up_trial() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import resource
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,6 +67,25 @@ def test_the_set_up_says_what_is_missing_and_the_emulated_cloud_needs_none_of_it
     assert server.tpu("POST", "trial").status == 200
     assert [node["node_id"] for node in server.tpu("POST", "refresh").json["nodes"]] == ["my-node"]
     assert "Traceback" not in server.log()
+
+
+@contextlib.contextmanager
+def full_disk(server: Server) -> Iterator[None]:
+    """Whatever the server and its new children write fails, as on a full disk."""
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
+    yield
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_the_emulated_cloud_on_a_full_disk_is_refused_with_what_to_do(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+    with full_disk(server):
+        refused = server.tpu("POST", "trial")
+    assert refused.status == 507, refused.text
+    assert refused.json["error"]["code"] == "journal_unwritable"
+    assert "Free disk space" in refused.json["error"]["hint"]
+    assert server.tpu("GET", "status").json["trial"] is False
 
 
 @pytest.mark.nightly
