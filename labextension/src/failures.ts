@@ -3,7 +3,10 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { INode, INodeList } from './api.generated';
-import { IKernelEvent, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
+import { IKernelEvent, INodeKey, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
+
+/** How texts of the server name the command: without the node, which a link to its worker does not know. */
+const SSH = '`jupyter tpu ssh`';
 
 interface INotice {
   id: string;
@@ -20,6 +23,9 @@ interface INotice {
  * a node end with it.
  */
 export class FailureNotices {
+  /** @param _copySsh the button that copies the command which logs in on a node, for texts that send the user there */
+  constructor(private readonly _copySsh: (node: INodeKey) => Notification.IAction) {}
+
   /** Handle an event of the server; all but those of kernels are ignored. */
   readonly onEvent = (_: unknown, event: Event.Emission): void => {
     if (event.schema_id !== KERNEL_SCHEMA) {
@@ -50,11 +56,12 @@ export class FailureNotices {
 
   private _notify({ node_name, kernel_id, message }: IKernelEvent): void {
     const old = this._shown.get(node_name);
-    if (old && Notification.update({ id: old.id, message })) {
+    const actions = message.includes(SSH) ? [this._copySsh(keyOfName(node_name))] : [];
+    if (old && Notification.update({ id: old.id, message, actions })) {
       old.kernels.add(kernel_id);
       return;
     }
-    const id = Notification.error(message, { autoClose: false });
+    const id = Notification.error(message, { autoClose: false, actions });
     const notice = { id, kernels: new Set([kernel_id]), wasListed: false, wasAway: false };
     this._shown.set(node_name, notice);
     updateNotice(notice, this._list ? find(node_name, this._list) : undefined);
@@ -74,6 +81,11 @@ export class FailureNotices {
 
   private readonly _shown = new Map<string, INotice>();
   private _list: INodeList | null = null;
+}
+
+function keyOfName(name: string): INodeKey {
+  const [, , , zone, , node_id] = name.split('/');
+  return { zone, node_id };
 }
 
 /** The node; null if it is certainly gone, undefined if that is unknown. */

@@ -5,10 +5,23 @@ import { IIntent, INode, INodeList } from './api.generated';
 import * as common from './messages/common';
 import * as messages from './messages/create';
 import * as panelMessages from './messages/panel';
-import { INodeKey } from './tokens';
+import { IDatedList, INodeKey } from './tokens';
 
 /** A list older than this shows its age, in seconds; the panel polls every 15 s. */
 export const STALE_AFTER_S = 45;
+
+/** How old the cloud's answer is, in seconds; null before the first one. */
+export function ageOf({ age_s, received_ms }: IDatedList, now_ms: number): number | null {
+  return age_s === null ? null : age_s + Math.max(0, now_ms - received_ms) / 1000;
+}
+
+/** Whether the cloud has answered for a zone lately, so that the list shows how its nodes are now. */
+export function isCurrent(list: IDatedList, zone: string, now_ms: number): boolean {
+  const age = ageOf(list, now_ms);
+  return (
+    list.error === null && !list.unreachable.includes(zone) && age !== null && age <= STALE_AFTER_S
+  );
+}
 
 /** The API's rule for the names of nodes. */
 const NODE_ID = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
@@ -33,6 +46,11 @@ export interface IBilling {
 
 export function keyOf({ zone, node_id }: INodeKey): string {
   return `${zone}/${node_id}`;
+}
+
+/** The command for a terminal that logs in on a node. */
+export function sshCommand({ zone, node_id }: INodeKey): string {
+  return `jupyter tpu ssh ${node_id} --zone ${zone}`;
 }
 
 /** Whether notebooks can run on the node now. */

@@ -12,10 +12,12 @@ import { ICreateMemory } from './create/tokens';
 import { CreationNotices } from './creationnotices';
 import { ErrorActions } from './erroractions';
 import { FailureNotices } from './failures';
+import { sshCommand } from './fleet';
 import { KernelStatus } from './kernelstatus';
 import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
+import { copySshCommand } from './messages/problems';
 import { TpuModel } from './model';
 import { autostopWarning, money, spendStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
@@ -165,7 +167,7 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   optional: [ITranslator, IToolbarWidgetRegistry, ITpuModel],
   activate: (
-    { serviceManager }: JupyterFrontEnd,
+    { commands, serviceManager }: JupyterFrontEnd,
     translator: ITranslator | null,
     toolbars: IToolbarWidgetRegistry | null,
     nodes: ITpuModel | null
@@ -179,7 +181,11 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
       'tpu-kernel-status',
       ({ sessionContext }) => new KernelStatus(sessionContext, stream, fetchLink, trans)
     );
-    const notices = new FailureNotices();
+    const notices = new FailureNotices(key => ({
+      label: copySshCommand(trans),
+      callback: () =>
+        void commands.execute(CommandIDs.copyCommand, { command_line: sshCommand(key) })
+    }));
     stream.connect(notices.onEvent);
     nodes?.stateChanged.connect(() => notices.onNodes(nodes.list));
   }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.error_actions import raise_budget
+from jupyter_tpu.error_actions import raise_budget, show_budgets
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
@@ -401,4 +401,5 @@ def _unpriced(spec: NodeSpec) -> BadInput:
             "${usd} per hour, the highest price of this size.",
             usd=f"{dearest_usd_per_hour(spec.accelerator_type):,.2f}",
         ),
+        actions=(show_budgets(),),
     )

@@ -1,6 +1,7 @@
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { FailureNotices } from '../failures';
+import { sshCommand } from '../fleet';
 import { KERNEL_SCHEMA } from '../tokens';
 import { list, node, STOCKOUT } from './fixtures';
 
@@ -24,7 +25,7 @@ describe('FailureNotices', () => {
 
   beforeEach(() => {
     Notification.dismiss();
-    notices = new FailureNotices();
+    notices = new FailureNotices(key => ({ label: sshCommand(key), callback: () => undefined }));
   });
 
   it('shows one notice for each node, which says the newest', () => {
@@ -41,6 +42,16 @@ describe('FailureNotices', () => {
     );
 
     expect(shown()).toEqual([STOPPED]);
+  });
+
+  it('offers the command that a text names, with its node', () => {
+    notices.onEvent(null, event('a', 'No progress. Log in with `jupyter tpu ssh` and check.'));
+    notices.onEvent(null, event('b', 'There is no python3.'));
+    const labels = Notification.manager.notifications.map(({ options }) =>
+      options.actions?.map(({ label }) => label)
+    );
+    expect(labels).toContainEqual(['jupyter tpu ssh a --zone us-central1-a']);
+    expect(labels).toContainEqual([]);
   });
 
   it('shows a new notice after one was dismissed', () => {

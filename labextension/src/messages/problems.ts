@@ -115,6 +115,11 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
   }
 }
 
+/** The button of a failure that has to be looked into on the node. */
+export function copySshCommand(trans: TranslationBundle): string {
+  return trans.__('Copy SSH command');
+}
+
 // The dialog that raises a budget
 
 export function raiseBudgetTitle(name: string, trans: TranslationBundle): string {

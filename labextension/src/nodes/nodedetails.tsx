@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { copyIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INode, IWorker } from '../api.generated';
+import { sshCommand } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatPriceSource, formatSize } from '../messages/units';
@@ -82,7 +83,7 @@ function factsOf(node: INode, trans: TranslationBundle): IFact[] {
     {
       term: messages.sshCommand(trans),
       text: messages.inTerminal(trans),
-      copied: `jupyter tpu ssh ${node.node_id} --zone ${node.zone}`
+      copied: sshCommand(node)
     },
     { term: messages.addresses(trans), text: addresses, copied: addresses }
   ];

@@ -107,6 +107,7 @@ def test_an_unknown_price_has_to_be_accepted(server: Server, cloud: Cloud) -> No
     refused = server.tpu("POST", "nodes", {**NEW_NODE, **unpriced})
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
     assert "--accept-unknown-price" in refused.json["error"]["hint"]
+    assert [action["label"] for action in refused.json["error"]["actions"]] == ["Show budgets"]
     assert cloud.control.billing() == []
 
 
