@@ -14,8 +14,13 @@ from typing import Any, Literal, get_args
 from jupyter_tpu.errors import Action
 from jupyter_tpu.models import NodeName
 
-Cause = Literal["stop", "delete", "idle", "session", "deadline", "budget", "stop_all", "preempted", "unknown"]
-"""``stop`` and ``delete`` by the user, auto-stop's three rules, a budget, *Stop everything*, the cloud, or unknown."""
+Cause = Literal["stop", "delete", "idle", "session", "deadline", "budget", "stop_all", "preempted", "repair", "unknown"]
+"""``stop`` and ``delete`` by the user, auto-stop's three, a budget, *Stop everything*, the cloud's two, or unknown."""
+
+AGENT_CAUSES = frozenset({"stop", "delete", "idle", "session", "deadline"})
+"""Causes that the agent on the node reports: a notebook's ``%tpu stop``, or auto-stop by its guard."""
+NOTICED_CAUSES = frozenset({"preempted", "repair", "unknown"})
+"""Causes of ends that nobody asked for here, so they have no time of a request."""
 
 _CAUSES = frozenset(get_args(Cause))
 _WHAT = {True: "deleted", False: "stopped"}
@@ -28,6 +33,7 @@ _SENTENCES: Mapping[Cause, str] = {
     "budget": "{node} was {what} at {time}: budget {name} is used up ({detail}).",
     "stop_all": "{node} was {what} at {time}: you stopped everything.",
     "preempted": "{node} was pre-empted at {time}: the cloud needed the machine.",
+    "repair": "{node} went down at {time} for repair by Google.",
     "unknown": "{node} was {what} at {time}, but not by this Jupyter server.",
 }
 

@@ -73,7 +73,7 @@ class Agent:
         more = {
             "tell": snapshots.store,
             "told": snapshots.read,
-            "end_node": EndNodeMethod(os.environ).end_node,
+            "end_node": EndNodeMethod(os.environ, notices).end_node,
             **self._metrics.methods,
             **FrameworkEnvironments(home).methods(),
             "examine": DoctorMethod(python, home.socket).examine,

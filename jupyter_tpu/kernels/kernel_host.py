@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WrongState
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.errors import BadInput, NodeNotFound, Text, TpuError, WrongState, plain
 from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
@@ -28,7 +29,7 @@ from jupyter_tpu.kernels.messages.loop_bridge import LoopBridge
 from jupyter_tpu.kernels.messages.not_run import not_run
 from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
-from jupyter_tpu.node_end import EndCause, NodeEnd
+from jupyter_tpu.node_end import AGENT_CAUSES, NOTICED_CAUSES, EndCause, NodeEnd
 
 OnLink = Callable[[LinkStatus], None]
 
@@ -103,6 +104,7 @@ class KernelHost:
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()  # a start and a `give_up` must not overlap
         self._owner = uuid.uuid4().hex
+        self._agents_cause: EndCause | None = None  # why the agent has had its node ended
         self._down_since: float | None = None  # Unix seconds; the best estimate of when a node was lost
         self._has_shown_refusal = False
 
@@ -188,7 +190,7 @@ class KernelHost:
         # Only now is the loss over: a restart that failed leaves it for the next attempt.
         if self._runs and self.loss:
             self._runs.note_successor()
-        self.loss = None
+        self.loss = self._agents_cause = None
         self._bridge.join(self, self.kernel.expected_info)
         await self.kernel.wait_until_up()
 
@@ -270,6 +272,8 @@ class KernelHost:
     # -- internals -------------------------------------------------------------------------------------------------
 
     def _observe(self, channel: str, parts: list[bytes]) -> None:
+        if channel == "event":
+            self._agents_cause = _agents_cause(json_object(parts[0])) or self._agents_cause
         if self._runs:
             self._runs.observe(channel, parts)
         self._environment.observe(channel, parts)
@@ -377,12 +381,14 @@ class KernelHost:
     def _lose_node(self, was_on: str, end: NodeEnd) -> None:
         now = time.time()
         at = self._down_since or now
-        if end.why.cause in ("preempted", "unknown"):  # any other end has the time of its request
+        if end.why.cause in NOTICED_CAUSES:  # any other end has the time of its request
             end = replace(end, at=at)
+        if end.why.cause == "unknown" and self._agents_cause:
+            end = replace(end, why=self._agents_cause)
         self.loss = Loss(host_key_alias=was_on, at=at, known_at=now, end=end)
         self._environment.forget_python()
         if self._runs:
-            self._runs.lose(end.message, at)
+            self._runs.lose(end, at)
         self.kernel.end_with_node(end)
 
     def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
@@ -400,6 +406,12 @@ class KernelHost:
         if shared:
             shared.watchers.remove(self._link_changed)
             await self._pool.release(self._key, shared)
+
+
+def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
+    """Return why the agent has had its node ended; None for another event, or one that a worker made up."""
+    why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
+    return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 
 
 async def _owner_of(port: int) -> str:

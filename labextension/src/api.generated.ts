@@ -253,6 +253,11 @@ export interface IReplay {
   /** When the lost node was last reached (Unix seconds) */
   readonly lost_at: number | null;
   readonly reason: string;
+  /**
+   * How and why the node of the lost cells had ended, even if the kernel runs again; null if
+   * unknown
+   */
+  readonly lost_end: INodeEnd | null;
   readonly cells: readonly ILostRun[];
 }
 
@@ -273,8 +278,11 @@ export interface ILostRun {
 export interface INodeEnd {
   readonly zone: string;
   readonly node_id: string;
-  /** stop, delete: by the user; idle, session, deadline: auto-stop; stop_all: Stop everything */
-  readonly cause: 'stop' | 'delete' | 'idle' | 'session' | 'deadline' | 'budget' | 'stop_all' | 'preempted' | 'unknown';
+  /**
+   * stop, delete: by the user; idle, session, deadline: auto-stop; stop_all: Stop everything;
+   * preempted, repair: by the cloud
+   */
+  readonly cause: 'stop' | 'delete' | 'idle' | 'session' | 'deadline' | 'budget' | 'stop_all' | 'preempted' | 'repair' | 'unknown';
   /** Of the budget; empty for other causes */
   readonly name: string;
   /** The limit that was reached, such as `1 h` */

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from jupyter_client.ioloop import AsyncIOLoopKernelManager
@@ -207,6 +207,39 @@ async def test_a_kernel_that_ended_with_its_node_is_not_said_to_have_died(cloud:
     assert (told["phase"], told["error_code"]) == ("node_ended", "node_ended")
     # no journal here knows of a request: the cloud's own client has stopped it
     assert re.fullmatch(r"resting was stopped at \d\d:\d\d, but not by this Jupyter server\.", told["message"])
+
+
+@pytest.mark.parametrize(
+    ("node_id", "method", "params", "message"),
+    [
+        (
+            "guarded",
+            "set_brakes",
+            {"rules": {"idle_after_s": None, "session_s": 1, "action": "stop"}, "revision": 1},
+            r"guarded was stopped at \d\d:\d\d: session limit of 1 s reached\.",
+        ),
+        pytest.param(
+            "dismissed",
+            "end_node",
+            {"action": "stop"},
+            r"You stopped dismissed at \d\d:\d\d\.",
+            marks=pytest.mark.nightly,
+        ),
+    ],
+)
+async def test_a_node_that_ends_itself_says_why(
+    cloud: Any, node_id: str, method: str, params: dict[str, Any], message: str
+) -> None:
+    node = await asyncio.to_thread(cloud.create_node, node_id)
+    manager = AsyncIOLoopKernelManager(kernel_name=write_kernelspec(node, cloud.settings))
+    await manager.start_kernel()
+    provisioner = cast(TPUProvisioner, manager.provisioner)
+    await provisioner.call(method, **params)
+    async with asyncio.timeout(90):
+        await provisioner.wait()
+    assert provisioner.node_end is not None
+    assert re.fullmatch(message, provisioner.node_end.message)
+    await manager.shutdown_kernel()
 
 
 def test_a_program_that_forgets_its_kernel_still_ends(kernel_name: str) -> None:

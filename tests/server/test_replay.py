@@ -131,9 +131,12 @@ async def test_what_had_run_stays_for_the_next_kernel_of_the_notebook(
         replay = lost.replay()
         assert_fits(replay)
         assert (offered(replay), replay["is_back"]) == ([("one", "ok", 0), ("two", "cut", 3)], False)
+        assert replay["end"]["cause"] == "preempted"
 
         following = await Notebook.open(server, cloud, events, "next", recovers=False)
         assert offered(following.replay()) == offered(replay)
+        assert following.replay()["end"] is None
+        assert following.replay()["lost_end"] == replay["end"]
         assert server.tpu("DELETE", f"kernels/{following.kernel_id}/replay").status == 204
         assert following.replay()["cells"] == []
         assert lost.server.tpu("GET", f"kernels/{lost.kernel_id}/replay").status == 404

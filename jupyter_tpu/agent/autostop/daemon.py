@@ -23,6 +23,7 @@ from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
 from jupyter_tpu.agent.autostop.policy import AutostopPolicy, parse_keep, parse_rules
 from jupyter_tpu.agent.preemption.notices import BY_RULE, HOOK_S, Notices
 from jupyter_tpu.autostop import DURATION_FIELDS, Activity, Moment, Verdict, judge, number_from, reminder, unknown
+from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -153,6 +154,14 @@ class AutostopDaemon:
             self._refusals += error.is_refused
             self._state = ("cannot", str(error))
             log.error("the node could not be ended: %s", error)
+        else:
+            self._notices.report_end(verdict.ends_why or "", self._limit_text(verdict))
+
+    def _limit_text(self, verdict: Verdict) -> str:
+        """Return the limit that was reached, such as ``1 h``; a deadline has none."""
+        session_s = self._policy.rules.session_s if self._policy.rules else None
+        limit_s = {"idle": verdict.idle_limit_s, "session": session_s}.get(verdict.ends_why or "")
+        return "" if limit_s is None else duration_text(limit_s)
 
     def _verdict(self) -> Verdict:
         now = this_moment()

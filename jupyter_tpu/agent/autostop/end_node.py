@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
+from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.autostop import ACTIONS
 from jupyter_tpu.errors import BadInput, CloudRefused
 
@@ -14,8 +15,9 @@ from jupyter_tpu.errors import BadInput, CloudRefused
 class EndNodeMethod:
     """Ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], notices: Notices) -> None:
         self._node = OwnNode(environ)
+        self._notices = notices
 
     async def end_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Stop or delete the node, as ``action`` says; with ``is_trial`` only check that it would be possible.
@@ -34,6 +36,7 @@ class EndNodeMethod:
             name = await asyncio.to_thread(self._node.check)
             if not params.get("is_trial"):
                 await asyncio.to_thread(self._node.end, str(action))
+                self._notices.report_end(str(action))
         except CannotEnd as error:
             raise _refused(str(action), error) from error
         return {"node": name}

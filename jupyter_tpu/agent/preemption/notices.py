@@ -111,6 +111,17 @@ class Notices:
                 self._note(kernel, notice.notice_id, notice.reason, {"status": "unfinished"})
         notice.news.set()
 
+    def report_end(self, cause: str, detail: str = "") -> None:
+        """Record with each kernel that this worker has had its node ended, so that clients can say why.
+
+        Args:
+            cause: as in `jupyter_tpu.node_end`.
+            detail: the limit that was reached, for display.
+        """
+        for kernel in self._kernels.all():
+            if not kernel.is_closed:
+                kernel.event("node_ending", cause=cause, detail=detail)
+
     @staticmethod
     async def wait_for_hooks(notice: Notice) -> bool:
         """Wait until the hooks have run or their time is over; returns whether there was anything to wait for."""

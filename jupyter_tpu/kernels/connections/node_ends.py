@@ -1,8 +1,6 @@
 """Find out how a node ended: from the intents in the journal, auto-recovery, and what the cloud shows.
 
 The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
-
-The journal is imported only where it is read: a kernel on a node that exists must not wait for the import.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from jupyter_tpu.error_actions import recreate_node, start_node
 from jupyter_tpu.errors import Action, TpuError
 from jupyter_tpu.kernels.connections.preemption import recovery_setting
 from jupyter_tpu.models import Node, NodeName, NodeSpec
-from jupyter_tpu.node_end import EndCause, NodeEnd
+from jupyter_tpu.node_end import Cause, EndCause, NodeEnd
 from jupyter_tpu.provisioning import can_start_again
 
 if TYPE_CHECKING:
@@ -44,8 +42,7 @@ def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, 
         why = own.because or EndCause(cause="delete" if own.verb == "delete" else "stop")
         at, is_deleted = own.created_at, own.verb == "delete"
     else:
-        is_taken = _was_preempted(node, choice, is_another)
-        why, is_deleted = EndCause(cause="preempted" if is_taken else "unknown"), not is_left
+        why, is_deleted = EndCause(cause=_cause_in_cloud(node, choice, is_another)), not is_left
     return NodeEnd(
         node=name, why=why, at=at, is_deleted=is_deleted, actions=_actions(name, node if is_left else None, intents)
     )
@@ -75,6 +72,13 @@ def _request(intents: tuple[Intent, ...], *, is_replaced: bool) -> Intent | None
     newest = intents[1:] if is_replaced and intents and intents[0].verb in ("create", "start") else intents
     asked = bool(newest) and newest[0].verb in ("stop", "delete") and newest[0].error is None
     return newest[0] if asked else None
+
+
+def _cause_in_cloud(node: Node | None, choice: Recovery | None, is_another: bool) -> Cause:
+    """Return why the node ended without a request, as far as the cloud shows it."""
+    if _was_preempted(node, choice, is_another):
+        return "preempted"
+    return "repair" if node is not None and not is_another and node.state in _COMES_BACK else "unknown"
 
 
 def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool) -> bool:

@@ -36,7 +36,7 @@ from jupyter_tpu.kernels.connections.node_ends import RISING, end_of_node
 from jupyter_tpu.kernels.connections.preemption import with_outlook
 from jupyter_tpu.link import PreparationCache, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
-from jupyter_tpu.node_end import NodeEnd
+from jupyter_tpu.node_end import NOTICED_CAUSES, NodeEnd
 from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class Worker:
             is_taken = error.hint == _RECLAIMED
             self.node_end = end = await asyncio.to_thread(end_of_node, key.endpoint, key.node, node, time.time())
             # the end of its predecessor does not explain why a node is not READY yet
-            is_ours = end.why.cause not in ("preempted", "unknown") and not (node and node.state in RISING)
+            is_ours = end.why.cause not in NOTICED_CAUSES and not (node and node.state in RISING)
             shown = _explained(error, end) if is_ours else error
             raise await asyncio.to_thread(with_outlook, shown, key.endpoint, key.node, is_preempted=is_taken) from error
 

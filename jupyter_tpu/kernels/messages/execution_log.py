@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -87,6 +87,7 @@ class LostRuns:
         runs: in the order sent.
         has_successor: whether the kernel was started again since, on another node.
         notebook: the kernel's notebook, see `ExecutionLog.notebook`.
+        end: how the node had ended, as `NodeEnd.to_json` writes it; None if an earlier version lost the runs.
     """
 
     lost_at: float
@@ -94,6 +95,7 @@ class LostRuns:
     runs: tuple[LoggedRun, ...]
     has_successor: bool = False
     notebook: str = ""
+    end: Mapping[str, Any] | None = None
 
 
 def _head(state: str, outputs: int) -> bytes:
@@ -174,9 +176,9 @@ class ExecutionLog:
             if run.is_over:
                 del self._open[msg_id]
 
-    def lose(self, reason: str, at: float) -> None:
-        """Move all runs to the lost runs, before those of earlier losses; `at` is in Unix seconds."""
-        self._guarded(self._lose, reason, at)
+    def lose(self, reason: str, at: float, end: Mapping[str, Any] | None = None) -> None:
+        """Move all runs to the lost runs, before those of earlier losses; see `LostRuns` for the arguments."""
+        self._guarded(self._lose, reason, at, end)
 
     def lost(self) -> LostRuns | None:
         """Return this kernel's runs that wait for the user's answer; None if there are none."""
@@ -246,12 +248,13 @@ class ExecutionLog:
                 self._open[run.msg_id] = self._size, run
             self._size += len(line)
 
-    def _lose(self, reason: str, at: float) -> None:
+    def _lose(self, reason: str, at: float, end: Mapping[str, Any] | None) -> None:
         runs = _read_runs(self._path)
         if not runs:  # an earlier loss, if any, still waits for its answer
             return
         earlier = self.lost()
-        lost = LostRuns(lost_at=at, reason=reason, runs=_with_earlier(runs, earlier), notebook=self.notebook)
+        all_runs = _with_earlier(runs, earlier)
+        lost = LostRuns(lost_at=at, reason=reason, runs=all_runs, notebook=self.notebook, end=end)
         _write_lost(self._lost_path, lost)
         self._rewrite([])
 
@@ -302,10 +305,13 @@ def _read_lost(path: Path) -> LostRuns | None:
             return None
         data = json.loads(path.read_bytes())
         runs = tuple(LoggedRun(**run) for run in data["runs"])
-        lost_at, has_successor = float(data["lost_at"]), bool(data.get("has_successor"))
-        notebook = str(data.get("notebook", ""))
         return LostRuns(
-            lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor, notebook=notebook
+            lost_at=float(data["lost_at"]),
+            reason=str(data["reason"]),
+            runs=runs,
+            has_successor=bool(data.get("has_successor")),
+            notebook=str(data.get("notebook", "")),
+            end=data.get("end"),
         )
     except FileNotFoundError:
         return None

@@ -12,6 +12,7 @@ from typing import Any
 from jupyter_tpu.agent.recording.jupyter_messages import header_place, json_object, text_of
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LoggedRun, State
+from jupyter_tpu.node_end import NodeEnd
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,9 @@ class ExecutionWatch:
         """Continue the log of a kernel that an earlier server has started."""
         self._runs.resume()
 
-    def lose(self, reason: str, at: float) -> None:
+    def lose(self, end: NodeEnd, at: float) -> None:
         """See `ExecutionLog.lose`."""
-        self._runs.lose(reason, at)
+        self._runs.lose(end.message, at, end.to_json())
 
     def note_successor(self) -> None:
         """See `ExecutionLog.note_successor`."""

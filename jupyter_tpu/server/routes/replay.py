@@ -31,7 +31,7 @@ class ReplayHandler(KernelHandler):
             lost = await asyncio.to_thread(_log_of(kernel_id).lost)
             if lost is None:
                 raise
-            end = {"is_back": False, "end": None, "recovery": None, "age_s": None}
+            end = _ended_view(lost)
         else:
             lost = await asyncio.to_thread(provisioner.lost_runs)
             end = await asyncio.to_thread(_end_view, provisioner)
@@ -64,6 +64,13 @@ def _end_view(provisioner: TPUProvisioner) -> dict[str, Any]:
     }
 
 
+def _ended_view(lost: LostRuns) -> dict[str, Any]:
+    """Return how the node of a kernel ended that this server no longer has, as its lost runs say."""
+    end = None if lost.has_successor else lost.end
+    age_s = max(time.time() - lost.lost_at, 0.0) if end else None
+    return {"is_back": False, "end": end, "recovery": None, "age_s": age_s}
+
+
 def _log_of(kernel_id: str) -> ExecutionLog:
     return ExecutionLog(runs_folder(), kernel_id)
 
@@ -75,9 +82,9 @@ def replay_view(lost: LostRuns | None) -> dict[str, Any]:
         lost: None if nothing was lost.
     """
     if lost is None:
-        return {"lost_at": None, "reason": "", "cells": []}
+        return {"lost_at": None, "reason": "", "lost_end": None, "cells": []}
     cells = [_cell_view(order, run) for order, run in enumerate(lost.runs) if run.state != "aborted"]
-    return {"lost_at": lost.lost_at, "reason": lost.reason, "cells": cells}
+    return {"lost_at": lost.lost_at, "reason": lost.reason, "lost_end": lost.end, "cells": cells}
 
 
 def _cell_view(order: int, run: LoggedRun) -> dict[str, Any]:

@@ -43,6 +43,8 @@ function stoppedText(
       return trans.__('%1 was stopped at %2: you stopped everything.', node_id, at);
     case 'preempted':
       return preemptedText(node_id, at, trans);
+    case 'repair':
+      return repairText(node_id, at, trans);
     case 'unknown':
       return trans.__('%1 was stopped at %2, but not by this Jupyter server.', node_id, at);
   }
@@ -75,6 +77,8 @@ function deletedText(
       return trans.__('%1 was deleted at %2: you stopped everything.', node_id, at);
     case 'preempted':
       return preemptedText(node_id, at, trans);
+    case 'repair':
+      return repairText(node_id, at, trans);
     case 'unknown':
       return trans.__('%1 was deleted at %2, but not by this Jupyter server.', node_id, at);
   }
@@ -82,6 +86,10 @@ function deletedText(
 
 function preemptedText(node_id: string, at: string, trans: TranslationBundle): string {
   return trans.__('%1 was pre-empted at %2: the cloud needed the machine.', node_id, at);
+}
+
+function repairText(node_id: string, at: string, trans: TranslationBundle): string {
+  return trans.__('%1 went down at %2 for repair by Google.', node_id, at);
 }
 
 /** `Node pre-empted 16:15 · recreating (attempt 1 of 3)` */
@@ -110,6 +118,13 @@ export function elapsedText(seconds: number): string {
 
 export function whatIsLeft(trans: TranslationBundle): string {
   return trans.__('Variables are lost; outputs are kept.');
+}
+
+/** What is not known while the cloud does not answer; `age` is that of the last list of nodes. */
+export function stateUnknown(age: string | null, trans: TranslationBundle): string {
+  return age === null
+    ? trans.__('Whether it runs now is unknown.')
+    : trans.__('Whether it runs now is unknown: last updated %1 ago.', age);
 }
 
 export function startNode(trans: TranslationBundle): string {

@@ -2,7 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILostRun, IReplay } from '../api.generated';
-import { clockOf } from './nodeend';
+import { clockOf, endText } from './nodeend';
 
 export function dialogTitle(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells');
@@ -36,9 +36,9 @@ export function rerunEllipsis(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells…');
 }
 
-/** `Kernel lost with its node at 14:02. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
+/** `my-node was stopped at 16:15: idle for 1 h. 7 cells had run; cell 8 was interrupted after 40 outputs.` */
 export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle): string {
-  const { cells, lost_at } = replay;
+  const { cells, lost_at, lost_end } = replay;
   const ended = cells.filter(({ state }) => state === 'ok' || state === 'error').length;
   const waiting = cells.filter(({ state }) => state === 'queued').length;
   const parts = [
@@ -48,7 +48,9 @@ export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle)
     ),
     ...(waiting ? [trans._n('%1 had not started', '%1 had not started', waiting)] : [])
   ];
-  const head = trans.__('Kernel lost with its node at %1.', clockOf(lost_at ?? 0, now));
+  const head = lost_end
+    ? endText(lost_end, now, trans)
+    : trans.__('Kernel lost with its node at %1.', clockOf(lost_at ?? 0, now));
   return `${head} ${parts.join('; ')}.`;
 }
 

@@ -98,6 +98,14 @@ def test_a_node_without_a_known_cause_was_ended_by_someone_else(data_dir: Path) 
     assert not (data_dir / "journal.db").exists()
 
 
+@pytest.mark.parametrize("state", ["REPAIRING", "RESTARTING", "REIMAGING"])
+def test_a_node_that_google_repairs_says_so(data_dir: Path, state: str) -> None:
+    ended = end(node(state))
+    assert (ended.why.cause, ended.is_deleted, offered(ended)) == ("repair", False, [])
+    request(data_dir, "stop", USED_UP)
+    assert end(node(state)).why == USED_UP
+
+
 @pytest.mark.parametrize("verb", ["stop", "delete"])
 def test_a_request_without_a_cause_is_the_users(data_dir: Path, verb: Verb) -> None:
     request(data_dir, verb)

@@ -269,6 +269,17 @@ def choice(**changes: Any) -> Recovery:
 
 
 END = NodeEnd(node=SPEC.name, why=EndCause(cause="preempted"), at=90.0, is_deleted=True)
+
+
+def test_why_the_node_ended_is_kept_with_what_it_had_run(new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("a"))
+    log.lose(END.message, 90.0, END.to_json())
+    found = log.lost()
+    assert found
+    assert found.end == END.to_json()
+
+
 LOSS = Loss(host_key_alias="tpu-1-w0", at=90.0, known_at=100.0, end=END)
 
 
