@@ -3,10 +3,11 @@ import React from 'react';
 import sentences from '../../../tests/models/node_ends.json';
 import { INode, INodeEnd, IReplay } from '../api.generated';
 import { elapsedText, endText } from '../messages/nodeend';
-import { EndLine } from '../replay/endline';
-import { IReplaySource, NotebookReplay } from '../replay/replay';
+import { EndLine, Nodes } from '../replay/endline';
+import { EndedReplay, IReplaySource, NotebookReplay } from '../replay/replay';
 import { wayBack } from '../replay/wayback';
-import { node, trans } from './fixtures';
+import { IDatedList } from '../tokens';
+import { list, node, STOCKOUT, trans } from './fixtures';
 
 afterEach(cleanup);
 
@@ -33,7 +34,7 @@ function end(rest: Partial<INodeEnd> = {}): INodeEnd {
 function lost(rest: Partial<IReplay> = {}): IReplay & { readonly end: INodeEnd } {
   return {
     ...{ kernel_id: 'k1', is_back: false, recovery: null, age_s: 41, lost_at: null },
-    ...{ reason: '', cells: [], ...rest },
+    ...{ reason: '', lost_end: null, cells: [], ...rest },
     end: rest.end ?? end()
   };
 }
@@ -84,12 +85,22 @@ describe('the way back', () => {
 describe('the line about the end of a node', () => {
   const props = {
     ...{ onWayBack: jest.fn(), onChooseKernel: jest.fn(), onDismiss: jest.fn() },
-    ...{ trans, node: undefined, onHeight: jest.fn() }
+    ...{ trans, nodes: null, onHeight: jest.fn() }
+  };
+  /** The list of nodes as it was received now; it was made after the node had ended. */
+  const listed = (state: string, rest: Partial<IDatedList> = {}): Nodes => {
+    const there = node('my-node', { state });
+    const dated = list({ nodes: [there], as_of: AT.getTime() / 1000 + 1, ...rest });
+    return {
+      list: dated,
+      problem: null,
+      findNode: () => there,
+      refresh: jest.fn(() => Promise.resolve())
+    };
   };
 
   it('says what happened, and offers the way back', () => {
-    const there = node('my-node', { state: 'STOPPED' });
-    render(<EndLine {...props} lost={lost()} received_ms={0} node={there} />);
+    render(<EndLine {...props} lost={lost()} received_ms={0} nodes={listed('STOPPED')} />);
     expect(screen.getByRole('status').textContent).toContain(': idle for 1 h.');
     ['Start node', 'Choose kernel…', 'Dismiss'].forEach(name =>
       fireEvent.click(screen.getByRole('button', { name }))
@@ -99,6 +110,32 @@ describe('the line about the end of a node', () => {
     );
     expect(props.onChooseKernel).toHaveBeenCalledTimes(1);
     expect(props.onDismiss).toHaveBeenCalledTimes(1);
+  });
+
+  it.each([
+    ['lists nothing', { error: STOCKOUT }],
+    ['does not answer for the zone', { unreachable: ['us-central1-a'] }],
+    ['has not answered lately', { age_s: 60 }]
+  ])('says what it does not know while the cloud %s', (_, rest) => {
+    const nodes = listed('READY', rest);
+    render(<EndLine {...props} lost={lost()} received_ms={0} nodes={nodes} />);
+    expect(
+      screen.getByText(/Whether it runs now is unknown: last updated \d+ s ago\./)
+    ).toBeTruthy();
+    expect(screen.queryByRole('button', { name: 'Start kernel' })).toBeNull();
+    expect(screen.getByRole('button', { name: 'Choose kernel…' })).toBeTruthy();
+    expect(nodes.refresh).toHaveBeenCalled();
+  });
+
+  it('offers no kernel by a list from before the end', () => {
+    const start = (): HTMLElement | null => screen.queryByRole('button', { name: 'Start kernel' });
+    const before = listed('READY', { as_of: AT.getTime() / 1000 - 1 });
+    const { rerender } = render(
+      <EndLine {...props} lost={lost()} received_ms={0} nodes={before} />
+    );
+    expect(start()).toBeNull();
+    rerender(<EndLine {...props} lost={lost()} received_ms={0} nodes={listed('READY')} />);
+    expect(start()).not.toBeNull();
   });
 
   it('counts while the node is recreated', () => {
@@ -151,6 +188,25 @@ describe('a notebook whose node has ended', () => {
   it('says so until it has another kernel', async () => {
     await own.refresh('k2');
     expect(own.lost).toBeNull();
+  });
+
+  it('says so until it has a kernel that runs on no node', () => {
+    own.onOtherKernel();
+    expect(own.lost).toBeNull();
+  });
+
+  it('says so again when its page is loaded again, even if the server no longer knows', async () => {
+    let stored: EndedReplay | null = null;
+    const target = { sources: new Map(), run: () => Promise.resolve(true) };
+    const before = new NotebookReplay(source, target, shown => (stored = shown));
+    await before.refresh('k1');
+    answers.clear();
+    const after = new NotebookReplay(source, target, shown => (stored = shown));
+    await after.restore(stored!);
+    await after.refresh(null);
+    expect(after.lost?.end?.cause).toBe('idle');
+    await after.dismiss();
+    expect(stored).toBeNull();
   });
 
   it('says nothing more once its kernel runs on the recreated node', async () => {

@@ -6,7 +6,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { Panel, Widget } from '@lumino/widgets';
 import React from 'react';
-import { ILostRun, IReplay } from '../api.generated';
+import { ILostRun, INodeEnd, IReplay } from '../api.generated';
 import { markText, noticeText } from '../messages/replay';
 import { ChoiceList } from '../replay/dialog';
 import { CutMarks } from '../replay/marks';
@@ -35,8 +35,13 @@ function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
 function lost(...cells: ILostRun[]): IReplay {
   const lost_at = LOST_AT.getTime() / 1000;
   const place = { kernel_id: 'k1', is_back: true, end: null, recovery: null, age_s: null };
-  return { ...place, lost_at, reason: 'The node is gone.', cells };
+  return { ...place, lost_at, reason: 'The node is gone.', lost_end: null, cells };
 }
+
+const ENDED: INodeEnd = {
+  ...{ zone: 'us-central1-a', node_id: 'my-node', cause: 'idle', name: '', detail: '1 h' },
+  ...{ at: LOST_AT.getTime() / 1000, is_deleted: false, message: '', actions: [] }
+};
 
 describe('the notice of a lost node', () => {
   it('says when it was, what had run and what was cut', () => {
@@ -51,6 +56,12 @@ describe('the notice of a lost node', () => {
     const all = lost(run('a'), run('b', { state: 'cut' }));
     expect(noticeText(all, LOST_AT, trans)).toBe(
       `Kernel lost with its node at ${clock}. 1 cell had run; cell 2 was interrupted before its first output.`
+    );
+  });
+
+  it('begins with the sentence that said how the node ended', () => {
+    expect(noticeText({ ...lost(run('a')), lost_end: ENDED }, LOST_AT, trans)).toBe(
+      `my-node was stopped at ${clock}: idle for 1 h. 1 cell had run.`
     );
   });
 
@@ -166,8 +177,9 @@ describe('running again what was lost', () => {
 });
 
 describe('the mark under a cell that was cut', () => {
-  it('is there until the cell is run again', () => {
-    const cells = ['one', 'two'].map(id => Object.assign(new Panel(), { model: { id } }));
+  it('is there until the cell is run again', async () => {
+    const ready = Promise.resolve();
+    const cells = ['one', 'two'].map(id => Object.assign(new Panel(), { model: { id }, ready }));
     const find = (id: string | null): CodeCell | undefined =>
       cells.find(({ model }) => model.id === id) as unknown as CodeCell | undefined;
     const marks = new CutMarks(find, each =>
@@ -176,29 +188,34 @@ describe('the mark under a cell that was cut', () => {
     const cut = run('b', { cell_id: 'two', state: 'cut', outputs: 40 });
     const shown = (): (string | null)[] => cells.map(({ node }) => node.textContent);
     marks.show([run('a', { cell_id: 'one' }), cut, run('c', { cell_id: 'gone', state: 'cut' })]);
+    await ready;
     expect(shown()).toEqual(['', `Lost with the node at ${clock}, after output 40`]);
     marks.remove('two');
     expect(shown()).toEqual(['', '']);
     marks.show([cut]);
     marks.show([]);
+    await ready;
     expect(shown()).toEqual(['', '']);
   });
 });
 
 /** An open notebook whose kernel was lost with its node. */
 class TestPanel {
-  readonly context: { path: string };
+  readonly context;
   readonly contentHeader = new Panel();
   readonly content = { widgets: [], activate: jest.fn() };
   readonly disposed = new Signal<this, void>(this);
   readonly sessionContext;
 
-  constructor(path: string, kernelId: string) {
-    this.context = { path };
+  constructor(path: string, kernelId: string | null) {
     this.sessionContext = {
       kernelChanged: new Signal<object, void>({}),
-      session: { kernel: { id: kernelId, name: 'tpu-a' } }
+      kernelPreference: {},
+      session: kernelId === null ? null : { kernel: { id: kernelId, name: 'tpu-a' } }
     };
+    const { sessionContext } = this;
+    const pathChanged = new Signal<object, string>({});
+    this.context = { path, pathChanged, ready: Promise.resolve(), sessionContext };
   }
 }
 
@@ -207,8 +224,12 @@ describe('the notices of open notebooks', () => {
   const widgetAdded = new Signal<object, TestPanel>({});
   const find = (fits: (panel: TestPanel) => boolean): TestPanel | undefined => panels.find(fits);
   const server = new Server();
+  let extension: { createNew: (panel: TestPanel) => void };
   const app = {
     commands: new CommandRegistry(),
+    docRegistry: {
+      addWidgetExtension: (_: string, one: typeof extension) => (extension = one)
+    },
     serviceManager: {
       serverSettings: server.settings,
       events: { stream: new Signal({}) },
@@ -216,22 +237,30 @@ describe('the notices of open notebooks', () => {
     }
   };
 
+  beforeAll(() => {
+    const tracker = { widgetAdded, find, currentWidget: null } as unknown as INotebookTracker;
+    void plugin.activate(app as unknown as JupyterFrontEnd, tracker, null);
+  });
+
   /** Open a notebook and wait for its notice. */
   async function open(path: string, kernelId: string): Promise<TestPanel> {
     const route = `kernels/${kernelId}/replay`;
     server.answers[`GET ${route}`] = () => reply({ ...lost(run('a')), kernel_id: kernelId });
     server.answers[`DELETE ${route}`] = () => reply({});
     const panel = new TestPanel(path, kernelId);
-    panels.push(panel);
-    Widget.attach(panel.contentHeader, document.body);
-    widgetAdded.emit(panel);
+    show(panel);
     await waitFor(() => expect(screen.getAllByText('Dismiss')).toHaveLength(panels.length));
     return panel;
   }
 
+  function show(panel: TestPanel): void {
+    panels.push(panel);
+    Widget.attach(panel.contentHeader, document.body);
+    extension.createNew(panel);
+    widgetAdded.emit(panel);
+  }
+
   it('act on their own notebook when another has its old path', async () => {
-    const tracker = { widgetAdded, find, currentWidget: null } as unknown as INotebookTracker;
-    void plugin.activate(app as unknown as JupyterFrontEnd, tracker, null);
     const renamed = await open('a.ipynb', 'k1');
     renamed.context.path = 'b.ipynb';
     await open('a.ipynb', 'k2');
@@ -239,5 +268,27 @@ describe('the notices of open notebooks', () => {
     const dismissed = (): string[] =>
       server.asked.filter(({ method }) => method === 'DELETE').map(({ route }) => route);
     await waitFor(() => expect(dismissed()).toEqual(['kernels/k1/replay']));
+    panels.splice(0).forEach(({ contentHeader }) => contentHeader.dispose());
+  });
+
+  it('are there again when the page is loaded again, and no kernel is asked for', async () => {
+    const ended = { ...lost(), is_back: false, end: ENDED, kernel_id: 'k3' };
+    server.answers['GET kernels/k3/replay'] = () => reply(ended);
+    const before = new TestPanel('c.ipynb', 'k3');
+    show(before);
+    await waitFor(() => screen.getByText(/idle for 1 h\.$/));
+    before.context.path = 'd.ipynb';
+    before.context.pathChanged.emit('d.ipynb');
+    panels.splice(0).forEach(({ contentHeader }) => contentHeader.dispose());
+    delete server.answers['GET kernels/k3/replay'];
+
+    const after = new TestPanel('d.ipynb', null);
+    const other = new TestPanel('c.ipynb', null);
+    [after, other].forEach(show);
+    expect([after, other].map(each => each.sessionContext.kernelPreference)).toEqual([
+      { shouldStart: false },
+      {}
+    ]);
+    await waitFor(() => expect(screen.getAllByText(/idle for 1 h\.$/)).toHaveLength(1));
   });
 });

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import { IOffers, IStatus } from '../api.generated';
 import { CreateForm, ICreateExtras } from '../create/createform';
-import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
+import { ageOf, announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatAge } from '../messages/units';
@@ -125,17 +125,16 @@ function Waiting({ state, trans }: IProps): JSX.Element | null {
 /** When the cloud answered last: the time, or the age once it is out of date. */
 function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Element | null {
   const now = useNow();
-  if (!state.list || state.list.age_s === null) {
+  const age = state.list && ageOf(state.list, now);
+  if (!state.list || age === null) {
     return null;
   }
-  const { age_s, received_ms } = state.list;
-  const age = age_s + Math.max(0, now - received_ms) / 1000;
   const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
   return isStale ? (
     <span className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</span>
   ) : (
     <span className="jp-tpu-Fresh">
-      {common.updatedAt(formatMoment(received_ms / 1000 - age_s, now / 1000), trans)}
+      {common.updatedAt(formatMoment(now / 1000 - age, now / 1000), trans)}
     </span>
   );
 }

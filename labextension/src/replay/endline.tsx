@@ -1,15 +1,21 @@
 /** The line above a notebook whose node has ended: what happened, when and why, and the way back. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import React from 'react';
+import React, { useEffect } from 'react';
 import { INode, INodeEnd, INodeRecovery, IReplay } from '../api.generated';
 import { Banner } from '../components/banner';
 import { Button } from '../components/button';
 import { useNow } from '../components/now';
+import { ageOf, isCurrent } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/nodeend';
 import { elapsedText, endText, recreatingText } from '../messages/nodeend';
+import { formatAge } from '../messages/units';
+import { ITpuModel } from '../tokens';
 import { IWayBack, wayBack } from './wayback';
+
+/** How often an outdated list is requested again, in ms; the panel does so only while it is visible. */
+const ASK_AGAIN_MS = 15_000;
 
 export interface IEndActions {
   onWayBack: (way: IWayBack) => void;
@@ -21,24 +27,34 @@ interface IProps extends IEndActions {
   lost: IReplay & { readonly end: INodeEnd };
   /** When `lost` arrived, in ms. */
   received_ms: number;
-  node: INode | undefined;
+  /** The list of nodes, which shows how the node can come back; null if there is none. */
+  nodes: Nodes | null;
   trans: TranslationBundle;
   onHeight: (height: number) => void;
 }
 
+export type Nodes = Pick<ITpuModel, 'list' | 'problem' | 'findNode' | 'refresh'>;
+
 export function EndLine(props: IProps): JSX.Element {
-  const { lost, received_ms, node, trans, onWayBack, onChooseKernel, onDismiss, onHeight } = props;
+  const { lost, received_ms } = props;
   const { end, recovery } = lost;
   if (recovery && !recovery.has_given_up) {
     const since_ms = received_ms - (lost.age_s ?? 0) * 1000;
     return <Recreating {...props} end={end} recovery={recovery} since_ms={since_ms} />;
   }
+  return <Ended {...props} />;
+}
+
+function Ended(props: IProps): JSX.Element {
+  const { lost, nodes, trans, onWayBack, onChooseKernel, onDismiss, onHeight } = props;
+  const { end, recovery } = lost;
+  const { node, unknown } = useListed(end, nodes, trans);
   const way = wayBack(end, node);
   return (
     <Banner onHeight={onHeight}>
       <span role="status">{endText(end, new Date(), trans)}</span>
       <small className="jp-tpu-Replay-left">
-        {recovery ? recovery.message : messages.whatIsLeft(trans)}
+        {recovery ? recovery.message : messages.whatIsLeft(trans)} {unknown}
       </small>
       {way && (
         <Button isOff={!way.isDue} onClick={() => onWayBack(way)}>
@@ -49,6 +65,32 @@ export function EndLine(props: IProps): JSX.Element {
       <Button onClick={onDismiss}>{common.dismiss(trans)}</Button>
     </Banner>
   );
+}
+
+/**
+ * The node as it is now; undefined if it is gone or that is not known, with what is not known.
+ *
+ * A list from before the end still shows the node READY: no kernel can start there.
+ */
+function useListed(
+  end: INodeEnd,
+  nodes: Nodes | null,
+  trans: TranslationBundle
+): { readonly node?: INode; readonly unknown?: string } {
+  const now = useNow();
+  const list = nodes?.list;
+  const isKnown = list ? !nodes.problem && isCurrent(list, end.zone, now) : !nodes?.problem;
+  const turn = isKnown ? 0 : Math.floor(now / ASK_AGAIN_MS);
+  useEffect(() => {
+    if (turn) {
+      nodes?.refresh().catch(() => undefined); // the model has the error
+    }
+  }, [nodes, turn]);
+  if (!isKnown) {
+    const age = list ? ageOf(list, now) : null;
+    return { unknown: messages.stateUnknown(age === null ? null : formatAge(age, trans), trans) };
+  }
+  return list && (list.as_of ?? 0) >= end.at ? { node: nodes?.findNode(end) } : {};
 }
 
 function labelOf({ kind }: IWayBack, trans: TranslationBundle): string {

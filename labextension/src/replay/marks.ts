@@ -25,12 +25,14 @@ export class CutMarks {
 
   private _mark(run: ILostRun): void {
     const cell = this._find(run.cell_id);
-    if (cell?.layout instanceof PanelLayout) {
+    const layout = cell?.layout;
+    if (cell && layout instanceof PanelLayout) {
       const mark = new Widget();
       mark.addClass('jp-tpu-Replay-mark');
       mark.node.textContent = this._text(run);
-      cell.layout.addWidget(mark);
       this._marks.set(cell.model.id, mark);
+      // a cell that is not drawn yet would put its input below the mark
+      void cell.ready.then(() => mark.isDisposed || layout.addWidget(mark));
     }
   }
 

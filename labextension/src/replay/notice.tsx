@@ -42,8 +42,7 @@ export class ReplayNotice extends NotebookBanner {
     const { lost, isRunning, received_ms } = this._replay;
     const shared = { ...this._actions, trans: this._trans, onHeight: this.setHeight };
     if (lost && hasEnded(lost)) {
-      const node = this._nodes?.findNode(lost.end);
-      return <EndLine {...shared} lost={lost} received_ms={received_ms} node={node} />;
+      return <EndLine {...shared} lost={lost} received_ms={received_ms} nodes={this._nodes} />;
     }
     return lost && <Notice {...shared} lost={lost} isRunning={isRunning} />;
   }

@@ -1,4 +1,4 @@
-/** After a pre-emption: offers to rerun the cells that had run on the lost node. */
+/** After the end of a node: one line above each of its notebooks, with the way back and the cells to rerun. */
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
@@ -22,6 +22,7 @@ import { CutMarks } from './marks';
 import { ReplayCells } from './notebook';
 import { ReplayNotice } from './notice';
 import { NotebookReplay } from './replay';
+import { ShownEnds } from './shown';
 import { ReplaySource } from './source';
 import { IWayBack } from './wayback';
 
@@ -36,7 +37,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
   requires: [INotebookTracker],
   optional: [ITranslator, ITpuModel],
   activate: (
-    { commands, serviceManager }: JupyterFrontEnd,
+    { commands, docRegistry, serviceManager }: JupyterFrontEnd,
     tracker: INotebookTracker,
     translator: ITranslator | null,
     nodes: ITpuModel | null
@@ -45,11 +46,24 @@ export const replay: JupyterFrontEndPlugin<void> = {
     const errors = new ErrorActions(commands, trans);
     const source = new ReplaySource(new TpuClient(serviceManager.serverSettings, trans));
     const replays = new WeakMap<NotebookPanel, NotebookReplay>();
+    const ends = new ShownEnds(window.sessionStorage);
+    docRegistry.addWidgetExtension('Notebook', {
+      createNew: (panel: NotebookPanel) => openWithoutKernel(panel, ends)
+    });
     addReplayCommands({ commands, tracker, trans, of: panel => replays.get(panel) });
     tracker.widgetAdded.connect((_, panel) => {
       const cells = new ReplayCells(panel);
-      const own = new NotebookReplay(source, cells);
+      let { path } = panel.context;
+      const own = new NotebookReplay(source, cells, end => ends.put(path, end));
+      panel.context.pathChanged.connect((_, to) => {
+        ends.move(path, to);
+        path = to;
+      });
       replays.set(panel, own);
+      const shown = ends.of(path);
+      if (shown) {
+        void own.restore(shown);
+      }
       follow(panel, own, serviceManager);
       mark(panel, own, cells, trans);
       // the path at the time of the click: a notebook may be renamed
@@ -74,6 +88,19 @@ export const replay: JupyterFrontEndPlugin<void> = {
   }
 };
 
+/**
+ * Let a notebook whose node has ended open without a kernel, as the page showed it before it was loaded again: its
+ * kernelspec is gone, and JupyterLab's dialog would ask for another one above the line that explains why.
+ */
+function openWithoutKernel({ context }: NotebookPanel, ends: ShownEnds): void {
+  const { path, sessionContext } = context;
+  const { kernelPreference } = sessionContext;
+  // a name is the choice of whoever opens the notebook
+  if (ends.of(path) && !kernelPreference.name) {
+    sessionContext.kernelPreference = { ...kernelPreference, shouldStart: false };
+  }
+}
+
 /** Ask what was lost when the notebook gets a kernel, when its node ends, and when its kernel comes back. */
 function follow(
   { sessionContext, disposed }: NotebookPanel,
@@ -82,8 +109,11 @@ function follow(
 ): void {
   const refresh = (): void => {
     const kernel = sessionContext.session?.kernel;
-    const isOurs = kernel && mayRunOnNode(kernel.name, kernelspecs.specs);
-    void own.refresh(isOurs ? kernel.id : null);
+    if (kernel && !mayRunOnNode(kernel.name, kernelspecs.specs)) {
+      own.onOtherKernel();
+    } else {
+      void own.refresh(kernel?.id ?? null);
+    }
   };
   const onEvent = (_: Event.IManager, event: Event.Emission): void => {
     const { kernel_id, phase } = event as unknown as IKernelEvent;
@@ -137,6 +167,10 @@ function mark(
     }
   };
   own.changed.connect(show);
+  void panel.context.ready.then(() => {
+    shown = null; // before that there were no cells to mark
+    show();
+  });
   NotebookActions.executionScheduled.connect(onScheduled);
   panel.disposed.connect(() => NotebookActions.executionScheduled.disconnect(onScheduled));
 }

@@ -1,7 +1,7 @@
 /** The cells that one notebook lost with its node, and rerunning them. */
 
 import { ISignal, Signal } from '@lumino/signaling';
-import { ILostRun, IReplay } from '../api.generated';
+import { ILostRun, INodeEnd, IReplay } from '../api.generated';
 import { choicesOf, IChoice } from './plan';
 
 /** The REST routes that this needs. */
@@ -19,10 +19,15 @@ export interface IReplayTarget {
   run(lost: ILostRun): Promise<boolean>;
 }
 
+/** A notebook's loss with the end of its node. */
+export type EndedReplay = IReplay & { readonly end: INodeEnd };
+
 export class NotebookReplay {
+  /** @param _remember stores the end that is shown, for when the page is loaded again; null for none */
   constructor(
     private readonly _source: IReplaySource,
-    private readonly _cells: IReplayTarget
+    private readonly _cells: IReplayTarget,
+    private readonly _remember: (shown: EndedReplay | null) => void = () => undefined
   ) {}
 
   /** Emitted when any property has changed. */
@@ -63,8 +68,22 @@ export class NotebookReplay {
     this._kernelId = kernelId;
     const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
     if (kernelId === this._kernelId && (found || !this._hasEnded)) {
+      this._hasEnded = Boolean(found?.end);
       this._set(found?.cells.length || found?.end ? found : null);
     }
+  }
+
+  /** The notebook has a kernel that runs on no node. */
+  onOtherKernel(): void {
+    this._kernelId = null;
+    this._hasEnded = false;
+    this._set(null);
+  }
+
+  /** Show again what the page showed before it was loaded again; a server that was restarted may not know it. */
+  async restore(shown: EndedReplay): Promise<void> {
+    this._set(shown);
+    await this.onNodeEnded(shown.kernel_id);
   }
 
   /** The node of the kernel has ended: show it until the user dismisses it, or the notebook has another kernel. */
@@ -129,6 +148,7 @@ export class NotebookReplay {
       this._done.clear();
     }
     this._lost = lost;
+    this._remember(hasEnded(lost) ? lost : null);
     this._received_ms = Date.now();
     this._changed.emit();
   }
@@ -140,4 +160,9 @@ export class NotebookReplay {
   private _isRunning = false;
   private _hasEnded = false;
   private _received_ms = 0;
+}
+
+/** Whether the kernel's node has ended; one that is being recreated has not, and gives the kernel back. */
+function hasEnded(lost: IReplay | null): lost is EndedReplay {
+  return lost !== null && lost.end !== null && (lost.recovery?.has_given_up ?? true);
 }

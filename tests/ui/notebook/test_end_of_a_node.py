@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from open_notebooks import CURRENT, KERNEL, Notebook, execute, until, write
+from open_notebooks import CURRENT, IS_OPEN, KERNEL, Notebook, execute, until, write
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
@@ -40,7 +40,7 @@ WATCH = """() => {
         if (found) window.seen.push(`${found.className}: ${found.textContent}`);
       }
     }
-  }).observe(document.body, {childList: true, subtree: true});
+  }).observe(document, {childList: true, subtree: true});
 }"""
 LINES = ".jp-tpu-LineAbove-line"
 # What an ended kernel may not leave in a notebook: text in its cells, and notices in its toolbar.
@@ -197,6 +197,38 @@ def test_the_end_of_a_node_is_said_once_in_each_notebook(
     picture(page, f"end-of-a-node-{name}")
     time.sleep(5)  # what comes later would be a second message
     check_voice(page, notebooks, cause.line.format(node=node), cause.button)
+
+
+def test_the_line_is_there_again_after_a_reload_and_no_kernel_is_asked_for(
+    demo: Demo, open_lab: OpenLab, tmp_path: Path, picture: Picture
+) -> None:
+    node = "node-reloaded"
+    kernel_name = ready_node(demo, node)
+    page = open_lab()
+    notebooks = opened(demo, page, kernel_name, tmp_path, ["reloaded"], "pass_gate('a')")
+    line, way = f"You deleted {node} at {CLOCK}.", "Recreate node…"
+    demo.ask(_node(node), "DELETE")
+    expect(page.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
+    # off every list: its kernelspec, and the session that would give the notebook its kernel
+    until(lambda: not demo.ask("api/sessions"), "the session is still listed")
+    until(lambda: kernel_name not in demo.ask("api/kernelspecs")["kernelspecs"], "the kernelspec is still listed")
+    execute(page, "docmanager:save")
+    page.wait_for_function(f"() => !{CURRENT}.context.model.dirty")
+
+    page.add_init_script(f"({WATCH})()")
+    page.reload()
+    page.wait_for_function(IS_OPEN)
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    check_voice(page, notebooks, line, way)
+    for theme in ("Dark", "Light"):
+        page.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", f"JupyterLab {theme}"
+        )
+        picture(page, f"end-of-a-node-reloaded-{theme}")
+    check_voice(page, notebooks, line, way)
+
+    page.get_by_role("button", name="Dismiss").click()
+    expect(page.locator(LINES)).to_have_count(0)
 
 
 @pytest.mark.nightly

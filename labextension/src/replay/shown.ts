@@ -1,0 +1,39 @@
+/** The ends of nodes that are shown above notebooks, so that a page that is loaded again shows them again. */
+
+import { EndedReplay } from './replay';
+
+const PREFIX = 'jupyter-tpu:node-end:';
+
+export class ShownEnds {
+  /** @param _storage outlives the page but not its tab, such as the browser's `sessionStorage` */
+  constructor(private readonly _storage: Storage) {}
+
+  /** What was shown above the notebook with this path; null for nothing. */
+  of(path: string): EndedReplay | null {
+    try {
+      return JSON.parse(this._storage.getItem(PREFIX + path) ?? 'null') as EndedReplay | null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** The notebook was renamed. */
+  move(from: string, to: string): void {
+    const shown = this.of(from);
+    this.put(from, null);
+    this.put(to, shown);
+  }
+
+  put(path: string, shown: EndedReplay | null): void {
+    if (!shown) {
+      this._storage.removeItem(PREFIX + path);
+      return;
+    }
+    try {
+      // the server still has the cells, which may be long
+      this._storage.setItem(PREFIX + path, JSON.stringify({ ...shown, cells: [] }));
+    } catch {
+      // the storage is full: the line is lost with the page
+    }
+  }
+}
