@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
@@ -193,6 +192,8 @@ class Journal:
                 " ORDER BY created_at DESC LIMIT ?",
                 (endpoint, _CREATIONS),
             ).fetchall()
+        from statistics import median  # slow to import, and a server starts without it
+
         taken: dict[tuple[str, str], list[float]] = {}
         for intent in intents_of(rows):
             if intent.succeeded and intent.spec is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 
-import psutil
-
 # start times are computed from the clock, which may be set while a process runs; how far is our guess
 _TOLERANCE_S = 5.0
 
@@ -18,12 +16,16 @@ def new_owner() -> str:
 
     The start time distinguishes the process from a later one with the same pid.
     """
+    import psutil  # slow to import, and a server starts without it
+
     pid = os.getpid()
     return f"{pid}:{psutil.Process(pid).create_time():.0f}:{next(_numbers)}"
 
 
 def is_gone(owner: str) -> bool:
     """Whether an owner's process has ended; an empty owner counts as ended."""
+    import psutil
+
     pid, _, rest = owner.partition(":")
     started = rest.partition(":")[0]
     if not (pid.isdecimal() and started.isdecimal()):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_events import EventLogger
 from jupyter_server.extension.application import ExtensionApp
@@ -38,9 +38,11 @@ from jupyter_tpu.server.served_cloud import NodeAccess, ServedCloud
 from jupyter_tpu.server.trial_switch import TrialSwitch
 from jupyter_tpu.server.websocket.control_requests import exclude_control_requests
 from jupyter_tpu.server.websocket.kernel_socket import install_kernel_socket
-from jupyter_tpu.setup.engine import SetupEngine
 from jupyter_tpu.setup.trial import clean_up_trial
 from jupyter_tpu.ssh import import_ahead
+
+if TYPE_CHECKING:
+    from jupyter_tpu.setup.engine import SetupEngine
 
 
 class TPUApp(ExtensionApp):
@@ -180,6 +182,8 @@ class TPUApp(ExtensionApp):
 
     def setup_engine(self) -> SetupEngine:
         """Return the set-up of the user's own cloud."""
+        from jupyter_tpu.setup.engine import SetupEngine  # used only until the project is set up
+
         return SetupEngine(self.own.settings_or_none(), os.environ, is_project_fixed=bool(self.project))
 
     def _access(self) -> NodeAccess:

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import psutil
-
 from jupyter_tpu.errors import Text, TpuError
 
 # JupyterLab shuts its kernels down before it exits; a process that takes longer than this hangs, and is killed
@@ -115,6 +113,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _listens_on(pid: int, port: int) -> bool:
+    import psutil  # slow to import, and a server starts without it
+
     try:
         connections = psutil.Process(pid).net_connections("tcp")
     except psutil.Error:  # it has ended; the caller waits for that

@@ -52,6 +52,16 @@ def test_importing_it_imports_neither_ssh_nor_googles_client(module: str) -> Non
     assert HEAVY & set(done.stdout.split()) == set()
 
 
+def test_the_server_extension_imports_nothing_slow_that_a_server_starts_without() -> None:
+    script = "import sys, jupyter_tpu.server.app; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    unneeded = {"psutil", "statistics", "email.policy", "jupyter_tpu.setup.engine", *HEAVY} - {
+        "jupyter_server",
+        "sqlite3",
+    }
+    assert unneeded & set(done.stdout.split()) == set()
+
+
 def test_a_command_imports_neither_other_commands_nor_the_fleet_that_it_does_not_run() -> None:
     script = (
         "import contextlib, sys; from jupyter_tpu.cli import main\n"

@@ -17,7 +17,6 @@ from jupyter_tpu.journal.grant_store import Grants
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.coverage import NodeRequest
 from jupyter_tpu.money.grants import grant_from_json
-from jupyter_tpu.money.trc_mail import read_trc_mail
 from jupyter_tpu.provisioning import flags_of
 from jupyter_tpu.server.routes.bodies import json_object, provisioning_parameters
 from jupyter_tpu.server.routes.nodes import TpuHandler
@@ -57,6 +56,8 @@ class GrantMailHandler(GrantRoute):
     @authorized
     async def post(self) -> None:
         """Parse the email in the body and return its grants."""
+        from jupyter_tpu.money.trc_mail import read_trc_mail  # slow to import, and hardly ever used
+
         text = json_object(self.request.body, "text").get("text")
         if not isinstance(text, str):
             raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the email.")

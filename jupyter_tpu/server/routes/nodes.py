@@ -18,7 +18,6 @@ from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado import web
 
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
-from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.models import NodeName
@@ -26,7 +25,7 @@ from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
-    from jupyter_tpu.fleet import FleetSnapshot
+    from jupyter_tpu.fleet import Fleet, FleetSnapshot
     from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
