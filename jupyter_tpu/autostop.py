@@ -313,8 +313,6 @@ def _can_lapse(rules: Rules, activity: Activity, keep: KeepRunning) -> bool:
 
     Every source that could show activity must be readable: an unreadable one does not prove that the node is
     unattended.
-
-    Every source that could disprove it must be readable: an unread one does not show that the node is unattended.
     """
     return (
         rules.idle_after_s is not None

@@ -18,7 +18,7 @@
     │   ├── NodeNotFound         no such node
     │   │   └── QueuedNotFound       no such queued resource
     │   ├── NodeExists           the name is taken
-    │   └── WrongState           not possible in the node's present state
+    │   └── WrongState           not possible in the node's current state
     ├── CloudUnavailable     the cloud did not answer, or not in a form that can be read
     ├── WorkerUnreachable    a worker does not answer over SSH
     │   ├── LinkDown             the connection was lost
@@ -329,7 +329,7 @@ class NodeExists(CloudRefused):
 
 
 class WrongState(CloudRefused):
-    """The node's present state does not allow it."""
+    """The node's current state does not allow it."""
 
     code = "wrong_state"
     status = 409

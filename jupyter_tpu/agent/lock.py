@@ -44,7 +44,7 @@ def lock_text() -> str:
 def locked(needs: Sequence[str]) -> str:
     """Return the part of the lock for ``uv``, for `AGENT_NEEDS` or, with all their dependencies, for `KERNEL_NEEDS`."""
     named = {_name(need) for need in needs}
-    # The lock is a flat list: only the kernels' part needs its dependencies, and they are everything but these.
+    # The lock is a flat list: only the kernels' part needs its dependencies: everything except these.
     others = _ONLY_FOR_WIDGETS | {UV} if named == set(map(_name, KERNEL_NEEDS)) else set(map(_name, _blocks())) - named
     return "\n".join(block for block in _blocks() if _name(block) not in others)
 

@@ -97,7 +97,7 @@ class Effects:
             self._store.save_operation(replace(operation, due=operation.ready_at, ready_at=None))
 
     async def _make_nothing(self, operation: OperationRecord) -> None:
-        """Finish the operation of a node that is gone already."""
+        """Finish the operation of a node that is already gone."""
         with self._store.transaction():
             self._finish(operation, None)
 

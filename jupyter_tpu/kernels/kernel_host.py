@@ -139,7 +139,7 @@ class KernelHost:
             await self.kernel.wait_until_up()
 
     async def attach(self, kernel_id: str, on_progress: OnProgress) -> None:
-        """Bind the sockets for a kernel that runs already, and open the link in the background."""
+        """Bind the sockets for a kernel that already runs, and open the link in the background."""
         async with self._changing:
             self._bridge.open()
             # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
@@ -301,7 +301,7 @@ class KernelHost:
             await asyncio.sleep(_PORT_TRY_S)
 
     async def _release(self, *, and_forget: bool) -> None:
-        # Readers first, so that they get "closed" and nothing of the shutdown; the worker last, as it may be slow.
+        # Readers first, so that they get "closed" and none of the shutdown; the worker last, as it may be slow.
         self._environment.close()
         self._fanout.publish_event("closed")
         self._fanout.disconnect()

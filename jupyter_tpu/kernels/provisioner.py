@@ -175,8 +175,6 @@ class TPUProvisioner(KernelProvisionerBase):
         """Abort a restart that the worker refused because its disk is full: the old process keeps running.
 
         The KernelManager waits with `poll` for the process to end, and has already stopped its restarter.
-
-        The KernelManager waits for the process's end with `poll`, and has stopped its restarter already.
         """
         requested_at, refused = self._restart_requested_at, host.kernel.refused_restart
         if requested_at is None or refused is None or refused[0] < requested_at - _MEANWHILE_S:
@@ -338,8 +336,6 @@ class TPUProvisioner(KernelProvisionerBase):
         """Return what had run on a lost node, until the user reruns or dismisses it. Blocks on the disk.
 
         If this kernel lost nothing, return what an earlier kernel of its notebook lost.
-
-        If this kernel has lost nothing, it is what an earlier kernel of its notebook has lost.
         """
         return self._runs.offered() if self._runs else None
 

@@ -86,7 +86,7 @@ class RemoteKernel:
         is_gone: whether nothing is left to reconnect to: no such node or kernel, or another client has ended it.
         generation: how many times it is known to have been started.
         refused_restart: when the worker refused to replace the process (monotonic seconds), and why.
-        expected_info: the kernel's coming answer to a kernel_info_request, if known before its first message.
+        expected_info: how the kernel will answer a kernel_info_request, if known before its first message.
     """
 
     def __init__(
@@ -313,8 +313,6 @@ class RemoteKernel:
         """Hold cells from now on for the next process, because the user wants a restart.
 
         The old process would accept a cell and never answer it.
-
-        The process that is about to end would accept a cell and never answer it.
         """
         if self._held_cells is None:
             self._held_cells = []

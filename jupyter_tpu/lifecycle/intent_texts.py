@@ -43,7 +43,7 @@ def terms(spec: NodeSpec) -> str:
 
 
 def billing(node: Node) -> str:
-    """Return a clause without a price that says whether the node is billed in its present state."""
+    """Return a clause without a price that says whether the node is billed in its current state."""
     return "it is billed now" if node.state == "READY" else _NOT_BILLED.get(node.state, "it may be billed")
 
 

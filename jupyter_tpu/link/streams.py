@@ -108,7 +108,7 @@ class KernelStream:
 
         Raises:
             BadInput: the message is larger than the link carries.
-            WorkerUnreachable: more than `WAITING_BYTES` wait already.
+            WorkerUnreachable: more than `WAITING_BYTES` are already waiting.
         """
         refuse_too_large(parts)
         if self._outbox.size > WAITING_BYTES:

@@ -94,7 +94,7 @@ class Usage:
         used: in the budget's unit, at most: unmonitored time counts as READY.
         watched: the part of `used` that was observed.
         fraction: of the budget's amount; may be more than 1.
-        runs_out_at: at the present rate (Unix seconds); None if nothing is READY, if the window ends before, or if the
+        runs_out_at: at the current rate (Unix seconds); None if nothing is READY, if the window ends before, or if the
             budget lasts for more than 100 years.
     """
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     """Return the nodes except those that are being created or started.
 
-    The cloud may call these READY already, but their workers have not published their host keys yet.
+    The cloud may already call these READY, but their workers have not published their host keys yet.
     """
     coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
     return tuple(node for node in snapshot.nodes if node.name not in coming)

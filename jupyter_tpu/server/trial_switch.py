@@ -39,7 +39,7 @@ class TrialSwitch:
         self._endpoint = ""
 
     async def start(self) -> None:
-        """Start the emulated cloud and use it; harmless if it is used already.
+        """Start the emulated cloud and use it; harmless if it is already used.
 
         Raises:
             TpuError: it did not start; nothing has changed.

@@ -82,7 +82,7 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
     except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
         raise BadInput(
             "Your ssh configuration cannot be used for this worker.",
-            hint=Text("`ssh -G {worker}` shows what plain ssh makes of it.", worker=address.alias),
+            hint=Text("`ssh -G {worker}` shows how plain ssh reads it.", worker=address.alias),
             raw=str(error),
         ) from error
 

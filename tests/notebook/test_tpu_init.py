@@ -141,7 +141,7 @@ def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
 def test_a_second_framework_in_one_kernel_is_refused(run_cells):
     run = run_cells("%tpu_init", "%tpu_init tf", environ=EMULATED_V5E_8)
     assert not run.succeeded
-    assert "JAX uses the TPU in this kernel already, so TensorFlow cannot." in run.text
+    assert "JAX already uses the TPU in this kernel, so TensorFlow cannot." in run.text
     assert "restart the kernel and run %tpu_init tf first" in run.text
 
 

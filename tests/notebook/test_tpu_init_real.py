@@ -195,7 +195,7 @@ def test_tensorflow_runs_on_the_stand_in_of_an_emulated_worker(python_with) -> N
     assert told.count("TensorFlow is ready on 8 devices of v5litepod-8 (emulated") == 2
     assert "True 8 /device:CPU:7" in told
     assert "a MirroredStrategy over CPU devices stands in for TPUStrategy here" in told
-    assert "TensorFlow uses the TPU in this kernel already" in told
+    assert "TensorFlow already uses the TPU in this kernel" in told
 
 
 @pytest.mark.optional("tensorflow")

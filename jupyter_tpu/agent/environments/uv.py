@@ -87,7 +87,7 @@ def try_wheels_then_index(home: Home, attempt: Callable[[Sequence[str]], Result]
 
 
 def run(argv: Sequence[str], purpose: str) -> None:
-    """Run a step to its end.
+    """Run a step to completion.
 
     Raises:
         EnvironmentFailed: it failed, can't be run or takes too long; `raw` has the end of its output.

@@ -99,7 +99,7 @@ class KernelDirectory:
             draft.replace(self._path / "kernel.json")
             self._is_saved = True
         except OSError as error:
-            # What a full disk refuses is not tried again each second; in a folder that `rm` is removing, it has to be.
+            # Not tried again each second if the disk is full, but it has to be if `rm` is removing the folder.
             self._is_saved = self._is_saved and isinstance(error, FileNotFoundError)
             log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
 

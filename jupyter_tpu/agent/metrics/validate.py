@@ -157,7 +157,7 @@ def _drop_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict
 
 
 def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
-    """Note which ids a field lacks or has in excess, unless there is another reason already."""
+    """Note which ids a field lacks or has in excess, unless there already is another reason."""
     wanted = set(ids)
     for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what does not exist:")):
         if numbers and name not in unknown:

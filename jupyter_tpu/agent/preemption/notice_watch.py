@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _ADDRESS = "169.254.169.254"
 _MACHINE = Path("/sys/class/dmi/id/product_name")
-# The server answers at a change, and no later than after this time (`timeout_sec`); short enough to notice a dead one.
+# The server answers when something changes, or after this time (`timeout_sec`); short enough to notice a dead one.
 _ANSWER_WITHIN_S = 300
 # How much later than that it may answer before the connection counts as dead.
 _SPARE_S = 30.0

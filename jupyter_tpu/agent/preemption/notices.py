@@ -76,7 +76,7 @@ class Notices:
         self.notified = 0
 
     def announce(self, kind: str, reason: str, within_s: float = math.inf) -> Notice:
-        """Notify the kernels' hooks, unless they know of this end already.
+        """Notify the kernels' hooks, unless they already know of this end.
 
         Args:
             kind: `BY_RULE`, `PREEMPTED` or `MAINTENANCE`.

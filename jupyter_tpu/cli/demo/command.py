@@ -71,7 +71,7 @@ def _require_packages() -> None:
 
 
 async def _until_signalled(work: Awaitable[None]) -> None:
-    """Run `work` to its end or until a signal, which cancels it; more signals do not interrupt its clean-up."""
+    """Run `work` until it ends or a signal cancels it; more signals do not interrupt its clean-up."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     left = asyncio.Event()

@@ -87,7 +87,7 @@ def _names(text: str) -> list[str]:
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
-    """Run the search to its end and return it; `begun` gets it once the journal has it, so that it can be cancelled."""
+    """Run the search and return it when it has ended; `begun` gets it once it is saved, so that it can be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.fleet.capacity.ranking import rank_by_cost
 

@@ -1,4 +1,4 @@
-"""The command `setup`: shows, step by step, what is missing before the first node, and does it."""
+"""The command `setup`: shows, step by step, what is missing before the first node, and sets it up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its stat
 
 
 def run_setup(options: argparse.Namespace) -> int:
-    """Check the steps and do what is missing; exit code 1 if something is left to do."""
+    """Check the steps and set up what is missing; exit code 1 if something is left to do."""
     steps = asyncio.run(_set_up(options))
     if options.json:
         say_json({"is_complete": is_complete(steps), "steps": [step.to_json() for step in steps]})

@@ -77,7 +77,7 @@ class Fault:
 
     @property
     def sort(self) -> str:
-        """The sort of its kind; a call meets one fault of each."""
+        """The sort of its kind; a call meets at most one fault of each sort."""
         return KINDS[self.kind].sort
 
     @property

@@ -94,5 +94,5 @@ async def _unavailable(context: Any, text: str) -> Message:
 
 
 def serialised(answer: Message | bytes) -> bytes:
-    """Return the bytes of a gRPC answer; a fault may have made them already."""
+    """Return the bytes of a gRPC answer; a fault may already have made them."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()

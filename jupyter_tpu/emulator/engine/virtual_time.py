@@ -95,7 +95,7 @@ class VirtualTime:
             await self._timeline.settled()
 
     def reset(self) -> None:
-        """Return to the scale of the start, not paused."""
+        """Return to the initial scale, not paused."""
         self._clock.set_scale(self._first_scale)
         self._clock.resume()
         self._setting.delete()

@@ -78,7 +78,7 @@ class Nodes:
         """Answer ``CreateNode``: store a CREATING node and start its operation.
 
         Raises:
-            Refusal: the node exists already, breaks a rule, or exceeds a quota.
+            Refusal: the node already exists, breaks a rule, or exceeds a quota.
         """
         request = call.request
         location = parse_location(request.parent, "parent")

@@ -151,7 +151,7 @@ class ReservedPort:
     def __init__(self, number: int, *, is_served: bool = False) -> None:
         """Reserve a port; 0 means any free one.
 
-        `is_served`: a process that took the chips before this emulator came listens on it already.
+        `is_served`: a process that took the chips before this emulator started already listens on it.
 
         Raises:
             OSError: the port is taken.

@@ -106,7 +106,7 @@ class WorkerServices:
         """Return the current facts for the metadata server."""
         cloud = self._surroundings.cloud
         name = self.node_name
-        # as it is now; the node at the start serves if it was deleted meanwhile
+        # as it is now; as it was at the start if it was deleted meanwhile
         node = (cloud.store.node(name) if cloud is not None else None) or self._node
         return WorkerFacts(
             node=node,

@@ -24,7 +24,7 @@ LOG = ".startup-script.log"
     "It runs as the user who runs the emulator, not as root, and what it prints is in ~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
-    """Run the script to its end; a cancellation leaves it running."""
+    """Run the script to completion; a cancellation leaves it running."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
     # executed as a file, so that its first line chooses the interpreter

@@ -239,7 +239,7 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if known is None:
         return None
     node = wanted.node
-    # zone and id are equal already; what else the user can choose must be too
+    # zone and id are already equal; what else the user can choose must be too
     is_same = (known.accelerator_type, known.runtime_version, known.provisioning) == (
         node.accelerator_type,
         node.runtime_version,
@@ -250,7 +250,7 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
         return known
     raise NodeExists(
         Text(
-            "The queued resource {queued_resource} exists already in {zone}.",
+            "The queued resource {queued_resource} already exists in {zone}.",
             queued_resource=known.name.queued_id,
             zone=known.name.zone,
         ),

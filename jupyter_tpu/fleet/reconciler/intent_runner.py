@@ -1,4 +1,4 @@
-"""Perform one intent from its present phase to its end.
+"""Perform one intent from its current phase to its end.
 
 `IntentRunner._advance` keeps the order on which the promises rest: decide, save, send. No request that may cost
 money is sent before it is on disk.

@@ -132,7 +132,7 @@ class BudgetEnforcer:
         return await asyncio.to_thread(self._ledger.covered_nodes, nodes, now)
 
     async def _record(self, snapshot: FleetSnapshot) -> None:
-        """Record the nodes as last seen, unless that is recorded already."""
+        """Record the nodes as last seen, unless that is already recorded."""
         look, before = self._look_of(snapshot), self._recorded
         if not look.as_of or (look.as_of, look.read_at) == (before.as_of, before.read_at):
             return
@@ -228,7 +228,7 @@ class BudgetEnforcer:
         await asyncio.to_thread(self._ledger.record_once, entry)
 
     async def _log_failure(self, intent: Intent) -> None:
-        """Add the failure to the audit log, which has the request already."""
+        """Add the failure to the audit log, which already has the request."""
         if intent.error is None:
             return
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}

@@ -1,6 +1,6 @@
 """Links to all workers of the nodes whose metrics are shown, held as long as metrics are requested.
 
-A link that is open already, for a kernel say, is used; others are opened here, a few at a time, and released a while
+A link that is already open, say for a kernel, is used; others are opened here, a few at a time, and released a while
 after the last request. A request creates and starts nothing, and never waits long: for a worker that does not answer,
 its last answer and the reason are returned.
 """

@@ -102,7 +102,7 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def report_lost_packages(self, codes: Iterable[str], on_progress: OnProgress, say: Notify) -> None:
-        """Report what these cells installed in the own Python of a node that is lost."""
+        """Report what these cells installed in a lost node's own Python."""
         text = "" if self._framework else lost_packages_notice(codes)
         if text:
             on_progress(_step_of(text))
@@ -150,7 +150,7 @@ class KernelEnvironment:
         """Recreate the environment that was lost with its node; return its Python, or an empty text if that failed."""
         python = ""
         on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
-        # The folder's requirements come second and separately: if they fail, what was there before is restored already.
+        # The folder's requirements come second and separately: if they fail, what was there before is already restored.
         orders = [remembered.to_order()]
         if set(needs.lines) - set(remembered.requirements):
             orders.append({"requirements": list(needs.lines)})
@@ -205,7 +205,7 @@ def _step_of(text: str) -> dict[str, Any]:
 
 
 def lost_packages_notice(codes: Iterable[str]) -> str:
-    """Describe for users what these cells installed in the own Python of a lost node; empty if nothing.
+    """Describe for users what these cells installed in a lost node's own Python; empty if nothing.
 
     No environment brings it back.
 

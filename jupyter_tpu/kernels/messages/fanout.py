@@ -89,7 +89,7 @@ class RecordFanout:
 
         Args:
             deliver: called with each message; must not block or raise.
-            early: seqs that the reader has already, ahead of their turn.
+            early: seqs that the reader already has, ahead of their turn.
         """
         reader = Subscriber(self, deliver, None if from_seq == "end" else max(from_seq, 1))
         reader.early |= {*early}

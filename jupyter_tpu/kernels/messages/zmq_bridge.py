@@ -118,7 +118,7 @@ class Bridge:
         """Send requests to `stream` from now on, starting with those that waited.
 
         Args:
-            expected_info: the kernel's coming answer to a kernel_info_request, if known. Until another request comes or
+            expected_info: how the kernel will answer a kernel_info_request, if known. Until another request comes or
                 the kernel has sent something, it is answered here, which saves waiting clients a round trip.
         """
         self._stream, self._expected_info = stream, expected_info

@@ -203,7 +203,7 @@ def too_late(framework: str, why: str) -> TpuError:
 def another_framework(running: str, wanted: str) -> TpuError:
     """Return the error for a second framework in one kernel."""
     return AcceleratorFailed(
-        f"{TITLES[running]} uses the TPU in this kernel already, so {TITLES[wanted]} cannot.",
+        f"{TITLES[running]} already uses the TPU in this kernel, so {TITLES[wanted]} cannot.",
         exists="libtpu is loaded once, for one framework, and stays until the process exits.",
         hint=f"Use {TITLES[running]} here, or restart the kernel and run %tpu_init {wanted} first.",
     )

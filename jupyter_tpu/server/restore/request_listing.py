@@ -44,7 +44,7 @@ class ListedRequest:
 
     @property
     def outcome(self) -> str:
-        """The state, or how the request ended if it did not run to its end."""
+        """The state, or how the request ended if it did not run to completion."""
         return self.status if self.state == "done" and self.status in ("aborted", "lost") else self.state
 
     @property

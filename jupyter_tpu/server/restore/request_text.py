@@ -27,7 +27,7 @@ class Source(Protocol):
 async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
     """Yield what a request has printed so far, as UTF-8, with a notice for missing parts.
 
-    The record is read no faster than the pieces are consumed. Close the iterator if it is not read to its end.
+    The record is read no faster than the pieces are consumed. Close the iterator if it is not read to the end.
     """
     reader = _Reader(request)
     follower = await source.follow(request.first_seq, reader.deliver)

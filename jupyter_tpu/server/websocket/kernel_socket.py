@@ -42,7 +42,7 @@ def install_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
     """Make `KernelSocket` the server's connection class, unless the user chose one or a gateway runs the kernels.
 
     Call it while the server loads extensions. The server takes no such setting from ``jupyter_server_config.d``, and
-    its web application, which takes over `settings`, has read the class already; so both places are set.
+    its web application, which takes over `settings`, has already read the class; so both places are set.
     """
     name = "kernel_websocket_connection_class"
     if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
@@ -179,7 +179,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
 
     async def _is_dead_for_good(self) -> bool:
-        """Whether the kernel is dead and will not be restarted; a page that is sent "dead" gives the kernel up."""
+        """Whether the kernel is dead and will not be restarted; a page that is sent "dead" gives up on the kernel."""
         manager = self.kernel_manager
         # after a restart by the user the server's list says "dead" for a moment longer, so ask the kernel as well
         is_started_again = manager.autorestart and manager.execution_state != "dead"

@@ -395,7 +395,7 @@ class PageSession:
             self._store_cursor()
         if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
             return status_message(self._make_header, shown_state("starting"))
-        if event.get("event") == "waits_for_node":  # JupyterLab takes no "unknown", and the kernel is not dead for good
+        if event.get("event") == "waits_for_node":  # JupyterLab does not know "unknown", and the kernel may come back
             return status_message(self._make_header, "starting")
         text = event_notice(event)
         return self._notice(text) if text else None

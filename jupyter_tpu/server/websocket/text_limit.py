@@ -50,7 +50,7 @@ class TextLimit:
         describe: returns the contents of a notice.
 
     Attributes:
-        repeated_until: the page may have received messages up to this seq already.
+        repeated_until: the page may already have received messages up to this seq.
     """
 
     def __init__(self, make_header: MakeHeader, describe: Describe, *, text_limit: int = TEXT_LIMIT) -> None:
