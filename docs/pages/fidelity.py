@@ -123,8 +123,8 @@ def summary(shown: Shown) -> str:
     rows = [summary_row(standing, shown) for standing in reversed(ORDER)]
     header = ("how it is known", "behaviours", "of these with cases or marked tests", "golden cases")
     return table_of(header, rows) + (
-        "\n\nA golden case is a request with the answer that is expected, word for word but for named placeholders "
-        "([tests/emulator/golden](../../tests/emulator/golden)); each plays over REST, and where it can over gRPC. A "
+        "\n\nA golden case is a request with the expected answer, word for word except for named placeholders "
+        "([tests/emulator/golden](../../tests/emulator/golden)); each is played over REST and, if possible, over gRPC. A "
         "behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
     )
 

@@ -80,7 +80,7 @@ class Session:
         silence_s: how long a client may be silent before its connection is ended.
 
     Attributes:
-        client_id: empty until the client's HELLO frame has come.
+        client_id: empty until the client's HELLO frame has arrived.
         epoch: grows with each connection of the client.
     """
 

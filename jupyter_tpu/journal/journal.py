@@ -1,8 +1,8 @@
 """Store intents: each is written before its request is sent, so that nothing that costs money is ever unknown.
 
 Server and CLI share the file. An intent is performed by one process, its owner, and only the owner may change it; when
-the owner's process is gone, the first other one claims the intent. Every method may block on the disk: call them off
-the event loop.
+the owner's process is gone, the first other process to notice claims the intent. Every method may block on the disk:
+call them off the event loop.
 """
 
 from __future__ import annotations

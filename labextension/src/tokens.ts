@@ -119,7 +119,7 @@ export interface IRevealedCard {
   readonly turn: number;
 }
 
-/** An event of {@link KERNEL_SCHEMA}: how far the start of a kernel has come. */
+/** An event of {@link KERNEL_SCHEMA}: how far a kernel's start has got. */
 export interface IKernelEvent {
   readonly kernel_id: string;
   readonly kernel_name: string;

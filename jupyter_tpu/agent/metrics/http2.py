@@ -69,7 +69,7 @@ class GrpcCalls:
     def answers(self) -> list[bytes | Unreadable | None]:
         """Return the message of each response, in the order of the requests; None for a call that was refused.
 
-        A call that timed out or failed has its reason instead; responses that have come by then are still returned.
+        A call that timed out or failed has its reason instead; responses that arrived before that are still returned.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
         failure = None

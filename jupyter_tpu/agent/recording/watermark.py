@@ -12,7 +12,7 @@ _STATE = struct.Struct("!QQQ")
 
 
 class Watermark:
-    """A memory-mapped file that says how far the record has come.
+    """A memory-mapped file that says how far the record goes.
 
     If the agent is killed between writing the record and this file, `next_seq` tells which entries came in between.
     Entries that are in memory only, because the disk is full, are lost with the agent; their seqs must not be used

@@ -16,7 +16,8 @@ FIRST = (
         name="setup",
         help="connect your Google Cloud project, step by step",
         description="Check credentials, project and billing, the Cloud TPU API, quota, budget and auto-stop, and "
-        "set up what is missing, after asking. Free of charge; may be repeated. The exit code is 0 if nodes can be created.",
+        "set up what is missing, after asking. Free of charge; may be repeated. The exit code is 0 if nodes can be "
+        "created.",
         arguments=(
             argument("--credentials", metavar="FILE", help="use the credentials in this file from now on"),
             argument("--budget", type=float, metavar="USD", help="first budget, in US dollars per week"),

@@ -41,7 +41,7 @@ def state_name(node: NodePb) -> str:
     return str(State(node.state).name)
 
 
-# assumed (behaviour `allowed-states`), but for PREEMPTED, which can only be deleted
+# assumed (behaviour `allowed-states`), except for PREEMPTED, which can only be deleted
 ALLOWED_IN = {
     "stop": {State.READY},
     "start": {State.STOPPED},

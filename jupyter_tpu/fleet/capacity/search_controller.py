@@ -1,7 +1,7 @@
 """Search for capacity: the controller that drives the searches that `SearchService` begins.
 
 A search is a document in the journal, so another process continues it when its own has died. Each of its tries is an
-ordinary intent to create a node, with all that this brings: written first, adopted by its label, undone by a deletion.
+ordinary intent to create a node, so it is saved first, adopted by its label and undone by a deletion.
 """
 
 from __future__ import annotations

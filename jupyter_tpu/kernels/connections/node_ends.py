@@ -97,7 +97,7 @@ def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> 
     Args:
         left: the node, if it was not deleted.
     """
-    if left is not None and left.state in _COMES_BACK:  # automatically: until then the cloud refuses to start it
+    if left is not None and left.state in _COMES_BACK:  # on its own; until then the cloud refuses to start it
         return ()
     if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
         return (start_node(name),)

@@ -1,4 +1,4 @@
-/** Whether the chips of a node are in use, from its auto-stop data; pure but for the model. */
+/** Whether the chips of a node are in use, from its auto-stop data; pure except for the model. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IClosedSummary } from '../load/renderer';

@@ -106,7 +106,7 @@ export function unreadIsBilled(trans: TranslationBundle): string {
 // Rows of a TRC grant
 
 export function rows(trans: TranslationBundle): string {
-  return trans.__('Rows of the grant');
+  return trans.__('Grant rows');
 }
 
 export function removeRow(row: string, trans: TranslationBundle): string {

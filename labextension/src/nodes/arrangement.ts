@@ -1,4 +1,4 @@
-/** Which cards are shown, and in which order; pure but for the browser's memory. */
+/** Which cards are shown, and in which order; pure except for the browser's storage. */
 
 import { failedCreation, IRow } from '../fleet';
 import { stateKind, StateKind } from '../format';

@@ -101,7 +101,7 @@ def add_grant(grants: Locator, picture: Picture) -> None:
     form = grants.get_by_role("form")
     form.get_by_label("Email text").fill(MAIL)
     form.get_by_role("button", name="Read email").click()
-    expect(form.get_by_role("list", name="Rows of the grant")).to_contain_text("32 chips v5e · spot · us-central1-a")
+    expect(form.get_by_role("list", name="Grant rows")).to_contain_text("32 chips v5e · spot · us-central1-a")
     form.get_by_label("First day").fill(form.evaluate("() => new Date().toISOString().slice(0, 10)"))
     form.get_by_label("Days").fill("30")
     picture(grants.page, "money-grant-form")
