@@ -124,8 +124,8 @@ def summary(shown: Shown) -> str:
     header = ("how it is known", "behaviours", "of these with cases or marked tests", "golden cases")
     return table_of(header, rows) + (
         "\n\nA golden case is a request with the expected answer, word for word except for named placeholders "
-        "([tests/emulator/golden](../../tests/emulator/golden)); each is played over REST and, if possible, over gRPC. A "
-        "behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
+        "([tests/emulator/golden](../../tests/emulator/golden)); each is played over REST and, if possible, over gRPC. "
+        "A behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
     )
 
 
