@@ -180,7 +180,7 @@ def duration(option: str) -> Callable[[str], float]:
         if not seconds:
             raise BadInput(
                 f"{text[:40]!r} is not a duration.",
-                exists="No request was sent to the cloud.",
+                exists="Nothing was changed.",
                 hint=f"Write {option} 30m, 6h or 2d.",
             )
         return seconds
