@@ -159,3 +159,28 @@ async def test_a_cell_in_a_subshell_is_answered_too(kernel: Any) -> None:
     message["header"]["subshell_id"] = made["content"]["subshell_id"]
     kernel.stream.send("shell", [b"front-end", *kernel.session.serialize(message)])
     assert (await kernel.reply(message["header"]["msg_id"]))["content"]["ename"] == "NoReply"
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "method"),
+    [
+        ("complete_request", {"code": "pri", "cursor_pos": 3}, "do_complete"),
+        ("inspect_request", {"code": "print", "cursor_pos": 3}, "do_inspect"),
+    ],
+)
+async def test_another_request_whose_reply_is_lost_is_answered_with_an_error(
+    kernel: Any, kind: str, content: dict[str, Any], method: str
+) -> None:
+    await kernel.run(f"original = kernel.{method}\nkernel.{method} = lambda *args, **more: interrupt()")
+    lost = kernel.send("shell", kind, content)
+    reply = await kernel.reply(lost)
+    assert (reply["msg_type"], reply["content"]["ename"]) == (kind.replace("request", "reply"), "NoReply")
+
+    await kernel.run(f"kernel.{method} = original")
+    assert (await kernel.reply(kernel.send("shell", kind, content)))["content"]["status"] == "ok"
+    assert (
+        len(
+            [m for m in kernel.messages if m.get("parent_header", {}).get("msg_id") == lost and m["channel"] == "shell"]
+        )
+        == 1
+    )

@@ -318,6 +318,8 @@ class Kernel:
                 return
         self._record_request(channel, parts)
         is_cell = _is_cell(channel, parts)
+        if channel == Channel.SHELL and not is_cell:
+            self.requests.expect_reply(parts)
         if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
             if is_cell:
                 self._replies().abort(parts)

@@ -1,4 +1,4 @@
-"""Answer cells that the kernel has finished without a reply, once it is certain that none will come.
+"""Answer requests that the kernel has finished without a reply, once it is certain that none will come.
 
 ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, and none if its process ends
 there; a front end would show the cell as running forever. Reply and status "idle" come over different sockets, in any
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TypeAlias
 
 from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.recording.excerpt import Span, asked_frames, published_error
-from jupyter_tpu.agent.recording.jupyter_messages import header_place, json_object, subshell_of, text_of
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, kind_and_id, subshell_of
 from jupyter_tpu.agent.recording.record import Record
 from jupyter_tpu.agent.recording.recorder import Recorder
 from jupyter_tpu.agent.recording.request_index import IndexedRequest
@@ -23,16 +24,16 @@ Send = Callable[[Channel, "list[bytes]"], None]
 
 # A reply usually comes within milliseconds of "idle"; until then the kernel is not asked.
 _REPLY_WITHIN_S = 1.0
-_NO_REPLY = (
-    "NoReply",
-    "The kernel ended this cell without a reply, probably because an interrupt arrived at that moment. Whether all "
-    "code of this cell ran is unknown.",
-)
-_KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied. Whether all code of this cell ran is unknown.")
+_NO_REPLY = ("NoReply", "The kernel sent no reply, probably because an interrupt arrived at that moment.")
+_KERNEL_ENDED = ("KernelEnded", "The kernel ended before it replied.")
+_OF_CELLS = " Whether all code of this cell ran is unknown."
+
+Lost: TypeAlias = "tuple[IndexedRequest | None, list[bytes]]"
+"""A request, with its entry in the index if it is a cell, and its frames."""
 
 
 class LostReplies:
-    """The cells of a kernel that are done but have no reply.
+    """The requests of a kernel, most of them cells, that are done but have no reply.
 
     Args:
         make_replies: returns what makes replies in place of the kernel.
@@ -48,13 +49,14 @@ class LostReplies:
         self._settling: asyncio.Task[None] | None = None
 
     def search(self) -> None:
-        """Start to settle cells without a reply if there are any; call it after each batch of the kernel's messages."""
-        if self._requests.unanswered and (self._settling is None or self._settling.done()):
+        """Start to settle requests without a reply, if any; call it after each batch of the kernel's messages."""
+        if self._has_lost and (self._settling is None or self._settling.done()):
             self._settling = asyncio.create_task(self._settle())
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
         """Note the kernel's answer to a probe."""
-        probe = self._probes.get(text_of(json_object(parts[header_place(parts) + 1]), "msg_id"))
+        _, msg_id = kind_and_id(parts[header_place(parts) + 1])
+        probe = self._probes.get(msg_id)
         if channel == Channel.SHELL and probe and not probe.done():
             probe.set_result(None)
 
@@ -64,23 +66,27 @@ class LostReplies:
             self._settling.cancel()
 
     async def kernel_ended(self) -> None:
-        """Answer all such cells, because the process has ended and everything that it sent was recorded."""
+        """Answer all such requests, because the process has ended and everything that it sent was recorded."""
         self.close()
-        for request, asked in await self._asked(list(self._requests.unanswered)):
+        for request, asked in await self._lost():
             await self._answer(request, asked, *_KERNEL_ENDED)
 
     # -- internals -----------------------------------------------------------------------------------------------------
 
-    async def _settle(self) -> None:
-        while ended := list(self._requests.unanswered):
-            await asyncio.sleep(_REPLY_WITHIN_S)
-            shells: dict[str, list[tuple[IndexedRequest, list[bytes]]]] = {}
-            for request, asked in await self._asked(ended):
-                shells.setdefault(subshell_of(asked), []).append((request, asked))
-            await asyncio.gather(*(self._settle_shell(shell, cells) for shell, cells in shells.items()))
+    @property
+    def _has_lost(self) -> bool:
+        return bool(self._requests.unanswered or self._requests.unanswered_others)
 
-    async def _settle_shell(self, subshell_id: str, cells: list[tuple[IndexedRequest, list[bytes]]]) -> None:
-        """Answer the cells of a subshell, each of which replies in order."""
+    async def _settle(self) -> None:
+        while self._has_lost:
+            await asyncio.sleep(_REPLY_WITHIN_S)
+            shells: dict[str, list[Lost]] = {}
+            for request, asked in await self._lost():
+                shells.setdefault(subshell_of(asked), []).append((request, asked))
+            await asyncio.gather(*(self._settle_shell(shell, lost) for shell, lost in shells.items()))
+
+    async def _settle_shell(self, subshell_id: str, lost: list[Lost]) -> None:
+        """Answer the requests of a subshell, each of which replies in order."""
         msg_id, question = self._make_replies().probe(subshell_id)
         self._probes[msg_id] = asyncio.get_running_loop().create_future()
         try:
@@ -88,21 +94,26 @@ class LostReplies:
             await self._probes[msg_id]
         finally:
             del self._probes[msg_id]
-        for request, asked in cells:
+        for request, asked in lost:
             await self._answer(request, asked, *_NO_REPLY)
 
-    async def _asked(self, msg_ids: list[str]) -> list[tuple[IndexedRequest, list[bytes]]]:
-        """Return those of the requests that are still unanswered, each with its frames."""
-        found = []
-        for msg_id in msg_ids:
-            if request := self._requests.unanswered.get(msg_id):
-                if asked := await asked_frames(self._record, request.first_seq):
-                    found.append((request, asked))
-                else:  # the record no longer has it, so nobody can answer it
-                    self._requests.unanswered.pop(msg_id, None)
-        return found
+    async def _lost(self) -> list[Lost]:
+        """Return the requests that are unanswered now."""
+        lost: list[Lost] = [(None, asked) for asked in self._requests.unanswered_others.values()]
+        for msg_id, request in list(self._requests.unanswered.items()):
+            if asked := await asked_frames(self._record, request.first_seq):
+                lost.append((request, asked))
+            else:  # the record no longer has it, so nobody can answer it
+                self._requests.unanswered.pop(msg_id, None)
+        return lost
 
-    async def _answer(self, request: IndexedRequest, asked: list[bytes], ename: str, evalue: str) -> None:
+    async def _answer(self, request: IndexedRequest | None, asked: list[bytes], ename: str, evalue: str) -> None:
+        if request is not None:
+            await self._answer_cell(request, asked, ename, evalue + _OF_CELLS)
+        elif kind_and_id(asked[header_place(asked)]) in self._requests.unanswered_others:
+            self._make_replies().reply(asked, {"status": "error", "ename": ename, "evalue": evalue, "traceback": []})
+
+    async def _answer_cell(self, request: IndexedRequest, asked: list[bytes], ename: str, evalue: str) -> None:
         """Answer with the error that the kernel has published for the cell, or else with this one."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         error = await published_error(self._record, span, lambda entry: self._requests.is_part(entry, request))

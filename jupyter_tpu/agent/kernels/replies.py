@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, DELIMITER, Signer, header_place
+from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, DELIMITER, Signer, header_place, kind_and_id
 from jupyter_tpu.agent.recording.recorder import PROBE, Recorder
 from jupyter_tpu.wire.multipart import Channel
 
@@ -33,10 +33,11 @@ class Replies:
         return msg_id, self._message("kernel_info_request", msg_id, b"{}", {}, **more)
 
     def reply(self, request: list[bytes], content: Mapping[str, Any]) -> None:
-        """Answer an execute_request."""
+        """Answer a request on the shell channel."""
         place = header_place(request)
+        kind = kind_and_id(request[place])[0].replace("_request", "_reply")
         # The request's routing identities go before the delimiter, so that the client gets the reply as its own.
-        message = self._message("execute_reply", _new_id(), request[place], content)
+        message = self._message(kind, _new_id(), request[place], content)
         self._recorder.record(Channel.SHELL, [[*request[: place - 2], *message]])
 
     def end(self, request: list[bytes], content: Mapping[str, Any]) -> None:

@@ -57,6 +57,12 @@ def asks_to_interrupt(parts: Sequence[bytes]) -> bool:
     return bool(place) and json_object(parts[place]).get("msg_type") == "interrupt_request"
 
 
+def kind_and_id(header: bytes) -> tuple[str, str]:
+    """Return message type and msg_id in a header; empty where it has none."""
+    found = json_object(header)
+    return text_of(found, "msg_type"), text_of(found, "msg_id")
+
+
 def subshell_of(parts: Sequence[bytes]) -> str:
     """Return the id of the kernel's subshell that a request is for; empty for the main one."""
     return text_of(json_object(parts[header_place(parts)]), "subshell_id")

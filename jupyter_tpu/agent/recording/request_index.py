@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, header_place, json_object, text_of
+from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, header_place, json_object, kind_and_id, text_of
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.multipart import Channel
 
@@ -20,6 +20,8 @@ ExecutionState = Literal["starting", "idle", "busy"]
 
 # Bounds index, checkpoint and answers of `list_requests`; more than the cells of any notebook.
 _MOST_REQUESTS = 2000
+# Requests other than cells that wait for a reply; bounds what a kernel costs that replies to none.
+_MOST_OTHERS = 1000
 # Parsed parent headers that are cached: messages of only a few requests alternate.
 _MOST_PARENTS = 64
 # Answers to `input()` per request; bounds a loop that asks forever.
@@ -81,6 +83,8 @@ class RequestIndex:
         begun: number of requests of any kind that the kernel has started since this index was created.
         generation: how many times the kernel was started, by the record; None if an older agent's checkpoint lacks it.
         unanswered: requests that are done but have no reply, by msg_id: usually the reply comes a moment later.
+        unanswered_others: the same for other requests, by kind and msg_id: their frames, without content. They are not
+            in the record, so a later agent does not know them.
     """
 
     def __init__(self) -> None:
@@ -93,6 +97,8 @@ class RequestIndex:
         self.begun = 0
         self.generation: int | None = 0
         self.unanswered: dict[str, IndexedRequest] = {}
+        self.unanswered_others: dict[tuple[str, str], list[bytes]] = {}
+        self._open_others: dict[tuple[str, str], list[bytes]] = {}
 
     @property
     def execution_state(self) -> ExecutionState:
@@ -155,6 +161,16 @@ class RequestIndex:
     def describe(self) -> list[dict[str, Any]]:
         """Return all requests as JSON objects, in order of arrival."""
         return [asdict(request) for request in self._requests.values()]
+
+    def expect_reply(self, parts: Sequence[bytes]) -> None:
+        """Note that a request other than a cell is passed to the kernel, on the shell channel."""
+        if not (place := header_place(parts)):
+            return
+        kind, msg_id = kind_and_id(parts[place])
+        if kind.endswith("_request"):  # widgets' messages have no reply
+            self._open_others[kind, msg_id] = [*parts[: place + 1], b"{}", b"{}", b"{}"]
+            if len(self._open_others) > _MOST_OTHERS:
+                del self._open_others[next(iter(self._open_others))]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
         """Update the index with an entry of `size` bytes; to be called in the order of the record."""
@@ -241,6 +257,8 @@ class RequestIndex:
             request.last_seq = seq
             request.bytes += size
             request.messages += 1
+        elif channel == Channel.SHELL:
+            self._close_other(kind_and_id(parent))
         if b'"status"' in header:
             self._observe_status(header, parent, parts[place + 3], time)
         elif channel != Channel.IOPUB or b'"execute_input"' in header:
@@ -255,7 +273,7 @@ class RequestIndex:
             return self._by_parent[parent]
         except KeyError:
             pass
-        kind, msg_id = _kind_and_id(parent)
+        kind, msg_id = kind_and_id(parent)
         if len(self._by_parent) >= _MOST_PARENTS:
             self._by_parent.clear()
         # A kernel manager and its clients number their messages in copies of one session: other kinds of requests may
@@ -271,7 +289,7 @@ class RequestIndex:
         request = self._request_of(parent)
         if state == "busy":
             self.begun += 1
-            if (key := _kind_and_id(parent))[0] not in _NOT_COUNTED:
+            if (key := kind_and_id(parent))[0] not in _NOT_COUNTED:
                 self._busy_with.add(key)
             if request is not None:
                 # Without output capture the reply comes on another socket and may be read before this status.
@@ -279,13 +297,19 @@ class RequestIndex:
                 request.started_at, request.ended_at = time, None
                 self.unanswered.pop(request.msg_id, None)
         else:
-            self._busy_with.discard(_kind_and_id(parent))
+            self._busy_with.discard(kind_and_id(parent))
             if request is not None:
                 request.state, request.ended_at, request.input_seq = "done", time, None
                 if request.reply_seq is None:
                     self.unanswered[request.msg_id] = request
+            elif other := self._open_others.get(key := kind_and_id(parent)):
+                self.unanswered_others[key] = other
         if self.execution_state != before:
             self.state_since = time
+
+    def _close_other(self, key: tuple[str, str]) -> None:
+        self._open_others.pop(key, None)
+        self.unanswered_others.pop(key, None)
 
     def _observe_step(self, request: IndexedRequest, seq: int, header: dict[str, Any], content: bytes) -> None:
         kind = header.get("msg_type")
@@ -318,11 +342,6 @@ class RequestIndex:
                 if request.state != "done" and request.msg_id not in kept:
                     request.state, request.ended_at, request.input_seq = "done", time, None
                     request.status = request.status or "lost"
-
-
-def _kind_and_id(header: bytes) -> tuple[str, str]:
-    found = json_object(header)
-    return text_of(found, "msg_type"), text_of(found, "msg_id")
 
 
 def _count(content: dict[str, Any]) -> int | None:
