@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from benchmarks.tables import Results, report
-from benchmarks.worker import NODE, Place, opened_place
+from benchmarks.worker import LAUNCHER, NODE, Place, opened_place
 
 OURS = f"tpu-{NODE}-us-central1-a"
 _LOCAL = "python3"
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     results: Results = defaultdict(list)
     with opened_place(options.sshpyk) as place:
-        transports = [_LOCAL, OURS, "ssh-mux", *(["sshpyk"] if options.sshpyk else [])]
+        transports = [_LOCAL, OURS, LAUNCHER, "ssh-mux", *(["sshpyk"] if options.sshpyk else [])]
         for transport in transports:  # the first contact with a worker is not what is measured: it brings the agent
             _run(place, "cold", transport, {})
         for repetition in range(options.repeats):

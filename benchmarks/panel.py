@@ -111,7 +111,7 @@ def main() -> None:
     options = _parser().parse_args()
     answers = Answers(options.workers)
     answers.prepare()
-    with _lab() as url, _chromium(options.chromium) as browser:
+    with lab() as url, chromium(options.chromium) as browser:
         page = _opened(browser, url, answers)
         meter = Meter(page, browser)
         _say(f"{options.workers} workers, 8 cores each; {len(answers.seconds[0]) // 1024} KiB an answer")
@@ -165,13 +165,17 @@ def _opened(browser: Browser, url: str, answers: Answers) -> Page:
 
 
 @contextmanager
-def _lab() -> Iterator[str]:
-    """The address of a JupyterLab with the emulated cloud, which has no nodes."""
+def lab(*arguments: str) -> Iterator[str]:
+    """The address of a JupyterLab with the emulated cloud, which has no nodes.
+
+    Args:
+        arguments: further ones of `jupyter lab`.
+    """
     with tempfile.TemporaryDirectory(prefix="jt-bench-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-m", "jupyter_tpu.cli", "demo", "--no-browser", "--dir", f"{folder}/demo"]
         with (Path(folder) / "printed").open("w+") as printed:
             server = subprocess.Popen(
-                [*command, "--", "--expose-app-in-browser"], stdout=printed, stderr=subprocess.STDOUT
+                [*command, "--", "--expose-app-in-browser", *arguments], stdout=printed, stderr=subprocess.STDOUT
             )
             try:
                 yield _address(Path(printed.name), server)
@@ -190,7 +194,7 @@ def _address(printed: Path, server: subprocess.Popen[bytes]) -> str:
 
 
 @contextmanager
-def _chromium(path: str) -> Iterator[Browser]:
+def chromium(path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser

@@ -21,6 +21,8 @@ from benchmarks.cpu import EMULATOR_PID, ssh_servers
 PROJECT = "benchmarks"
 NODE = "bench"
 _ALIAS = f"{NODE}.us-central1-a.tpu"
+LAUNCHER = "launcher"
+"""The kernelspec whose program is run as it stands, as VS Code does: without our provisioner."""
 _MASTER = "Host *\n    ControlMaster auto\n    ControlPath {folder}/m-%C\n    ControlPersist 60\n\n"
 
 
@@ -82,12 +84,20 @@ class Place:
     def _write_kernelspecs(self, config: Path) -> None:
         forwards = {"ssh_config": str(config), "host": _ALIAS}
         self._write("ssh-mux", "ssh-forwards", forwards)
+        self._write_launcher()
         if self._sshpyk:
             there = self.over_ssh("command -v python3").strip()
             sshpyk = {"ssh_config": str(config), "ssh_host_alias": _ALIAS, "raise_on_ssh_config_error": False}
             self._write(
                 "sshpyk", "sshpyk-provisioner", {**sshpyk, "remote_python": there, "remote_kernel_name": "python3"}
             )
+
+    def _write_launcher(self) -> None:
+        kernels = Path(self.environ["JUPYTER_DATA_DIR"], "kernels")
+        spec = json.loads((kernels / kernel_name_of(NODE) / "kernel.json").read_text())
+        del spec["metadata"]["kernel_provisioner"]
+        (kernels / LAUNCHER).mkdir()
+        (kernels / LAUNCHER / "kernel.json").write_text(json.dumps(spec))
 
     def over_ssh(self, command: str) -> str:
         """What `command` prints on the worker."""

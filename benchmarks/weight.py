@@ -1,0 +1,103 @@
+"""What the extension adds to the start of a server and of a page: ``python -m benchmarks.weight`` (see README.md)."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+
+from jupyter_core.paths import jupyter_path
+from playwright.sync_api import BrowserContext
+
+from benchmarks.panel import chromium, lab
+
+OURS = "jupyter-tpu"
+IMPORT = """
+import time
+import jupyter_server.serverapp, jupyter_server.extension.application
+import jupyter_server.services.kernels.handlers, jupyter_server.services.sessions.handlers
+began = time.process_time()
+import jupyter_tpu.server.app
+print(time.process_time() - began)
+"""
+# The layout is restored, and the page has nothing more urgent to do than to listen to its user.
+INTERACTIVE = """() => window.jupyterapp?.restored.then(
+  () => new Promise(resolve => requestIdleCallback(() => resolve(performance.now()))))"""
+SIDES = ("without", "with")
+
+Numbers = Mapping[str, list[float]]
+
+
+def main() -> None:
+    options = _parser().parse_args()
+    cpu_s = [_import_cpu_s() for _ in range(options.repeats)]
+    _say(f"import of the server extension: {median(cpu_s):.3f} s of CPU (least {min(cpu_s):.3f})")
+    with ExitStack() as stack:
+        browser = stack.enter_context(chromium(options.chromium))
+        arguments = {"without": stack.enter_context(_without_ours()), "with": ()}
+        pages = {side: (browser.new_context(), stack.enter_context(lab(*arguments[side]))) for side in SIDES}
+        for side in SIDES:  # fills the browser's cache
+            _open(*pages[side])
+        seconds: Numbers = {side: [] for side in SIDES}
+        cpu: Numbers = {side: [] for side in SIDES}
+        for _ in range(options.repeats):
+            for side in SIDES:
+                took_s, used_s = _open(*pages[side])
+                seconds[side].append(took_s)
+                cpu[side].append(used_s)
+    _say(_line("time to interactive", seconds))
+    _say(_line("CPU of the page until then", cpu))
+
+
+def _line(name: str, numbers: Numbers) -> str:
+    without, ours = (median(numbers[side]) for side in SIDES)
+    return f"{name}: {ours:.2f} s with the extension, {without:.2f} s without, ratio {ours / without:.3f}"
+
+
+def _import_cpu_s() -> float:
+    """Beyond what any Jupyter server imports."""
+    return float(subprocess.run([sys.executable, "-c", IMPORT], check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def _open(context: BrowserContext, url: str) -> tuple[float, float]:
+    """Open JupyterLab; the seconds until it is interactive, and the CPU time of the page's main thread until then."""
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto(f"{url}&reset", wait_until="commit")
+    took_ms = page.wait_for_function(INTERACTIVE, timeout=120_000).json_value()
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    page.close()
+    return float(took_ms) / 1000, float(metrics["TaskDuration"])
+
+
+@contextmanager
+def _without_ours() -> Iterator[Sequence[str]]:
+    """Arguments of a JupyterLab that has all extensions but this one."""
+    with tempfile.TemporaryDirectory(prefix="jt-weight-") as folder:
+        for extension in (each for path in jupyter_path("labextensions") for each in Path(path).glob("*")):
+            if extension.name != OURS and not Path(folder, extension.name).exists():
+                Path(folder, extension.name).symlink_to(extension)
+        yield (f"--LabApp.labextensions_path={folder}", "--ServerApp.jpserver_extensions={'jupyter_tpu': False}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.weight", description=__doc__)
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--chromium", default=shutil.which("chromium"), help="the browser")
+    return parser
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
