@@ -56,11 +56,11 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
 ) -> None:
     node = await make_node("forgotten")
     link = await open_link(node)
-    await link.call("set_autostop", {"rules": A_LONG_TIME, "revision": 1})
+    await link.call("set_brakes", {"rules": A_LONG_TIME, "revision": 1})
     armed = await activity_that(link, lambda found: found["guard"]["state"] == "armed")
     assert f"it can end {node.name.node_id} " in armed["guard"]["detail"]
 
-    await link.call("set_autostop", {"rules": A_SECOND, "revision": 2})
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
     await link.close()
 
     await comes_true(lambda: not cloud.is_billed(node))
@@ -72,7 +72,7 @@ async def test_a_guard_that_could_open_no_file_for_a_while_still_ends_the_node(
 ) -> None:
     node = await make_node("no-files")
     link = await open_link(node)
-    await link.call("set_autostop", {"rules": {**A_SECOND, "idle_after_s": 10}, "revision": 1})
+    await link.call("set_brakes", {"rules": {**A_SECOND, "idle_after_s": 10}, "revision": 1})
     agent = link.agent["pid"]
     await link.close()
     _, most = before = resource.prlimit(agent, resource.RLIMIT_NOFILE)
@@ -86,23 +86,23 @@ async def test_the_guard_says_at_once_whether_a_rule_ends_the_node(node: Node, o
     link = await open_link(node)
     none = {"idle_after_s": None, "session_s": None, "action": "stop"}
     told = [
-        await link.call("set_autostop", {"rules": rules, "revision": 1}) for rules in (A_LONG_TIME, none, A_LONG_TIME)
+        await link.call("set_brakes", {"rules": rules, "revision": 1}) for rules in (A_LONG_TIME, none, A_LONG_TIME)
     ]
     assert [each["guard"]["state"] == "off" for each in told] == [False, True, False]
-    await link.call("set_autostop", {"rules": none, "revision": 1})
+    await link.call("set_brakes", {"rules": none, "revision": 1})
 
 
 async def test_the_guards_rules_outlive_a_killed_agent(cloud: Any, make_node: Any, open_link: Any) -> None:
     node = await make_node("killed-agent")
     link = await open_link(node)
-    await link.call("set_autostop", {"rules": {**A_LONG_TIME, "session_s": 7200}, "revision": 7, "ready_for_s": 100})
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 7200}, "revision": 7, "ready_for_s": 100})
     home = cloud.home_of(node)
     assert kill_agent(home) == 1
     found = await link.call("activity")
     assert (found["rules"], found["revision"]) == ({**A_LONG_TIME, "session_s": 7200}, 7)
     assert found["ready_for_s"] >= 100
 
-    await link.call("set_autostop", {"rules": {**A_LONG_TIME, "session_s": 101}, "revision": 8})
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 101}, "revision": 8})
     await link.close()
     kill_agent(home)
     await comes_true(lambda: not cloud.is_billed(node))
@@ -119,7 +119,7 @@ async def test_a_busy_cell_is_never_stopped_by_the_idle_rule(
     session = Session(key=b"secret")
     request = session.msg("execute_request", {"code": code, "silent": False, "allow_stdin": False})
     stream.send("shell", [b"front-end", *session.serialize(request)])
-    await link.call("set_autostop", {"rules": A_SECOND, "revision": 1})
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 1})
 
     # nobody has done anything for many times as long as a node may be idle
     found = await activity_that(link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 4)
@@ -148,7 +148,7 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_
     link = await open_link(node)
     await run_cell(link, "while True: pass")
     # while a client follows the kernel the cell is attended, and nothing ends the node
-    attended = await link.call("set_autostop", {"rules": UNATTENDED, "revision": 1})
+    attended = await link.call("set_brakes", {"rules": UNATTENDED, "revision": 1})
     await activity_that(link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 2 * UNATTENDED_S)
     assert cloud.is_billed(node)
 
@@ -183,7 +183,7 @@ async def test_a_cell_is_not_unattended_with(
     node = await make_node(name)
     link = await open_link(node)
     await run_cell(link, code)
-    await link.call("set_autostop", {"rules": UNATTENDED, "revision": 1})
+    await link.call("set_brakes", {"rules": UNATTENDED, "revision": 1})
 
     found = await activity_that(
         link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 2 * UNATTENDED_S, pages=pages
@@ -204,21 +204,21 @@ async def test_a_kernel_that_died_and_starts_with_nobody_connected_counts_as_idl
     found = await link.call("activity", {"pages": 0})
     assert state == "starting"
     assert (found["verdict"], found["sources"]["execution"]["state"]) == ("idle", "quiet")
-    await link.call("set_autostop", {"rules": A_SECOND, "revision": 1})
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 1})
     await link.close()
     await comes_true(lambda: not cloud.is_billed(node))
 
 
 async def test_a_kept_node_is_not_ended_before_its_time(cloud: Any, node: Node, open_link: Any) -> None:
     link = await open_link(node)
-    await link.call("set_autostop", {"rules": {**A_LONG_TIME, "session_s": 600}, "revision": 1, "ready_for_s": 500})
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 600}, "revision": 1, "ready_for_s": 500})
     kept = await link.call("keep", {"for_s": 7200})
     assert kept["ends_in_s"] == pytest.approx(7200, abs=60)
     assert (kept["ends_why"], kept["keep"]["while_busy"]) == ("session", False)
     taken_back = await link.call("keep", {})
     assert taken_back["ends_in_s"] < 100
     off = {"idle_after_s": None, "session_s": None, "action": "stop"}
-    assert not (await link.call("set_autostop", {"rules": off, "revision": 2}))["ends_why"]
+    assert not (await link.call("set_brakes", {"rules": off, "revision": 2}))["ends_why"]
 
 
 @pytest.mark.parametrize("params", [{"for_s": "long"}, {"until": float("1e300")}, {"while_busy": 1}], ids=str)

@@ -52,7 +52,7 @@ class Saying:
         }
 
     async def call(self, _node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        if method == "set_autostop":
+        if method == "set_brakes":
             self.told.append(params)
         return None if self.is_silent else self._said
 

@@ -120,7 +120,7 @@ async def test_an_idle_kernel_saves_its_work_before_the_guard_ends_the_node(
     notebook.execute("step = 1")
     notebook.execute(SAVE.format(path=str(saved)))
     await notebook.hears(lambda message: is_reply(message) and message["content"]["execution_count"] == 2)
-    await link.call("set_autostop", {"rules": IDLE_FOR_A_SECOND, "revision": 1})
+    await link.call("set_brakes", {"rules": IDLE_FOR_A_SECOND, "revision": 1})
 
     async with asyncio.timeout(PATIENCE_S):
         while await asyncio.to_thread(cloud.is_billed, node):  # noqa: ASYNC110 - a ledger answers, it never calls
