@@ -418,7 +418,7 @@ describe('the section of grants', () => {
     fill('Email text', '64 spot v5e');
     await click('Read email');
     screen.getByText('Line 3 is odd.');
-    screen.getByText(/does not state the number of days. 30 days is the shortest/);
+    screen.getByText(/does not state the number of days. 30 days is TRC.s shortest term/);
     screen.getByDisplayValue('30');
     fill('First day', '2026-11-22');
     await click('Save');
