@@ -18,6 +18,8 @@ import nbformat
 from open_notebooks import IS_OPEN
 from playwright.sync_api import Page, expect, sync_playwright
 from running_demo import SPEC, Demo, start_demo, stop_demo
+from vscode_page import VsCode, serve_page
+from widget_pages import SHOW, first_chip
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -34,6 +36,7 @@ LOAD = {
     "memory_percent": [41, 43, 42, 42, 41, 44, 43, 42],
 }
 SPOT = {**SPEC, "node_id": "spot-node", "spot": True}
+VSCODE = {**SPEC, "node_id": "vscode-node"}
 TRAINING = ["%tpu_init", "for epoch in range(3):\n    print('epoch', epoch)", "import time\ntime.sleep(3600)"]
 
 
@@ -116,7 +119,29 @@ def pre_empted(scene: Scene) -> None:
     scene.take("pre-empted")
 
 
-SCENES: tuple[Callable[[Scene], None], ...] = (create, panel, pre_empted)
+def vscode(scene: Scene) -> None:
+    """Cells and widgets, drawn by VS Code's own widget manager."""
+    kernel = scene.demo.create_node(VSCODE)
+    with tempfile.TemporaryDirectory(prefix="shots-") as folder, serve_page(Path(folder)) as url:
+        scene.page.goto(url)
+        scene.page.wait_for_selector("body[data-ready]", state="attached")
+        scene.page.set_viewport_size({"width": 820, "height": 640})
+        window = VsCode(scene.page, scene.demo.base_url, scene.demo.token)
+        window.open("vscode.ipynb", kernel)
+        window.find_scripts()
+        window.ask(SHOW)
+        scene.cloud.set_metrics(str(VSCODE["node_id"]), **LOAD)
+        expect(window.run("%tpu_init jax").locator("strong").first).to_contain_text("JAX is ready")
+        window.run("TpuMonitor()")
+        expect(first_chip(scene.page)).to_contain_text("83")
+        for theme in THEMES:
+            window.use_theme(theme)
+            scene.page.wait_for_timeout(500)  # plots are drawn again
+            scene.page.screenshot(path=IMAGES / f"vscode-{theme}.png", animations="disabled", caret="hide")
+        scene.page.set_viewport_size(SIZE)
+
+
+SCENES: tuple[Callable[[Scene], None], ...] = (create, panel, pre_empted, vscode)
 
 
 def take_all(chromium: str, names: list[str]) -> None:

@@ -93,9 +93,13 @@ class VsCode:
 
     def find_scripts(self) -> None:
         """Ask the kernel which packages bring front ends for widgets, and the server where in these they are."""
-        names = self.page.evaluate("code => window.notebook.ask(code)", FIND_SCRIPTS).split()
+        names = self.ask(FIND_SCRIPTS).split()
         scripts = {name: url for each in names for name, url in script_addresses(self.base_url, each).items()}
         self.page.evaluate("scripts => { window.notebook.scripts = scripts; }", scripts)
+
+    def ask(self, code: str) -> str:
+        """Run code that no cell shows; returns what it printed."""
+        return str(self.page.evaluate("code => window.notebook.ask(code)", code))
 
     def run(self, code: str) -> Locator:
         """Run a cell. Answers its place at once."""
