@@ -61,7 +61,7 @@ export function AutostopForm({ autostop, trans, onSet, onClose }: IProps): JSX.E
         }
       }}
     >
-      <h4 id={heading}>{messages.settingsOf(autostop.node_id, trans)}</h4>
+      <h3 id={heading}>{messages.settingsOf(autostop.node_id, trans)}</h3>
       <TextField
         label={messages.idleTimeout(trans)}
         value={idle}

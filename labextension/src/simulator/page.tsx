@@ -86,7 +86,7 @@ export function SimulatorPage({ state, actions, trans }: IProps): JSX.Element {
 function Head({ state, actions, trans }: IProps): JSX.Element {
   const { cloud } = state;
   return (
-    <header className="jp-tpu-Switchboard-head">
+    <div className="jp-tpu-Switchboard-head">
       <div>
         <h2>{messages.title(trans)}</h2>
         <div className="jp-tpu-Muted">
@@ -99,7 +99,7 @@ function Head({ state, actions, trans }: IProps): JSX.Element {
       <Button kind="warn" onClick={actions.onReset}>
         {messages.resetEllipsis(trans)}
       </Button>
-    </header>
+    </div>
   );
 }
 

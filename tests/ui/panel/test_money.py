@@ -180,23 +180,6 @@ def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name
 
 
 @pytest.mark.nightly
-def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_name: str, picture: Picture) -> None:
-    page = panel.page
-    names = ("Spend", "Grants and credits", "Quota", "Search and queue", "Billable resources and quota", "Activity log")
-    for name in names:
-        section(panel, name)
-    expect(section(panel, "Quota").get_by_role("list", name="Quota limits")).to_contain_text("my-node")
-    page.set_viewport_size({"width": 700, "height": 1800})
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
-        picture(page, f"money-narrow-{theme.rpartition(' ')[2].lower()}")
-        sizes = panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
-        assert sizes[0] == sizes[1]
-    page.set_viewport_size({"width": 1280, "height": 800})
-
-
-@pytest.mark.nightly
 def test_a_search_shows_its_refusals_until_it_is_cancelled(
     panel: Locator, kernel_name: str, full_zone: str, picture: Picture
 ) -> None:

@@ -176,17 +176,3 @@ def test_a_reset_asks_and_then_takes_everything(
     expect(board).to_contain_text("No nodes yet")
     assert control.billing() == []
     assert control.faults() == []
-
-
-@pytest.mark.nightly
-def test_the_page_fits_a_narrow_window_in_both_themes(board: Locator, picture: Picture) -> None:
-    page = board.page
-    page.set_viewport_size({"width": 800, "height": 900})
-    for theme in ("JupyterLab Dark", "JupyterLab Light"):
-        page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
-        picture(page, f"switchboard-narrow-{theme.rpartition(' ')[2].lower()}")
-
-        sizes = board.locator(".jp-tpu-Switchboard").evaluate("node => [node.scrollWidth, node.clientWidth]")
-        assert sizes[0] == sizes[1]
-    page.set_viewport_size({"width": 1280, "height": 800})
