@@ -294,6 +294,11 @@ def describe(accelerator_type: str) -> str:
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""
-    chips = "1 chip" if kind.chips == 1 else f"{kind.chips} chips"
-    workers = "1 VM" if kind.workers == 1 else f"{kind.workers} VMs"
-    return f"{chips} of TPU {kind.generation} ({kind.topology}) on {workers}, {kind.hbm_gib_total} GiB of HBM"
+    return Text(
+        "{chips} of TPU {generation} ({topology}) on {workers}, {gib} GiB of HBM",
+        chips=Text("1 chip") if kind.chips == 1 else Text("{count} chips", count=kind.chips),
+        generation=kind.generation,
+        topology=kind.topology,
+        workers=Text("1 VM") if kind.workers == 1 else Text("{count} VMs", count=kind.workers),
+        gib=kind.hbm_gib_total,
+    )

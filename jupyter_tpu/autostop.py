@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.errors import BadInput, Text, joined
 
 WARNING_S = 600.0
 """How long before its end a node shows a warning; half of the idle timeout where that is shorter.
@@ -288,8 +288,9 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
     # All sources are readable and quiet: the idle timeout counts from the last activity.
     if not running and not hidden:
         since = _latest(activity, ("execution", *_proofs(activity)), ready_since)
-        for_s = "" if since is None else f" for {duration_text(now - since)}"
-        reason = f"no activity{for_s}"
+        reason = Text("no activity")
+        if since is not None:
+            reason = Text("no activity for {duration}", duration=duration_text(now - since))
         return _Use(verdict="idle", reason=reason, since=since, limit_s=rules.idle_after_s)
     # A running cell or an unreadable source without proof: busy, unless the rules let such a sign expire.
     if ready_since is None or not _can_lapse(rules, activity, keep):
@@ -297,7 +298,7 @@ def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float
             return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
         return _Use(
             verdict="unknown",
-            reason=f"{_joined_details(hidden)}. That counts as busy",
+            reason=Text("{details}. That counts as busy", details=_joined_details(hidden)),
         )
     return _lapsing(rules, activity, ready_since, now)
 
@@ -335,11 +336,16 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
     is_running, is_hidden = activity.execution.state == "active", activity.accelerator.state == "unknown"
-    signs = [f"{activity.execution.detail or 'a cell runs'}, but"] if is_running else []
+    signs = [Text("{cell}, but", cell=activity.execution.detail or Text("a cell runs"))] if is_running else []
     if is_hidden:
-        signs.append(f"chip use can't be measured ({activity.accelerator.detail}); output and CPU time count instead:")
-    quiet = "no output, no CPU time used" if is_hidden else "the chips are idle, there is no output"
-    reason = f"{' '.join([*signs, quiet])} and no client is connected for {duration_text(now - since)}"
+        cause = activity.accelerator.detail
+        signs.append(Text("chip use can't be measured ({cause}); output and CPU time count instead:", cause=cause))
+    quiet = Text("no output, no CPU time used") if is_hidden else Text("the chips are idle, there is no output")
+    reason = Text(
+        "{signs} and no client is connected for {duration}",
+        signs=joined([*signs, quiet], " "),
+        duration=duration_text(now - since),
+    )
     verdict = "idle" if now >= since + limit_s else "busy" if is_running else "unknown"
     return _Use(verdict=verdict, reason=reason, since=since, limit_s=limit_s)
 
@@ -396,8 +402,15 @@ class Reminder:
 
     def text(self, node_id: str) -> str:
         """Return the reminder as a text for display."""
-        cost = "What it has cost is unknown." if self.usd is None else f"It has cost ${self.usd:,.2f}."
-        return f"{node_id} has been billed for {duration_text(self.for_s)} without any known action of yours. {cost}"
+        cost = Text("What it has cost is unknown.")
+        if self.usd is not None:
+            cost = Text("It has cost ${usd}.", usd=f"{self.usd:,.2f}")
+        return Text(
+            "{node} has been billed for {duration} without any known action of yours. {cost}",
+            node=node_id,
+            duration=duration_text(self.for_s),
+            cost=cost,
+        )
 
     def to_json(self, node_id: str) -> dict[str, Any]:
         """Return the reminder as the REST API shows it."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from jupyter_tpu.errors import Text, joined
+
 OK, WARNING, FAULT, UNKNOWN = "ok", "warning", "fault", "unknown"
 STATES = (OK, WARNING, FAULT, UNKNOWN)
 
@@ -103,7 +105,14 @@ def summary(findings: Iterable[Finding]) -> str:
     """Count the findings by state, worst first: ``2 faults, 1 warning, 9 ok``."""
     states = [each.state for each in findings]
     counts = {state: states.count(state) for state in (FAULT, WARNING, UNKNOWN, OK)}
-    plural = {FAULT: "faults", WARNING: "warnings"}
-    return ", ".join(
-        f"{count} {plural.get(state, state) if count > 1 else state}" for state, count in counts.items() if count
-    )
+    one = {FAULT: Text("1 fault"), WARNING: Text("1 warning"), UNKNOWN: Text("1 unknown"), OK: Text("1 ok")}
+    parts = (one[state] if count == 1 else _several(state, count) for state, count in counts.items() if count)
+    return joined(parts, ", ")
+
+
+def _several(state: str, count: int) -> Text:
+    if state == FAULT:
+        return Text("{count} faults", count=count)
+    if state == WARNING:
+        return Text("{count} warnings", count=count)
+    return Text("{count} unknown", count=count) if state == UNKNOWN else Text("{count} ok", count=count)

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -92,8 +92,8 @@ class Text(str):
     Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone)
 
     Each ``{name}`` is replaced with the argument as it is, in any language. So an argument that is not an integer is
-    kept as its `str`: round numbers, and quote words, before. Text without values needs no `Text`; a plain string is
-    its own template.
+    kept as its `str`: round numbers, and quote words, before. An argument that is itself a `Text` stays one. Text
+    without values needs no `Text`; a plain string is its own template.
 
     Attributes:
         template: the msgid for gettext.
@@ -104,17 +104,30 @@ class Text(str):
     arguments: dict[str, str | int]
 
     def __new__(cls, template: str, /, **arguments: object) -> Text:
-        shown = {name: value if type(value) is int else str(value) for name, value in arguments.items()}
+        shown: dict[str, str | int] = {
+            name: value if type(value) is int or isinstance(value, Text) else str(value)
+            for name, value in arguments.items()
+        }
         text = super().__new__(cls, _FIELD.sub(lambda field: str(shown.get(field[1], field[0])), template))
         text.template, text.arguments = template, shown
         return text
+
+    def with_arguments(self, **arguments: object) -> Text:
+        """Return the text with these arguments put in too, or instead."""
+        return Text(self.template, **{**self.arguments, **arguments})
+
+
+def joined(texts: Iterable[str], separator: str) -> Text:
+    """Join texts so that each of them can still be translated."""
+    parts = {f"part{number}": text for number, text in enumerate(texts)}
+    return Text(separator.join(f"{{{name}}}" for name in parts), **parts)
 
 
 def _harmless_text(text: str) -> str:
     """Apply `harmless` to a text, and to its template and arguments; a text that is too long loses both."""
     if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
         return harmless(text, LONGEST_TEXT)
-    arguments = {name: harmless(value) if isinstance(value, str) else value for name, value in text.arguments.items()}
+    arguments = {name: _harmless_text(it) if isinstance(it, str) else it for name, it in text.arguments.items()}
     return Text(harmless(text.template), **arguments)
 
 
@@ -200,7 +213,8 @@ class TpuError(Exception):
             # A text whose argument has another value under the same name cannot be translated, and stays in English.
             if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
                 templates[part] = text.template
-                arguments.update(text.arguments)
+                # the front end translates one level
+                arguments.update({name: it if isinstance(it, int) else str(it) for name, it in text.arguments.items()})
         return {
             "code": self.code,
             "status": self.status,

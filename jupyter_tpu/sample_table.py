@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import Text
 from jupyter_tpu.metrics import CORE_METRICS, UNKNOWN, Core, CoreMetric, Sample
 
 TITLES: Mapping[str, str] = {"duty_percent": "duty cycle", **{metric.name: metric.title for metric in CORE_METRICS}}
@@ -34,7 +35,9 @@ def bytes_text(used: float | None, total: float | None = None) -> str:
     """Return ``3.2 of 16.0 GiB``, ``3.2 GiB`` or ``unknown``."""
     if used is None:
         return UNKNOWN
-    return f"{used / _GIB:.1f} GiB" if total is None else f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB"
+    if total is None:
+        return f"{used / _GIB:.1f} GiB"
+    return Text("{used} of {total} GiB", used=f"{used / _GIB:.1f}", total=f"{total / _GIB:.1f}")
 
 
 _TEXTS: Mapping[str, Callable[[float], str]] = {

@@ -3,10 +3,11 @@
 Usage: python labextension/catalogue.py [--check], from the root of the repository.
 
 Texts come from three places: the messages of the front end (src/messages), the titles and descriptions of its
-settings (schema), and the errors that the server sends (templates and constant texts, found by error_texts.py).
+settings (schema), and the errors and the command line in Python (templates and constant texts, found by
+error_texts.py).
 Each language has a file for its translators, jupyter_tpu/locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.po: new texts are
-added to it without a translation, and texts that no longer exist are removed. jupyter_tpu.json beside it, which
-JupyterLab loads, is written from it.
+added to it without a translation, and texts that no longer exist are removed. Two files beside it
+are written from it: jupyter_tpu.json, which JupyterLab loads, and jupyter_tpu.mo, which the command line loads.
 
 With --check nothing is written. The exit code is 1 if a file is out of date, or a text has no translation or one with
 other placeholders.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +34,37 @@ LOCALE = ROOT / "jupyter_tpu" / "locale"
 DOMAIN = "jupyter_tpu"
 """The name by which the front end loads its texts, and JupyterLab finds those of its settings."""
 
+GRAMMAR = ROOT / "jupyter_tpu" / "commands" / "grammar.py"
+ARGPARSE_TEXTS: tuple[str | tuple[str, str], ...] = (
+    "usage: ",
+    "positional arguments",
+    "options",
+    "%(heading)s:",
+    "show this help message and exit",
+    "argument %(argument_name)s: %(message)s",
+    "unrecognized arguments: %s",
+    "not allowed with argument %s",
+    "ignored explicit argument %r",
+    "the following arguments are required: %s",
+    "one of the arguments %s is required",
+    "expected one argument",
+    "expected at most one argument",
+    "expected at least one argument",
+    ("expected %s argument", "expected %s arguments"),
+    "ambiguous option: %(option)s could match %(matches)s",
+    "invalid %(type)s value: %(value)r",
+    "invalid choice: %(value)r (choose from %(choices)s)",
+)
+"""The texts of the standard library that a command line shows, in Python 3.11 to 3.14."""
+
 UNTRANSLATED = "no translation of"
 
 # Dates would make each run another file; Babel writes placeholders for names and addresses.
 _NOT_KEPT = (b'"POT-Creation', b'"PO-Revision', b'"Generated-By', b'"Last-Translator', b'"Report-Msgid-Bugs')
-# Of the front end %1, of the server {name}.
-_PLACEHOLDER = re.compile(r"%\d|\{\w+\}")
+# Of the front end %1, of Python {name}, of argparse %s and %(name)s.
+_PLACEHOLDER = re.compile(r"%\d|%[rs]|%\(\w+\)[rs]|\{\w+\}")
+# What only a terminal shows.
+_TERMINAL = ("jupyter_tpu/cli/", "jupyter_tpu/commands/")
 
 
 def main(check: bool) -> str:
@@ -50,7 +77,8 @@ def main(check: bool) -> str:
         catalog.update(texts, no_fuzzy_matching=True)
         catalog.obsolete.clear()
         problems += [f"{language}: {problem}" for problem in _problems(catalog)]
-        for target, content in ((path, _po(catalog)), (path.with_suffix(".json"), _json(catalog, language))):
+        written = {".po": _po(catalog), ".json": _json(catalog, language), ".mo": mo(catalog)}
+        for target, content in ((path.with_suffix(suffix), content) for suffix, content in written.items()):
             if not check:
                 target.write_bytes(content)
             elif not target.exists() or target.read_bytes() != content:
@@ -91,7 +119,9 @@ def _leaves(data: object, place: str = "") -> Iterator[tuple[str, str]]:
         yield from _leaves(value, f"{place}/{key}")
 
 
-def _errors() -> Iterator[tuple[Path, str, None]]:
+def _errors() -> Iterator[tuple[Path, str | tuple[str, str], None]]:
+    for text in ARGPARSE_TEXTS:
+        yield GRAMMAR, text, None
     for path in MODULES:
         yield from ((path, text, None) for text in error_templates(path))
 
@@ -130,9 +160,36 @@ def _json(catalog: Catalog, language: str) -> bytes:
         "plural_forms": catalog.plural_forms,
         "version": "0",
     }
-    translated = (message for message in catalog if message.id and all(_translations(message)))
-    texts = {key_of(message): _forms(message) for message in translated}
+    is_shown = {message.id: any(not path.startswith(_TERMINAL) for path, _ in message.locations) for message in catalog}
+    texts = {key_of(message): _forms(message) for message in _translated(catalog) if is_shown[message.id]}
     return (json.dumps({"": head, **texts}, ensure_ascii=False, indent=0) + "\n").encode()
+
+
+def mo(catalog: Catalog) -> bytes:
+    """Return the translations of Python's texts, as gettext reads them; Babel's own writer would add dates."""
+    head = f"Content-Type: text/plain; charset=UTF-8\nPlural-Forms: {catalog.plural_forms}\n"
+    texts = {"": head}
+    for message in _translated(catalog):
+        if any(path.startswith("jupyter_tpu/") for path, _ in message.locations):
+            forms = message.id if isinstance(message.id, tuple | list) else (message.id,)
+            texts["\0".join(forms)] = "\0".join(_translations(message))
+    pairs = sorted((source.encode(), text.encode()) for source, text in texts.items())
+    return _tables(pairs)
+
+
+def _tables(pairs: list[tuple[bytes, bytes]]) -> bytes:
+    """Return the file: seven numbers, the lengths and offsets of the texts and of their translations, then those."""
+    count, begin = len(pairs), 28
+    offset, tables, content = begin + 16 * count, b"", b""
+    for column in zip(*pairs, strict=True):
+        for text in column:
+            tables += struct.pack("<2I", len(text), offset + len(content))
+            content += text + b"\0"
+    return struct.pack("<7I", 0x950412DE, 0, count, begin, begin + 8 * count, 0, offset) + tables + content
+
+
+def _translated(catalog: Catalog) -> Iterator[Message]:
+    return (message for message in catalog if message.id and all(_translations(message)))
 
 
 def _forms(message: Message) -> list[str]:

@@ -1,4 +1,4 @@
-"""The texts of errors in the Python sources: which expressions they come from, and which of them a catalogue needs.
+"""The texts of errors and of the command line in the Python sources, and which of them a catalogue needs.
 
 An error's text is an argument of an error class, or of a function that passes it on to one. `Module` follows both, so
 that catalogue.py finds every template and tests/project/test_error_texts.py every text that cannot be translated.
@@ -16,12 +16,16 @@ from pathlib import Path
 from jupyter_tpu.errors import all_errors
 
 PACKAGE = Path(__file__).parents[1] / "jupyter_tpu"
-# These write to a terminal or a notebook of their own; the emulator speaks for Google; the last one defines `Text`.
-ELSEWHERE = ("agent", "cli", "commands", "emulator", "notebook", "wire", "errors.py")
+# Those on a node are not translated; the emulator speaks for Google; the last two define `Text` and `_`.
+ELSEWHERE = ("agent", "emulator", "notebook", "wire", "errors.py", "i18n.py")
 MODULES = sorted(
     path
     for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).parts[0] not in ELSEWHERE and "jupyter_tpu.errors" in path.read_text(encoding="utf-8")
+    if (
+        path.relative_to(PACKAGE).parts[0] not in ELSEWHERE
+        and re.search(r"jupyter_tpu\.(errors|i18n)", path.read_text(encoding="utf-8"))
+    )
+    or path.parent.name in ("commands", "arguments")
 )
 _PARTS = ("message", "exists", "hint")
 _ERRORS = {error.__name__: {0: "message", **{part: part for part in _PARTS}} for error in all_errors().values()}
@@ -143,7 +147,7 @@ def error_templates(path: Path) -> dict[str, int]:
     """Return the templates of a module's errors and of all its `Text`s, with the line where each stands."""
     module = module_of(path)
     found: dict[str, int] = {}
-    makers = {"Text": 0, **_template_makers(module)}
+    makers = {"Text": 0, "_": 0, **_template_makers(module)}
     for call in ast.walk(module.tree):
         if isinstance(call, ast.Call) and name_of(call) in makers and len(call.args) > makers[name_of(call)]:
             _add_constant(call.args[makers[name_of(call)]], found)
@@ -151,11 +155,30 @@ def error_templates(path: Path) -> dict[str, int]:
         for text in parts.values():
             for source in module.sources(text):
                 _add_constant(source, found)
+    if path.relative_to(PACKAGE).parts[0] in ("cli", "commands", "models.py"):
+        for text in _help_texts(module.tree):
+            _add_constant(text, found)
     # Other modules use these in errors: NOTHING_CREATED = "Nothing was created."
     for node in module.tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and _is_sentence(node.value.value):
             _add_constant(node.value, found)
     return found
+
+
+def _help_texts(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield the help of commands and options, the names of the doctor's checks, and the headers of tables."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.keyword(arg="help" | "description"):
+                yield node.value
+            case ast.Call(func=ast.Name(id="optional_node")):
+                yield from node.args
+            case ast.Call(func=ast.Name(id="Finding")):
+                yield from (each.value for each in node.keywords if each.arg in ("check", "text", "fix"))
+            case ast.Dict(keys=[ast.Constant(value="help")], values=[text]):
+                yield text
+            case ast.Assign(targets=[ast.Name(id="_HEADER")], value=ast.Tuple()):
+                yield from node.value.elts
 
 
 def _template_makers(module: Module) -> dict[str, int]:

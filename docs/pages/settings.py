@@ -16,7 +16,10 @@ SCHEMAS = Path(__file__).parents[2] / "labextension" / "schema"
 TRAITS = """These go into a configuration file of Jupyter, such as `jupyter_server_config.py`, as
 `c.TPUApp.keep_kernels = False`, or onto the command line, as `jupyter lab --TPUApp.keep_kernels=False`."""
 LAB = "These are in JupyterLab under *Settings → Settings Editor*."
-ENVIRONMENT = "Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise."
+ENVIRONMENT = """Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise.
+
+`jupyter tpu` speaks the language that `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG` chooses: English, or Simplified
+Chinese (`zh_CN`). Its `--json` is English, and so is what the journal has recorded and what a node's agent reports."""
 
 VARIABLES = {
     "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",
@@ -25,6 +28,7 @@ VARIABLES = {
     "JUPYTER_TPU_EMULATOR": "Address of the emulated cloud's control API, `http://HOST:PORT`.",
     "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, where it requires one.",
     "JUPYTER_TPU_CREDENTIALS": "File with credentials, instead of Google's default ones; see `jupyter tpu setup`.",
+    "JUPYTER_TPU_LOCALE": "For translators: folder of catalogues, `LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`.",
     "JUPYTER_TPU_BILLING_EXPORT": "BigQuery table of your billing export, for `jupyter tpu cost --billed`.",
     "JUPYTER_TPU_DATA_DIR": "Folder of the journal and of keys. Default: `tpu` in Jupyter's data folder.",
     "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",

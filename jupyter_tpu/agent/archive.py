@@ -20,6 +20,7 @@ _MODULES = (
     "durations.py",
     "errors.py",
     "files.py",
+    "i18n.py",
     "provisioning.py",
     "models.py",
     "autostop.py",

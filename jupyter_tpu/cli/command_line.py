@@ -16,7 +16,8 @@ from jupyter_tpu.cli.overview import Overview
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.commands.grammar import UsageError
 from jupyter_tpu.commands.shared import RENAMED
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
+from jupyter_tpu.i18n import _, choose_language
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
 
 Run = Callable[[argparse.Namespace], int]
@@ -25,6 +26,7 @@ Run = Callable[[argparse.Namespace], int]
 def run(argv: Sequence[str] | None = None) -> int:
     """Parse the arguments (default: the process's own), run the command and return its exit code (see `cli.main`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    choose_language(is_english="--json" in arguments)
     if arguments[:1] == ["emulator"]:  # it has a parser of its own
         from jupyter_tpu.cli.other import run_emulator
 
@@ -50,7 +52,13 @@ def _renamed(arguments: list[str]) -> list[str]:
     if not arguments or arguments[0] not in RENAMED:
         return arguments
     old, now = arguments[0], RENAMED[arguments[0]]
-    note(f"`jupyter tpu {old}` is now `jupyter tpu {' '.join(now)}`. The old name works until the next version.")
+    note(
+        _(
+            "`jupyter tpu {old}` is now `jupyter tpu {now}`. The old name works until the next version.",
+            old=old,
+            now=" ".join(now),
+        )
+    )
     return [*now, *arguments[1:]]
 
 
@@ -61,7 +69,7 @@ def _usage_error(error: UsageError, *, as_json: bool) -> int:
         report(error, as_json=True)
     else:
         error.parser.print_usage(sys.stderr)
-        note(f"{error.parser.prog}: error: {error.message}")
+        note(_("{prog}: error: {message}", prog=error.parser.prog, message=_(error.message)))
     return 2
 
 
@@ -85,7 +93,7 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(own)
     # only `ssh` and `demo` pass arguments on; elsewhere they are probably misplaced
     if passed_on and not options.command.passes_on:
-        parser.error(f"unexpected arguments after --: {' '.join(passed_on)}")
+        parser.error(_("unexpected arguments after --: {passed_on}", passed_on=" ".join(passed_on)))
     options.passed_on = passed_on
     return options
 
@@ -117,7 +125,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     """Report an error of this machine: a full disk, a folder without permission, an output that was closed."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
-        f"This machine could not read or write: {what}{error.strerror or error}.",
+        Text("This machine could not read or write: {what}{reason}.", what=what, reason=error.strerror or error),
         hint=_hint_for(error),
         raw=repr(error),
     )

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.models import NodeOptions
 from jupyter_tpu.provisioning import Provisioning, parse_provisioning
 
@@ -27,7 +27,9 @@ def chosen_runtime_version(options: argparse.Namespace, kind: accelerators.Accel
     """
     known = accelerators.runtime_versions(kind.generation)
     if not options.runtime_version and not known:
-        raise BadInput(f"No runtime version is known for {kind.type}.", hint="Choose one with --runtime-version.")
+        raise BadInput(
+            Text("No runtime version is known for {type}.", type=kind.type), hint="Choose one with --runtime-version."
+        )
     return options.runtime_version or known[0]
 
 

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_tpu.cli.arguments import COMMANDS, GROUPS
 from jupyter_tpu.commands.grammar import TERMINAL, CommandParser, add_arguments
-from jupyter_tpu.errors import plain
+from jupyter_tpu.errors import Text, plain
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
-_DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
-_MORE = "`jupyter tpu COMMAND --help` shows the options of a command."
+_DESCRIPTION = Text(
+    "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
+)
+_MORE = Text("`jupyter tpu COMMAND --help` shows the options of a command.")
 
 _DESTRUCTIVE = frozenset({"cleanup", "delete", "stop"})
 _TYPO_SIMILARITY = 0.75
@@ -31,14 +34,17 @@ class Overview(CommandParser):
     """
 
     def __init__(self, command: str = "") -> None:
-        super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
+        super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_(_DESCRIPTION), epilog=_(_MORE))
         self.commands: Commands = self.add_subparsers(
             prog="jupyter tpu", metavar="COMMAND", required=True, parser_class=CommandParser
         )
         for each in COMMANDS.values():
             # the emulator's own parser answers --help
             parser = self.commands.add_parser(
-                each.name, help=each.help, description=each.description, add_help=each.name != "emulator"
+                each.name,
+                help=_(each.help),
+                description=each.description and _(each.description),
+                add_help=each.name != "emulator",
             )
             parser.set_defaults(command=each, parser=parser)
             if command not in COMMANDS or command == each.name:
@@ -51,8 +57,8 @@ class Overview(CommandParser):
         formatter.add_text(self.description)
         # argparse cannot group commands, and a newcomer finds no order in a list of thirty
         for title, commands in GROUPS.items():
-            formatter.start_section(title)
-            formatter.add_arguments([argparse.Action((), each.name, help=each.help) for each in commands])
+            formatter.start_section(_(title))
+            formatter.add_arguments([argparse.Action((), each.name, help=_(each.help)) for each in commands])
             formatter.end_section()
         formatter.add_text(self.epilog)
         return formatter.format_help()
@@ -60,8 +66,12 @@ class Overview(CommandParser):
     def refuse(self, name: str) -> NoReturn:
         """Raise the error for an unknown command, with the name that was probably meant."""
         near = next((each for each in get_close_matches(name, self.commands.choices) if _may_suggest(name, each)), "")
-        meant = f"Did you mean `jupyter tpu {near}`?" if near else "`jupyter tpu --help` lists all commands."
-        self.error(f"there is no command {plain(name)[:60]!r}. {meant}")
+        meant = (
+            _("Did you mean `jupyter tpu {near}`?", near=near)
+            if near
+            else _("`jupyter tpu --help` lists all commands.")
+        )
+        self.error(_("there is no command {name}. {meant}", name=f"{plain(name)[:60]!r}", meant=meant))
 
 
 def _may_suggest(typed: str, command: str) -> bool:

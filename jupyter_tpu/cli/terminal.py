@@ -12,8 +12,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from jupyter_tpu.errors import TpuError
-from jupyter_tpu.errors import plain as plain
+from jupyter_tpu import errors
+from jupyter_tpu.errors import Text, TpuError, error_from_json
+from jupyter_tpu.i18n import _, padded, width_of
 
 QUESTION_END = " [y/N] "
 """End of a question's line on standard error; `local.command` recognises a question by it."""
@@ -22,19 +23,29 @@ SCHEMA_VERSION = 1
 """Version of all JSON documents of the command line; raised when a field is removed or changes its meaning."""
 
 
+def shown(text: str) -> str:
+    """Return a `Text` in the user's language; other text may be data, and stays as it is."""
+    return _(text) if isinstance(text, Text) else text
+
+
+def plain(text: str, longest: int = 2000) -> str:
+    """Return the text as `shown`, on one line and harmless for the terminal, see `errors.plain`."""
+    return errors.plain(shown(text), longest)
+
+
 def say(text: str = "") -> None:
     """Print a line of data or of an answer, on standard output."""
-    print(text, flush=True)  # noqa: T201 - this module is where printing happens
+    print(shown(text), flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def note(text: str) -> None:
     """Print a line that is not data, on standard error."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this module is where printing happens
+    print(shown(text), file=sys.stderr, flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def warn(text: str) -> None:
     """Print a warning: the user should know it, though nothing failed."""
-    note(f"warning: {plain(text)}")
+    note(_("warning: {text}", text=plain(text)))
 
 
 def say_json(data: Mapping[str, Any]) -> None:
@@ -49,11 +60,11 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table, columns aligned to the widest cell; passes each cell through `plain`."""
-    table = [tuple(header), *(tuple(plain(cell) for cell in row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    """Yield the lines of a table, columns aligned to the widest cell; translates the header, and cells pass `plain`."""
+    table = [tuple(map(_, header)), *(tuple(plain(cell) for cell in row) for row in rows)]
+    widths = [max(width_of(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def report(error: TpuError, *, as_json: bool) -> None:
@@ -61,11 +72,31 @@ def report(error: TpuError, *, as_json: bool) -> None:
     if as_json:
         say_json({"error": error.to_json()})
         return
-    note(f"error: {plain(error.message)}")
+    note(_("error: {message}", message=plain(_(error.message))))
     if error.exists:
-        note(f"  now: {plain(error.exists)}")
+        note_now(_(error.exists))
     if error.hint:
-        note(f"   do: {plain(error.hint)}")
+        note_do(_(error.hint))
+
+
+def full_text(error: TpuError) -> str:
+    """Return the whole text of an error, as `str` does in English."""
+    return "\n".join(_(part) for part in (error.message, error.exists, error.hint) if part)
+
+
+def message_of(error: Mapping[str, Any]) -> str:
+    """Return what failed, of an error in JSON."""
+    return _(error_from_json(dict(error)).message)
+
+
+def note_now(text: str) -> None:
+    """Print what exists now, below an error."""
+    note(_("  now: {text}", text=plain(text)))
+
+
+def note_do(text: str) -> None:
+    """Print what to do next, below an error."""
+    note(_("   do: {text}", text=plain(text)))
 
 
 def can_ask() -> bool:
@@ -112,4 +143,8 @@ class Progress:
 def _cut(line: str) -> str:
     # a line that wraps could not be erased; the last column stays free, as some terminals wrap when it is filled
     width = shutil.get_terminal_size().columns - 1
-    return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
+    if width_of(line) <= width:
+        return line
+    while line and width_of(line) >= width:
+        line = line[:-1]
+    return line + "…"

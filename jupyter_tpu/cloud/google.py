@@ -73,7 +73,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
         interceptors = [*([HeaderInterceptor(headers)] if headers else []), *interceptors]
         channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
         return GoogleCloud(_with_project(settings, ""), channel, clock)
-    with translated(Request(what="sign in to Google Cloud", project=settings.project)):
+    with translated(Request(what=Text("sign in to Google Cloud"), project=settings.project)):
         # In a thread, because it may read files and ask the machine's metadata server.
         credentials, project = await asyncio.to_thread(load_credentials, _SCOPES, os.environ)
         # Credentials may be for a sovereign cloud with a domain of its own, whose hosts may get them too.
@@ -109,6 +109,15 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
     return replace(settings, project=project)
 
 
+_OPERATIONS = {
+    "create": Text("create node {node} in {zone}"),
+    "delete": Text("delete node {node} in {zone}"),
+    "stop": Text("stop node {node} in {zone}"),
+    "start": Text("start node {node} in {zone}"),
+}
+"""What operations do, by the verb in their metadata."""
+
+
 class GoogleCloud:
     """`CloudApi` over gRPC; `clock` must be the one that learns from the responses of `channel`."""
 
@@ -138,7 +147,7 @@ class GoogleCloud:
         """See `CloudApi.list_nodes`."""
         nodes: list[Node] = []
         unreachable: set[str] = set()
-        with translated(self._request("list the nodes", zone)):
+        with translated(self._request(Text("list the nodes"), zone)):
             # Large pages save round trips; the API may return smaller ones.
             request = tpu_v2.ListNodesRequest(parent=self._parent(zone), page_size=500)
             pager = await self._client.list_nodes(request, **READ)
@@ -150,13 +159,17 @@ class GoogleCloud:
 
     async def get_node(self, name: NodeName) -> Node:
         """See `CloudApi.get_node`."""
-        with translated(self._node_request("read", name)):
+        with translated(self._node_request(Text("read node {node} in {zone}"), name)):
             message = await self._client.get_node(tpu_v2.GetNodeRequest(name=str(name)), **READ)
         return protos.node_of(tpu_v2.Node.pb(message))
 
     async def create_node(self, spec: NodeSpec) -> Operation:
         """See `CloudApi.create_node`."""
-        about = replace(self._node_request("create", spec.name), accelerator_type=spec.accelerator_type, spec=spec)
+        about = replace(
+            self._node_request(Text("create node {node} in {zone}"), spec.name),
+            accelerator_type=spec.accelerator_type,
+            spec=spec,
+        )
         with translated(about):
             request = tpu_v2.CreateNodeRequest(
                 parent=spec.name.parent, node_id=spec.name.node_id, node=protos.node_to_create(spec)
@@ -166,21 +179,21 @@ class GoogleCloud:
 
     async def delete_node(self, name: NodeName) -> Operation:
         """See `CloudApi.delete_node`."""
-        about = self._node_request("delete", name)
+        about = self._node_request(Text("delete node {node} in {zone}"), name)
         with translated(about):
             answer = await self._client.delete_node(tpu_v2.DeleteNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def stop_node(self, name: NodeName) -> Operation:
         """See `CloudApi.stop_node`."""
-        about = self._node_request("stop", name)
+        about = self._node_request(Text("stop node {node} in {zone}"), name)
         with translated(about):
             answer = await self._client.stop_node(tpu_v2.StopNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def start_node(self, name: NodeName) -> Operation:
         """See `CloudApi.start_node`."""
-        about = self._node_request("start", name)
+        about = self._node_request(Text("start node {node} in {zone}"), name)
         with translated(about):
             answer = await self._client.start_node(tpu_v2.StartNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
@@ -189,7 +202,7 @@ class GoogleCloud:
         """See `CloudApi.update_node_metadata`."""
         # The API replaces the whole map, so the keys of others, such as SSH keys, are read first and sent back.
         present = (await self.get_node(name)).metadata
-        about = self._node_request("change the metadata of", name)
+        about = self._node_request(Text("change the metadata of node {node} in {zone}"), name)
         with translated(about):
             request = tpu_v2.UpdateNodeRequest(
                 node=tpu_v2.Node(name=str(name), metadata={**present, **metadata}),
@@ -200,7 +213,7 @@ class GoogleCloud:
 
     async def get_operation(self, name: str) -> Operation:
         """See `CloudApi.get_operation`."""
-        with translated(self._request("read an operation")):
+        with translated(self._request(Text("read an operation"))):
             message = await self._client.get_operation(operations_pb2.GetOperationRequest(name=name), **READ)
         return protos.operation_of(message, self._about(message))
 
@@ -208,7 +221,7 @@ class GoogleCloud:
         """See `CloudApi.list_operations`."""
         found: list[Operation] = []
         request = operations_pb2.ListOperationsRequest(name=self._parent(zone), page_size=500)
-        with translated(self._request(f"list the operations of {zone}", zone)):
+        with translated(self._request(Text("list the operations of {zone}", zone=zone), zone)):
             while True:
                 page = await self._client.list_operations(request, **READ)
                 found += [protos.operation_of(each, self._about(each)) for each in page.operations]
@@ -220,7 +233,7 @@ class GoogleCloud:
         """See `CloudApi.list_zones`."""
         found: list[str] = []
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self._settings.project}", page_size=500)
-        with translated(self._request("list the zones")):
+        with translated(self._request(Text("list the zones"))):
             while True:
                 page = await self._client.list_locations(request, **READ)
                 found += [location.location_id for location in page.locations]
@@ -230,21 +243,21 @@ class GoogleCloud:
 
     async def list_accelerator_types(self, zone: str) -> tuple[str, ...]:
         """See `CloudApi.list_accelerator_types`."""
-        with translated(self._request(f"list the accelerator types of {zone}", zone)):
+        with translated(self._request(Text("list the accelerator types of {zone}", zone=zone), zone)):
             request = tpu_v2.ListAcceleratorTypesRequest(parent=self._parent(zone))
             pager = await self._client.list_accelerator_types(request, **READ)
             return tuple([each.type_ async for each in pager])
 
     async def list_runtime_versions(self, zone: str) -> tuple[str, ...]:
         """See `CloudApi.list_runtime_versions`."""
-        with translated(self._request(f"list the runtime versions of {zone}", zone)):
+        with translated(self._request(Text("list the runtime versions of {zone}", zone=zone), zone)):
             request = tpu_v2.ListRuntimeVersionsRequest(parent=self._parent(zone))
             pager = await self._client.list_runtime_versions(request, **READ)
             return tuple([each.version async for each in pager])
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
         """See `CloudApi.get_worker_identities`."""
-        with translated(self._node_request("read the host keys of", name)):
+        with translated(self._node_request(Text("read the host keys of node {node} in {zone}"), name)):
             # an empty worker id stands for all workers, as in gcloud's requests
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
             answer = await self._client.get_guest_attributes(request, **READ)
@@ -273,9 +286,9 @@ class GoogleCloud:
     def _request(self, what: str, zone: str = "") -> Request:
         return Request(what=what, project=self._settings.project, zone="" if zone == "-" else zone)
 
-    def _node_request(self, verb: str, name: NodeName) -> Request:
+    def _node_request(self, what: Text, name: NodeName) -> Request:
         return Request(
-            what=f"{verb} node {name.node_id!r} in {name.zone}",
+            what=what.with_arguments(node=repr(name.node_id), zone=name.zone),
             project=name.project,
             zone=name.zone,
             node_id=name.node_id,
@@ -283,10 +296,11 @@ class GoogleCloud:
 
     def _about(self, message: operations_pb2.Operation) -> Request:
         """Describe an operation for the message of its failure, by its own verb and target."""
-        general = self._request("finish an operation")
+        general = self._request(Text("finish an operation"))
         operation = protos.operation_of(message, general)
         try:
-            return self._node_request(operation.verb or "change", NodeName.parse(operation.target))
+            what = _OPERATIONS.get(operation.verb, Text("change node {node} in {zone}"))
+            return self._node_request(what, NodeName.parse(operation.target))
         except BadInput:  # the operation's target is not a node
             return general
 

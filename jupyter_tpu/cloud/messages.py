@@ -49,8 +49,8 @@ def _text(case: Case, template: str, **more: str) -> Text:
     facts = {
         "request": request.what,
         "project": request.project,
-        "zone": request.zone or "this zone",
-        "accelerator_type": request.accelerator_type or "this accelerator type",
+        "zone": request.zone or Text("this zone"),
+        "accelerator_type": request.accelerator_type or Text("this accelerator type"),
         "kind": request.kind,
         **more,
     }
@@ -100,7 +100,7 @@ def not_allowlisted(case: Case) -> TpuError:
 
 def zone_closed(case: Case) -> TpuError:
     """Return the error for a zone that does not exist or is closed to the project."""
-    where = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    where = Text("zone {zone}", zone=case.request.zone) if case.request.zone else Text("the zone")
     return PermissionDenied(
         _text(
             case, "Could not {request}: {where} does not exist or is not available to project {project}.", where=where
@@ -195,7 +195,7 @@ def reservation(case: Case) -> TpuError:
 
 def stock_out(case: Case) -> TpuError:
     """Return the error for a zone without free capacity."""
-    where = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    where = Text("zone {zone}", zone=case.request.zone) if case.request.zone else Text("the zone")
     others = _other_zones(case)
     return OutOfCapacity(
         _text(case, "Could not {request}: {where} has no capacity for a {accelerator_type} now.", where=where)

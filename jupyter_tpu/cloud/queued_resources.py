@@ -40,7 +40,7 @@ class QueueCalls:
         """List the queued resources of a zone, see `CloudApi.list_queued_resources`."""
         items: list[QueuedResource] = []
         unreachable: set[str] = set()
-        about = Request(what="list the queued resources", project=self._project, zone="" if zone == "-" else zone)
+        about = Request(what=Text("list the queued resources"), project=self._project, zone="" if zone == "-" else zone)
         with translated(about):
             request = tpu_v2.ListQueuedResourcesRequest(
                 parent=f"projects/{self._project}/locations/{zone}", page_size=500
@@ -54,7 +54,10 @@ class QueueCalls:
 
     async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
         """Queue a request for a node, see `CloudApi.create_queued_resource`."""
-        about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
+        about = replace(
+            _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
+            accelerator_type=spec.node.accelerator_type,
+        )
         request = tpu_v2.CreateQueuedResourceRequest(
             parent=spec.name.parent,
             queued_resource_id=spec.name.queued_id,
@@ -68,7 +71,7 @@ class QueueCalls:
 
     async def delete(self, name: QueuedName, *, force: bool) -> Operation:
         """Delete a queued resource, see `CloudApi.delete_queued_resource`."""
-        about = _about("delete", name)
+        about = _about(Text("delete the queued resource {queued} in {zone}"), name)
         with translated(about):
             request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
             answer = await self._client.delete_queued_resource(request, **CHANGE)
@@ -81,7 +84,10 @@ async def create_flex_start(
     """Queue a flex-start node; raises what `QueueCalls.create` does."""
     # The REST client takes a while to import, and is seldom needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
-    about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
+    about = replace(
+        _about(Text("queue the queued resource {queued} in {zone}"), spec.name),
+        accelerator_type=spec.node.accelerator_type,
+    )
     query = {"queuedResourceId": spec.name.queued_id, "requestId": request_id_of(spec)}
     body = flex_start.flex_start_body(spec, valid_for_s, run_for_s)
     operation: Operation = await asyncio.to_thread(
@@ -90,8 +96,8 @@ async def create_flex_start(
     return operation
 
 
-def _about(verb: str, name: QueuedName) -> Request:
-    what = f"{verb} the {KIND} {name.queued_id!r} in {name.zone}"
+def _about(what: Text, name: QueuedName) -> Request:
+    what = what.with_arguments(queued=repr(name.queued_id), zone=name.zone)
     return Request(what=what, project=name.project, zone=name.zone, kind=KIND)
 
 
@@ -181,7 +187,11 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
             ),
             raw=status.message,
         )
-    return error_of_status(_about("provide", name), status) if status.code else None
+    return (
+        error_of_status(_about(Text("provide the queued resource {queued} in {zone}"), name), status)
+        if status.code
+        else None
+    )
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:

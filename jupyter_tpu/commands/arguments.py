@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jupyter_tpu.commands.grammar import TERMINAL, Argument, argument, flag
+from jupyter_tpu.errors import Text
 
 ZONE = argument("--zone", place=TERMINAL, help="its zone, if nodes in several zones have this name")
 NODE = (argument("node", place=TERMINAL, metavar="NODE", help="name of the node"), ZONE)
@@ -33,4 +34,10 @@ def optional_node(help: str) -> tuple[Argument, Argument]:
 def action(*names: str) -> Argument:
     """Return the argument that selects the action of a command; the default is the first of `names`."""
     first, *others = names
-    return argument("action", nargs="?", default=first, choices=names, help=", ".join([f"{first} (default)", *others]))
+    return argument(
+        "action",
+        nargs="?",
+        default=first,
+        choices=names,
+        help=Text("{first} (default), {others}", first=first, others=", ".join(others)),
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_tpu.autostop import LONGEST_S
 from jupyter_tpu.durations import parse_duration, parse_time_of_day
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 DEFAULT_EXTENSION = "1h"
 SPELLED_OUT = ("1h", "3h", "until", "while-busy", "off")
@@ -56,13 +56,15 @@ def _of_words(words: Sequence[str], now: float) -> dict[str, Any]:
         return {"until": _time_of_day(words[1], now)}
     for_s = parse_duration(words[0]) if len(words) == 1 else None
     if for_s is None:
-        raise BadInput(f"{' '.join(words)[:60]!r} does not say for how long.", exists=_UNCHANGED, hint=_HOW)
+        raise BadInput(
+            Text("{words} does not say for how long.", words=f"{' '.join(words)[:60]!r}"), exists=_UNCHANGED, hint=_HOW
+        )
     return _for(for_s)
 
 
 def _for(for_s: float | None) -> dict[str, Any]:
     if for_s is None or for_s > LONGEST_S:
-        longest = f"A node can be extended by {LONGEST_S / 86400:.0f} days at most."
+        longest = Text("A node can be extended by {value} days at most.", value=f"{LONGEST_S / 86400:.0f}")
         raise BadInput("The extension is too long.", exists=_UNCHANGED, hint=longest)
     return {"for_s": for_s}
 
@@ -70,5 +72,7 @@ def _for(for_s: float | None) -> dict[str, Any]:
 def _time_of_day(text: str, now: float) -> float:
     until = parse_time_of_day(text, now)
     if until is None:
-        raise BadInput(f"{text[:40]!r} is not a time of day.", exists=_UNCHANGED, hint="Write 18:00.")
+        raise BadInput(
+            Text("{text} is not a time of day.", text=f"{text[:40]!r}"), exists=_UNCHANGED, hint="Write 18:00."
+        )
     return until

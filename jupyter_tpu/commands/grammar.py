@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from jupyter_tpu.durations import parse_duration
-from jupyter_tpu.errors import BadInput, plain
+from jupyter_tpu.errors import BadInput, Text, plain
+from jupyter_tpu.i18n import _, wrapped
 
 TERMINAL, NOTEBOOK = "terminal", "notebook"
 """The places where a command can be written; a notebook's is a kernel on the node that the command is about."""
@@ -105,9 +106,14 @@ class UsageError(BadInput):
 class CommandParser(argparse.ArgumentParser):
     """A parser that raises `UsageError` instead of printing and exiting."""
 
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=HelpFormatter, **settings)
+
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` instead of printing and exiting."""
-        error = UsageError(plain(message, _LONGEST), exists="Nothing was done.", hint=f"See {self.prog} --help.")
+        error = UsageError(
+            plain(message, _LONGEST), exists="Nothing was done.", hint=Text("See {prog} --help.", prog=self.prog)
+        )
         error.parser = self
         raise error
 
@@ -118,7 +124,22 @@ def add_arguments(parser: argparse.ArgumentParser, command: Command, place: str)
         group = parser.add_mutually_exclusive_group() if isinstance(each, tuple) else parser
         for one in each if isinstance(each, tuple) else (each,):
             if one.place in ("", place):
-                group.add_argument(*one.names, **one.settings)
+                group.add_argument(*one.names, **_translated(one.settings))
+
+
+def _translated(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    text = settings.get("help", argparse.SUPPRESS)
+    return settings if text == argparse.SUPPRESS else {**settings, "help": _(text)}
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Breaks the lines of help by the columns that they take, see `i18n.wrapped`."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrapped(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(f"{indent}{line}" for line in wrapped(text, width - len(indent)))
 
 
 def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> argparse.Namespace:
@@ -138,15 +159,15 @@ def parse_words(command: Command, words: Sequence[str], magic: str = "%tpu") -> 
     try:
         return parser.parse_args(words)
     except UsageError as error:
-        hint = f"{parser.prog} --help shows what it accepts."
+        hint = Text("{prog} --help shows what it accepts.", prog=parser.prog)
         raise BadInput(_sentence(error.message), exists="Nothing was done.", hint=hint) from None
 
 
-_CLEARER: Mapping[str, str] = {
-    r"argument (\S+): expected one argument": "{} needs a value.",
-    r"unrecognized arguments: (.*)": "{} is not a valid argument here.",
-    r"the following arguments are required: (.*)": "{} is missing.",
-    r"argument (.*)": "{}.",
+_CLEARER: Mapping[str, Text] = {
+    r"argument (\S+): expected one argument": Text("{argument} needs a value."),
+    r"unrecognized arguments: (.*)": Text("{argument} is not a valid argument here."),
+    r"the following arguments are required: (.*)": Text("{argument} is missing."),
+    r"argument (.*)": Text("{argument}."),
 }
 """Messages of argparse, and how a notebook puts them."""
 
@@ -154,8 +175,8 @@ _CLEARER: Mapping[str, str] = {
 def _sentence(message: str) -> str:
     for pattern, text in _CLEARER.items():
         if found := re.fullmatch(pattern, message):
-            return text.format(found[1])
-    return f"{message[:1].upper()}{message[1:]}."
+            return text.with_arguments(argument=found[1])
+    return Text("{message}.", message=f"{message[:1].upper()}{message[1:]}")
 
 
 # -- types of values
@@ -166,7 +187,9 @@ def whole_number(most: int) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
-            raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number from 1 to {most:,}")
+            raise argparse.ArgumentTypeError(
+                _("{text} is not a whole number from 1 to {most}", text=f"{text[:40]!r}", most=f"{most:,}")
+            )
         return int(text)
 
     return parse
@@ -179,9 +202,9 @@ def duration(option: str) -> Callable[[str], float]:
         seconds = parse_duration(text)
         if not seconds:
             raise BadInput(
-                f"{text[:40]!r} is not a duration.",
+                Text("{text} is not a duration.", text=f"{text[:40]!r}"),
                 exists="Nothing was changed.",
-                hint=f"Write {option} 30m, 6h or 2d.",
+                hint=Text("Write {option} 30m, 6h or 2d.", option=option),
             )
         return seconds
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from jupyter_tpu.commands.arguments import CLOUD, JSON, NODE, REMOTE, YES, optional_node
 from jupyter_tpu.commands.extension import DEFAULT_EXTENSION, SPELLED_OUT
 from jupyter_tpu.commands.grammar import NOTEBOOK, TERMINAL, Command, argument, duration, flag, whole_number
+from jupyter_tpu.errors import Text
 
 # the largest pid_max that Linux allows on 64-bit machines (proc(5))
 _MOST_PID = 2**22
@@ -86,7 +87,7 @@ EXTEND = Command(
                 dest="for_",
                 type=duration("--for"),
                 metavar=DEFAULT_EXTENSION,
-                help=f"for this long (default: {DEFAULT_EXTENSION})",
+                help=Text("for this long (default: {duration})", duration=DEFAULT_EXTENSION),
             ),
             argument("--until", metavar="HH:MM", help="until this time of day, by this machine's clock"),
             flag("--while-busy", help="until what runs now has finished"),

@@ -20,6 +20,7 @@ from jupyter_tpu.errors import (
     NodeExists,
     NotAllowlisted,
     PermissionDenied,
+    Text,
     TpuError,
     WrongState,
 )
@@ -55,7 +56,9 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         return recovery, None
     # before any phase: a node whose deletion was requested must never come back
     if seen.deletion is not None:
-        return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not recreated."), None
+        return _turned_off(
+            recovery, seen.at, Text("{node} was deleted by request; it is not recreated.", node=_id(recovery))
+        ), None
     match recovery.phase:
         case "clearing":
             return _clearing(recovery, seen)
@@ -69,7 +72,9 @@ def decide(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
     """Return the recovery after the fleet refused to begin the attempt's intent."""
     if isinstance(error, _HOPELESS):
-        return _given_up(recovery, at, f"{_id(recovery)} is not recreated: {error.message}")
+        return _given_up(
+            recovery, at, Text("{node} is not recreated: {message}", node=_id(recovery), message=error.message)
+        )
     if isinstance(error, NodeExists | WrongState):  # another intent is changing that node
         return replace(recovery, retry_at=at + _ASK_AGAIN_S)
     return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
@@ -93,29 +98,35 @@ def _watching(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     if node.state in _HALTED and (seen.stop is not None or not is_preemptible(node)):
         return replace(recovery, was_ready=False), None
     if node.state == "DELETING":
-        return _given_up(recovery, seen.at, _not_by_us(recovery, "is being deleted")), None
+        return _given_up(recovery, seen.at, _not_by_us(recovery, Text("is being deleted"))), None
     if recovery.was_ready and is_lost(node):
-        return _clear(recovery, seen.at, f"{_id(recovery)} was pre-empted ({node.state}); deleting what is left of it.")
+        return _clear(
+            recovery,
+            seen.at,
+            Text("{node} was pre-empted ({state}); deleting what is left of it.", node=_id(recovery), state=node.state),
+        )
     return recovery, None
 
 
 def _disappeared(recovery: Recovery, seen: Observation) -> Step:
     if not recovery.was_ready:
-        message = f"{_id(recovery)} is gone and was not READY when last seen; it is not recreated."
+        message = Text("{node} is gone and was not READY when last seen; it is not recreated.", node=_id(recovery))
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     # the queued resource was deleted too, so this was on purpose
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
     if not seen.is_witnessed:
-        message = f"{_id(recovery)} ended while unmonitored; its own guard may have ended it. It is not recreated."
+        message = Text(
+            "{node} ended while unmonitored; its own guard may have ended it. It is not recreated.", node=_id(recovery)
+        )
         return _given_up(recovery, seen.at, message), None
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
-        return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
+        return _given_up(recovery, seen.at, _not_by_us(recovery, Text("has disappeared"))), None
     if recovery.is_queued:
-        message = f"{_id(recovery)} was pre-empted and is gone; deleting its queued resource."
+        message = Text("{node} was pre-empted and is gone; deleting its queued resource.", node=_id(recovery))
         return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
-    return _next_attempt(recovery, seen, f"{_id(recovery)} was pre-empted and is gone.")
+    return _next_attempt(recovery, seen, Text("{node} was pre-empted and is gone.", node=_id(recovery)))
 
 
 def _clearing(recovery: Recovery, seen: Observation) -> Step:
@@ -124,7 +135,7 @@ def _clearing(recovery: Recovery, seen: Observation) -> Step:
         return _unqueue(recovery, seen)
     if node is None:
         cleared = replace(recovery, is_queued=False)
-        return _next_attempt(cleared, seen, f"What was left of {_id(recovery)} is deleted.")
+        return _next_attempt(cleared, seen, Text("What was left of {node} is deleted.", node=_id(recovery)))
     # never delete another node with this name, nor one that came back
     if node.uid != recovery.uid or node.state == "READY":
         return _watch(recovery, node, seen.at), None
@@ -171,7 +182,7 @@ def _making(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
     if seen.node is not None and seen.node.intent_id == intent.intent_id:
         return _half_made(recovery, seen.node, seen.at, why)
     if isinstance(intent.error, _HOPELESS):
-        return _given_up(recovery, seen.at, f"{_id(recovery)} is not recreated: {why}"), None
+        return _given_up(recovery, seen.at, Text("{node} is not recreated: {why}", node=_id(recovery), why=why)), None
     return _next_attempt(recovery, seen, why)
 
 
@@ -186,27 +197,41 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
         gone = replace(recovery, was_ready=True)
         return _disappeared(gone, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
     made = replace(recovery, uid=seen.node.uid, was_ready=True)
-    return _moved(made, "watching", f"{_id(recovery)} was recreated, {recovery.attempt_text}.", seen.at), None
+    return _moved(
+        made,
+        "watching",
+        Text("{node} was recreated, {attempt}.", node=_id(recovery), attempt=recovery.attempt_text),
+        seen.at,
+    ), None
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
     # was_ready: the node before it was, so the attempts continue
     leftover = replace(recovery, uid=node.uid, was_ready=True)
-    return _clear(leftover, at, f"{why} Deleting what is left of {_id(recovery)}.")
+    return _clear(leftover, at, Text("{why} Deleting what is left of {node}.", why=why, node=_id(recovery)))
 
 
 def _next_attempt(recovery: Recovery, seen: Observation, why: str) -> Step:
     """Start or plan the next attempt, or give up; called when the node's name is free again."""
     if recovery.attempts >= recovery.max_attempts:
-        message = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
+        message = Text(
+            "{why} It is not recreated: {attempts} of {most} attempts are used up.",
+            why=why,
+            attempts=recovery.attempts,
+            most=recovery.max_attempts,
+        )
         return _given_up(recovery, seen.at, message), None
     if _is_over_cap(recovery, seen):
         return _too_dear(recovery, seen), None
     delay_s = _DELAYS_S[min(recovery.attempts, len(_DELAYS_S) - 1)]
-    coming = f"attempt {recovery.attempts + 1} of {recovery.max_attempts}"
-    when = f"in {delay_s:.0f} s" if delay_s else "now"
+    coming = Text("attempt {attempt} of {most}", attempt=recovery.attempts + 1, most=recovery.max_attempts)
+    when = Text("in {seconds} s", seconds=f"{delay_s:.0f}") if delay_s else Text("now")
     return _moved(
-        recovery, "waiting", f"{why} It will be recreated {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
+        recovery,
+        "waiting",
+        Text("{why} It will be recreated {when}, {coming}.", why=why, when=when, coming=coming),
+        seen.at,
+        retry_at=seen.at + delay_s,
     ), None
 
 
@@ -234,8 +259,13 @@ def _is_over_cap(recovery: Recovery, seen: Observation) -> bool:
 
 
 def _too_dear(recovery: Recovery, seen: Observation) -> Recovery:
-    spent = "an unknown amount" if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
-    message = f"{_id(recovery)} is not recreated: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
+    spent = Text("an unknown amount") if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
+    message = Text(
+        "{node} is not recreated: it has cost {spent}, and the cap is ${cap}.",
+        node=_id(recovery),
+        spent=spent,
+        cap=f"{recovery.max_usd:,.2f}",
+    )
     return _given_up(recovery, seen.at, message)
 
 
@@ -257,13 +287,15 @@ def _id(recovery: Recovery) -> str:
 
 
 def _being_made(recovery: Recovery) -> str:
-    return f"{_id(recovery)} is being recreated, {recovery.attempt_text}."
+    return Text("{node} is being recreated, {attempt}.", node=_id(recovery), attempt=recovery.attempt_text)
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
     """Return why a node that was perhaps deleted on purpose is not recreated."""
     name = recovery.name
-    return (
-        f"{name.node_id} {what}, and jupyter_tpu did not request that. It may have been on purpose, so it is not "
-        f"recreated; create it again if you want it."
+    return Text(
+        "{node} {what}, and jupyter_tpu did not request that. It may have been on purpose, so it is not recreated; "
+        "create it again if you want it.",
+        node=name.node_id,
+        what=what,
     )

@@ -32,7 +32,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the node."""
     if intent.spec is None:
         raise ValueError(f"the intent {intent.intent_id} to create a node has no spec")
-    asking = moved(intent, event.at, "asking", "Asking the cloud to create the node.", asked_at=event.at)
+    asking = moved(intent, event.at, "asking", Text("Asking the cloud to create the node."), asked_at=event.at)
     return asking, (CreateNode(intent.spec),)
 
 
@@ -47,34 +47,38 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has started."""
     # the answer has the operation's first state, which may be a failure already
-    begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
+    begun = moved(
+        intent, event.at, PROVISIONING, Text("The cloud is creating the node."), operation=event.operation.name
+    )
     return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
     """Fail, unless the refusal says that the node exists: it may be ours, from a request whose answer was lost."""
     if isinstance(event.error, NodeExists):
-        message = "A node with that name exists; checking whether it is this one."
+        message = Text("A node with that name exists; checking whether it is this one.")
         return moved(intent, event.at, "checking", message, cause=event.error), ()
     return failed(intent, event.at, event.error, exists=intent_texts.NOTHING_CREATED)
 
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
     """Look for the node: it may have been created."""
-    message = "The cloud did not answer; checking whether the node was created."
+    message = Text("The cloud did not answer; checking whether the node was created.")
     return moved(intent, event.at, "checking", message, cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Look for the node: the process that ended may have requested it."""
-    return moved(intent, event.at, "checking", "Resumed; checking whether the node was created."), ()
+    return moved(intent, event.at, "checking", Text("Resumed; checking whether the node was created.")), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Adopt the node that carries our label; a node without it was created by someone else."""
     # the label has the intent's id, so that a node from the user's earlier intent does not count as ours
     if event.node.intent_id == intent.intent_id:
-        adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
+        adopted = moved(
+            intent, event.at, PROVISIONING, Text("The node was created; waiting until it is READY."), cause=None
+        )
         return to_ready.node_seen(adopted, event, limits)
     error = NodeExists(
         Text("The name {node} is taken in {zone}.", node=intent.node_name.node_id, zone=intent.node_name.zone),

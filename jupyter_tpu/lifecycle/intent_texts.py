@@ -10,9 +10,9 @@ from jupyter_tpu.provisioning import Provisioning
 NOTHING_CREATED = "No node was created; nothing is billed."
 
 # charges accrue while a node is READY; its disk is billed separately (cloud.google.com/tpu/pricing)
-_NOT_READY = "it is not billed until it is READY"
-_ONLY_DISK = "only its disk is billed"
-_IN_QUOTA = "it is not billed, but counts towards your quota until it is deleted"
+_NOT_READY = Text("it is not billed until it is READY")
+_ONLY_DISK = Text("only its disk is billed")
+_IN_QUOTA = Text("it is not billed, but counts towards your quota until it is deleted")
 _NOT_BILLED = {
     "CREATING": _NOT_READY,
     "STARTING": _NOT_READY,
@@ -23,28 +23,34 @@ _NOT_BILLED = {
     "STOPPED": _ONLY_DISK,
     "PREEMPTED": _IN_QUOTA,
     "TERMINATED": _IN_QUOTA,
-    "DELETING": "it is no longer billed",
+    "DELETING": Text("it is no longer billed"),
 }
 
 
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     """Return the price such as ``$9.60 per hour``, or that it is not known."""
     if provisioning == "reserved":
-        return "what its reservation costs (not in the price list)"
+        return Text("what its reservation costs (not in the price list)")
     price = price_on_terms(accelerator_type, zone, provisioning)
-    return f"${price.usd_per_hour:,.2f} per hour" if price else "an unknown amount per hour (no list price is known)"
+    return (
+        Text("${usd} per hour", usd=f"{price.usd_per_hour:,.2f}")
+        if price
+        else Text("an unknown amount per hour (no list price is known)")
+    )
 
 
 def terms(spec: NodeSpec) -> str:
     """Return a description such as ``a spot v6e-8 in us-east1-d``."""
     # 70 characters: the type may be the user's typing error of any length
-    article = "an" if spec.provisioning == "on-demand" else "a"
-    return f"{article} {spec.provisioning} {spec.accelerator_type[:70]} in {spec.name.zone}"
+    kind, zone = spec.accelerator_type[:70], spec.name.zone
+    if spec.provisioning == "on-demand":
+        return Text("an on-demand {type} in {zone}", type=kind, zone=zone)
+    return Text("a {provisioning} {type} in {zone}", provisioning=spec.provisioning, type=kind, zone=zone)
 
 
 def billing(node: Node) -> str:
     """Return a clause without a price that says whether the node is billed in its current state."""
-    return "it is billed now" if node.state == "READY" else _NOT_BILLED.get(node.state, "it may be billed")
+    return Text("it is billed now") if node.state == "READY" else _NOT_BILLED.get(node.state, Text("it may be billed"))
 
 
 def node_exists(node: Node) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from jupyter_tpu.errors import Action, TpuError
+from jupyter_tpu.errors import Action, Text, TpuError
 from jupyter_tpu.lifecycle.actions import Change
 from jupyter_tpu.lifecycle.intent_events import Event, Resumed
 from jupyter_tpu.lifecycle.intents import Intent
@@ -51,7 +51,7 @@ def failed(
 
 def cancelled(intent: Intent, at: float) -> Outcome:
     """Settle the intent: a newer one stops or deletes the node."""
-    message = "Cancelled: the node is being stopped or deleted."
+    message = Text("Cancelled: the node is being stopped or deleted.")
     return moved(intent, at, "cancelled", message, settled=True, cause=None), ()
 
 

@@ -78,7 +78,7 @@ class Recovery:
     @property
     def attempt_text(self) -> str:
         """Return a text such as ``attempt 2 of 3``."""
-        return f"attempt {self.attempts} of {self.max_attempts}"
+        return Text("attempt {attempt} of {most}", attempt=self.attempts, most=self.max_attempts)
 
     @property
     def is_being_recreated(self) -> bool:
@@ -178,12 +178,19 @@ def is_lost(node: Node) -> bool:
 def watching_text(recovery: Recovery) -> str:
     """Return the message of the phase ``watching``: what will happen after a pre-emption."""
     left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
-    cap = "" if recovery.max_usd is None else f", while it has cost less than ${recovery.max_usd:,.2f}"
-    return f"{recovery.name.node_id} is recreated after a pre-emption, {_times(left)}{cap}."
+    cap = (
+        "" if recovery.max_usd is None else Text(", while it has cost less than ${cap}", cap=f"{recovery.max_usd:,.2f}")
+    )
+    return Text(
+        "{node} is recreated after a pre-emption, {times}{cap}.",
+        node=recovery.name.node_id,
+        times=_times(left),
+        cap=cap,
+    )
 
 
 def _times(left: int) -> str:
-    return "once more at most" if left == 1 else f"{left} more times at most"
+    return Text("once more at most") if left == 1 else Text("{count} more times at most", count=left)
 
 
 def outlook(recovery: Recovery) -> str:
@@ -198,7 +205,7 @@ def outlook(recovery: Recovery) -> str:
             most=recovery.max_attempts,
         )
     if recovery.phase == "watching" and recovery.is_on:
-        return (
+        return Text(
             "Auto-recovery recreates the node. When it is READY, the kernels of open notebooks are started there again."
         )
     command = intent_texts.command("recover", recovery.name)

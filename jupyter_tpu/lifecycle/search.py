@@ -43,10 +43,10 @@ MOST_CANDIDATES = 64
 
 _HOPELESS = (NotAllowlisted, PermissionDenied, ApiDisabled, BadInput)
 _OUTCOME_TEXTS = {
-    "quota": "the quota is used up",
-    "stockout": "no capacity",
-    "not_allowed": "not available to this project",
-    "address": "no external IP address is left; a node with internal addresses only needs none",
+    "quota": Text("the quota is used up"),
+    "stockout": Text("no capacity"),
+    "not_allowed": Text("not available to this project"),
+    "address": Text("no external IP address is left; a node with internal addresses only needs none"),
     "other": "failed",
 }
 
@@ -103,7 +103,7 @@ class End:
 def next_step(search: Search, now: float) -> Begin | Wait | End:
     """Return the next step when no try is open."""
     if search.is_cancelled:
-        return End(search=ended(search, "cancelled", "The search was cancelled; nothing is left of it."))
+        return End(search=ended(search, "cancelled", Text("The search was cancelled; nothing is left of it.")))
     if search.stop:
         return End(search=ended(search, "failed", search.stop))
     if search.until is not None and now >= search.until:
@@ -118,16 +118,16 @@ def _after_a_round(search: Search, now: float) -> Wait | End:
     if search.until is None or len(search.hopeless) == len(search.candidates):
         return End(search=ended(search, "failed", _nothing_found(search)))
     pause_s = min(PAUSE_S * 2**search.round, LONGEST_PAUSE_S)
-    message = f"No capacity now; all candidates are tried again in {pause_s:.0f} s."
+    message = Text("No capacity now; all candidates are tried again in {seconds} s.", seconds=f"{pause_s:.0f}")
     again = replace(search, round=search.round + 1, position=0, next_at=now + pause_s, message=message)
     return Wait(search=again)
 
 
 def _nothing_found(search: Search) -> str:
-    tries = "1 try" if search.tried == 1 else f"{search.tried} tries"
+    tries = Text("1 try") if search.tried == 1 else Text("{count} tries", count=search.tried)
     if len(search.hopeless) == len(search.candidates):
-        return f"No capacity found in {tries}, and waiting won't help; nothing is billed."
-    return f"No capacity found in {tries}; nothing is billed."
+        return Text("No capacity found in {tries}, and waiting won't help; nothing is billed.", tries=tries)
+    return Text("No capacity found in {tries}; nothing is billed.", tries=tries)
 
 
 def ended(search: Search, phase: Phase, message: str) -> Search:
@@ -139,7 +139,7 @@ def begun(search: Search, index: int, now: float) -> Search:
     """Return the search with a new try, to save before the request is sent."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
-    message = f"Trying {wanted.accelerator_type} in {wanted.zone}."
+    message = Text("Trying {type} in {zone}.", type=wanted.accelerator_type, zone=wanted.zone)
     return replace(search, tries=tries, tried=search.tried + 1, position=index + 1, message=message)
 
 
@@ -152,9 +152,13 @@ def won(search: Search) -> Search:
     """Return the search after the node of its last try became READY."""
     index = search.tries[-1].index
     name = search.name(index)
-    found = with_last(search, outcome="won", is_clean=True, message="The node is READY.")
+    found = with_last(search, outcome="won", is_clean=True, message=Text("The node is READY."))
     found = replace(found, node_name=str(name))
-    return ended(found, "found", f"{search.candidates[index].accelerator_type} in {name.zone} is READY.")
+    return ended(
+        found,
+        "found",
+        Text("{type} in {zone} is READY.", type=search.candidates[index].accelerator_type, zone=name.zone),
+    )
 
 
 def lost(search: Search, error: TpuError) -> Search:
@@ -164,7 +168,12 @@ def lost(search: Search, error: TpuError) -> Search:
     wanted = search.candidates[index]
     after = with_last(search, outcome=outcome, message=error.message, raw=error.raw)
     hopeless = sorted({*search.hopeless, *_hopeless_with(search, index, error)})
-    message = f"{wanted.accelerator_type} in {wanted.zone}: {_OUTCOME_TEXTS[outcome]}."
+    message = Text(
+        "{type} in {zone}: {outcome}.",
+        type=wanted.accelerator_type,
+        zone=wanted.zone,
+        outcome=_OUTCOME_TEXTS[outcome],
+    )
     after = replace(after, hopeless=tuple(hopeless), message=message)
     # an interrupted try may have failed with its process only, so the same candidate is tried again
     if search.tries[-1].was_interrupted and outcome == "other":
@@ -220,7 +229,7 @@ def resumed(search: Search, now: float) -> Search:
     """Return the search after another process claimed it; one that was abandoned for long starts no new try."""
     is_stale = now - search.updated_at > STALE_S
     stop = (
-        "The search was interrupted for too long and has ended; start it again if you still want it."
+        Text("The search was interrupted for too long and has ended; start it again if you still want it.")
         if is_stale
         else ""
     )

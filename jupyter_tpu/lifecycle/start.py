@@ -26,7 +26,7 @@ STARTING = "starting"
 
 def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
     """Request the start."""
-    asking = moved(intent, event.at, "asking", "Asking the cloud to start the node.", asked_at=event.at)
+    asking = moved(intent, event.at, "asking", Text("Asking the cloud to start the node."), asked_at=event.at)
     return asking, (StartNode(intent.node_name),)
 
 
@@ -40,24 +40,24 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has started."""
-    begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
+    begun = moved(intent, event.at, STARTING, Text("The node is starting."), operation=event.operation.name)
     return to_ready.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
     """Check the node: it may be starting, even if the response says otherwise."""
-    return moved(intent, event.at, "checking", "Checking the node.", cause=event.error), ()
+    return moved(intent, event.at, "checking", Text("Checking the node."), cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Check the node: the process that ended may have requested the start."""
-    return moved(intent, event.at, "checking", "Resumed; checking the node."), ()
+    return moved(intent, event.at, "checking", Text("Resumed; checking the node.")), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Decide by the node's state whether it was started."""
     if event.node.state in ("STARTING", "READY"):
-        begun = moved(seen(intent), event.at, STARTING, "The node is starting.", cause=None)
+        begun = moved(seen(intent), event.at, STARTING, Text("The node is starting."), cause=None)
         return to_ready.node_seen(begun, event, limits)
     # an unanswered request may still take effect, so STOPPED means nothing for a while
     unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)

@@ -50,7 +50,7 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     intent = seen(intent)
     state = event.node.state
     if state == "READY":
-        message = "The node is READY; its workers are booting."
+        message = Text("The node is READY; its workers are booting.")
         return moved(intent, event.at, BOOTING, message, operation="", cause=None), ()
     if state in _LOST:
         return failed(intent, event.at, _preempted(event.node), exists=intent_texts.node_exists(event.node))
@@ -69,7 +69,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         return failed(intent, event.at, _too_late(intent, limits), exists=exists, hint=hint, actions=actions)
     if intent.phase == ROLLING_BACK:
         return intent, ()
-    return moved(intent, event.at, intent.phase, f"The node is {event.node.state}."), ()
+    return moved(intent, event.at, intent.phase, Text("The node is {state}.", state=event.node.state)), ()
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
@@ -110,7 +110,7 @@ def _patience(intent: Intent, limits: Limits) -> float:
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
     """Notice a failed operation; success is decided by the node's state."""
     if event.operation.error is not None:
-        message = f"{event.operation.error.message} Checking what is left of the node."
+        message = Text("{message} Checking what is left of the node.", message=event.operation.error.message)
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
     if event.operation.done:
         return replace(intent, operation="", phase_since=event.at), ()
@@ -120,7 +120,7 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     """Finish when all host keys are published: no SSH connection is made without them."""
     if event.published:
-        return done(intent, event.at, READY, "The node is ready.")
+        return done(intent, event.at, READY, Text("The node is ready."))
     # only a fresh read of the keys counts: after a sleep of this computer the last one is as old as the limit
     if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
         return unchanged(intent)
@@ -138,7 +138,7 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     """Keep polling: a missing response proves nothing."""
-    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
+    return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 
 def _after_stock_out(intent: Intent) -> tuple[str, tuple[Action, ...]]:

@@ -68,7 +68,11 @@ BY_VERB = {
 
 def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
     """Send the request, for the first time or again."""
-    message = f"Asking the cloud to {intent.verb} the node."
+    message = (
+        Text("Asking the cloud to stop the node.")
+        if intent.verb == "stop"
+        else Text("Asking the cloud to delete the node.")
+    )
     return moved(intent, event.at, "asking", message, asked_at=event.at), (
         BY_VERB[intent.verb].action(intent.node_name),
     )
@@ -79,7 +83,7 @@ def accepted(intent: Intent, event: Accepted, limits: Limits) -> Outcome:
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     details = BY_VERB[intent.verb]
-    message = f"The node is {details.under_way}."
+    message = Text("The node is {state}.", state=details.under_way)
     begun = moved(intent, event.at, details.phase, message, operation=event.operation.name, may_appear=False)
     return operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
@@ -91,8 +95,14 @@ def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outco
         if not intent.may_appear:
             return _gone(intent, event)
         intent, _ = missing_for(intent, event.at)
-        return moved(intent, event.at, "checking", "The node was being created; checking whether it appears."), ()
-    return moved(intent, event.at, "checking", f"{event.error.message} Checking the node.", cause=event.error), ()
+        return moved(intent, event.at, "checking", Text("The node was being created; checking whether it appears.")), ()
+    return moved(
+        intent,
+        event.at,
+        "checking",
+        Text("{message} Checking the node.", message=event.error.message),
+        cause=event.error,
+    ), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
@@ -102,7 +112,9 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     if event.node.state == details.end_state:
         return _ended(intent, event)
     if event.node.state == details.under_way:
-        return moved(intent, event.at, details.phase, f"The node is {details.under_way}.", cause=None), ()
+        return moved(
+            intent, event.at, details.phase, Text("The node is {state}.", state=details.under_way), cause=None
+        ), ()
     # the time counts only while requests were sent: after a sleep of this computer there is one more try
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
     if not _was_unanswered(intent) or is_late:
@@ -141,7 +153,9 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
     """Notice a failed operation; success is decided by the node's state."""
     if event.operation.error is not None:
-        return moved(intent, event.at, "checking", "Checking the node.", operation="", cause=event.operation.error), ()
+        return moved(
+            intent, event.at, "checking", Text("Checking the node."), operation="", cause=event.operation.error
+        ), ()
     if event.operation.done:
         return replace(intent, operation="", phase_since=event.at), ()
     return unchanged(intent)
@@ -152,7 +166,7 @@ def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
     if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
         exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
         return failed(intent, event.at, intent.cause, exists=exists)
-    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
+    return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 
 def _ended(intent: Intent, event: NodeSeen) -> Outcome:
@@ -162,7 +176,7 @@ def _ended(intent: Intent, event: NodeSeen) -> Outcome:
 def _gone(intent: Intent, event: Event) -> Outcome:
     name = intent.node_name.node_id
     if intent.verb == "delete":
-        return done(intent, event.at, "deleted", f"The node {name} is gone; nothing is billed.")
+        return done(intent, event.at, "deleted", Text("The node {name} is gone; nothing is billed.", name=name))
     error = NodeNotFound(Text("There is no node {node} in {zone}.", node=name, zone=intent.node_name.zone))
     hint = "`jupyter tpu list` shows what exists."
     return failed(intent, event.at, error, exists="Nothing is billed.", hint=hint, actions=(refresh(),))

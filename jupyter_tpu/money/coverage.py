@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator, price_on_terms
+from jupyter_tpu.errors import Text, joined
 from jupyter_tpu.models import Price
 from jupyter_tpu.money.allotment import Allotment, is_for
 from jupyter_tpu.money.days import day_of
@@ -14,10 +15,10 @@ from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.provisioning import Provisioning, can_be_preempted, is_grantable
 
 NEVER_COVERED = (
-    "the boot disk of each TPU VM and other disks, even while the node is stopped",
-    "external IP addresses",
-    "data that leaves its region (egress), such as reading a bucket in another region",
-    "all other services of Google Cloud, such as Cloud Storage and Compute Engine",
+    Text("the boot disk of each TPU VM and other disks, even while the node is stopped"),
+    Text("external IP addresses"),
+    Text("data that leaves its region (egress), such as reading a bucket in another region"),
+    Text("all other services of Google Cloud, such as Cloud Storage and Compute Engine"),
 )
 """What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC email, 2026)."""
 
@@ -102,25 +103,35 @@ def coverage(
     credits = [grant for grant in known if grant.kind == "credit" and grant.holds(today)]
     why, credit = _reasons(list(reasons.values())), _credit(credits, left)
     text = _billed(request, price, why, credit)
-    return Coverage(grant=None, price=price, text=text, detail="; ".join(filter(None, [why, credit])))
+    return Coverage(grant=None, price=price, text=text, detail=joined(filter(None, [why, credit]), "; "))
 
 
 def _free(grant: Grant, price: Price | None) -> str:
-    return f"free under your TRC grant {grant.name} until {grant.ends_on}, then billed: {_price(price)}"
+    return Text(
+        "free under your TRC grant {name} until {ends_on}, then billed: {price}",
+        name=grant.name,
+        ends_on=grant.ends_on,
+        price=_price(price),
+    )
 
 
 def _billed(request: NodeRequest, price: Price | None, why: str, credit: str) -> str:
-    cost = "by your reservation, used or not; it has no list price" if request.is_reserved else _price(price)
-    return f"billed: {cost}{why and f' ({why})'}{credit and f'; {credit}'}"
+    cost = Text("by your reservation, used or not; it has no list price") if request.is_reserved else _price(price)
+    why, credit = why and Text(" ({why})", why=why), credit and Text("; {credit}", credit=credit)
+    return Text("billed: {cost}{why}{credit}", cost=cost, why=why, credit=credit)
 
 
 def _reasons(reasons: list[str]) -> str:
-    more = [f"{len(reasons) - _MOST_REASONS} more do not cover it"] if len(reasons) > _MOST_REASONS else []
-    return "; ".join([*reasons[:_MOST_REASONS], *more])
+    more = (
+        [Text("{count} more do not cover it", count=len(reasons) - _MOST_REASONS)]
+        if len(reasons) > _MOST_REASONS
+        else []
+    )
+    return joined([*reasons[:_MOST_REASONS], *more], "; ")
 
 
 def _price(price: Price | None) -> str:
-    return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
+    return f"${price.usd_per_hour:.2f}/h" if price else Text("price unknown")
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
@@ -128,23 +139,34 @@ def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:
-            return f"your credit {grant.name}, until {grant.ends_on}, may pay for it (remaining amount unknown)"
+            return Text(
+                "your credit {name}, until {ends_on}, may pay for it (remaining amount unknown)",
+                name=grant.name,
+                ends_on=grant.ends_on,
+            )
         if amount > 0:
-            return f"your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
+            return Text(
+                "your credit {name} has about ${amount} left until {ends_on}",
+                name=grant.name,
+                amount=f"{amount:.2f}",
+                ends_on=grant.ends_on,
+            )
     return ""
 
 
 def _why_not(request: NodeRequest, grant: Grant, allotment: Allotment, today: int) -> str:
     """Return why a grant does not cover the node; empty if it does."""
     if grant.is_over(today):
-        return f"your TRC grant {grant.name} ended on {grant.ends_on}"
+        return Text("your TRC grant {name} ended on {ends_on}", name=grant.name, ends_on=grant.ends_on)
     if not grant.holds(today):
-        return f"your TRC grant {grant.name} starts on {grant.starts_on}"
+        return Text("your TRC grant {name} starts on {starts_on}", name=grant.name, starts_on=grant.starts_on)
     if not is_grantable(request.provisioning):
-        return f"your TRC grant {grant.name} covers no {request.provisioning} nodes"
+        return Text(
+            "your TRC grant {name} covers no {provisioning} nodes", name=grant.name, provisioning=request.provisioning
+        )
     kind = find_accelerator(request.accelerator_type)
     if kind is None:
-        return f"the number of chips of {request.accelerator_type[:40]} is unknown"
+        return Text("the number of chips of {type} is unknown", type=request.accelerator_type[:40])
     fitting = [
         number
         for number, row in enumerate(grant.rows)
@@ -160,21 +182,33 @@ def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting:
     for number, chips in zip(fitting, free, strict=True):
         if chips is None:
             why = allotment.unknown[grant.name, number]
-            return f"the number of free chips of your TRC grant {grant.name} is unknown: {why}"
+            return Text("the number of free chips of your TRC grant {name} is unknown: {why}", name=grant.name, why=why)
     most = max(chips for chips in free if chips is not None)
-    return f"your TRC grant {grant.name} has {most} chips free there, but the node needs {kind.chips}"
+    return Text(
+        "your TRC grant {name} has {most} chips free there, but the node needs {chips}",
+        name=grant.name,
+        most=most,
+        chips=kind.chips,
+    )
 
 
 def _why_no_row(request: NodeRequest, kind: Accelerator, grant: Grant) -> str:
     # name the first thing that differs, from the coarsest to the finest: generation, zone, model, accelerator type
-    covers = f"your TRC grant {grant.name} covers"
+    covers = Text("your TRC grant {name} covers", name=grant.name)
     same = [row for row in grant.rows if row.generation == kind.generation]
     if not same:
-        return f"{covers} no {kind.generation}"
+        return Text("{covers} no {generation}", covers=covers, generation=kind.generation)
     here = [row for row in same if row.zone == request.zone]
     if not here:
-        return f"{covers} {kind.generation} only in {', '.join(sorted({row.zone for row in same}))}"
+        return Text(
+            "{covers} {generation} only in {zones}",
+            covers=covers,
+            generation=kind.generation,
+            zones=", ".join(sorted({row.zone for row in same})),
+        )
     if all(row.spot != request.spot for row in here):
-        return f"{covers} {kind.generation} there only {'on demand' if request.spot else 'as spot'}"
+        if request.spot:
+            return Text("{covers} {generation} there only on demand", covers=covers, generation=kind.generation)
+        return Text("{covers} {generation} there only as spot", covers=covers, generation=kind.generation)
     devices = sorted({row.device for row in here if row.spot == request.spot})
-    return f"{covers} there only nodes of type {', '.join(devices)}"
+    return Text("{covers} there only nodes of type {devices}", covers=covers, devices=", ".join(devices))

@@ -114,30 +114,54 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
         usd_per_gib=price,
         usd_per_epoch=None if price is None or epoch_gib is None else price * epoch_gib,
     )
-    return replace(found, text=f"{text.removesuffix('.')}{_cost(found, epoch_gib)}.") if found.is_warning else found
+    if not found.is_warning:
+        return found
+    return replace(found, text=text.with_arguments(cost=_cost(found, epoch_gib)))
 
 
 def _cost(found: Egress, epoch_gib: float | None) -> str:
     """Return the end of the sentence, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
     if found.usd_per_gib is None:
-        return "; no list price is known for it"
-    most = "at most " if found.verdict == "spread" else ""
-    epoch = "" if found.usd_per_epoch is None else f", ${found.usd_per_epoch:,.2f} per epoch of {epoch_gib:,g} GiB"
-    return f": {most}${found.usd_per_gib:.2f} per GiB{epoch} (list price of {AS_OF})"
+        return Text("; no list price is known for it")
+    most = Text("at most ") if found.verdict == "spread" else ""
+    epoch = (
+        ""
+        if found.usd_per_epoch is None
+        else Text(
+            ", ${usd} per epoch of {count} GiB",
+            usd=f"{found.usd_per_epoch:,.2f}",
+            count=f"{epoch_gib:,g}",
+        )
+    )
+    return Text(
+        ": {most}${usd} per GiB{epoch} (list price of {as_of})",
+        most=most,
+        usd=f"{found.usd_per_gib:.2f}",
+        epoch=epoch,
+        as_of=AS_OF,
+    )
 
 
-def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[Verdict, str]:
+def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[Verdict, Text]:
     path = f"gs://{bucket}"
     if not location:
         why = f": {why_unknown.removesuffix('.')}" if why_unknown else ""
-        return "unknown", f"The location of {path} is unknown{why}."
+        return "unknown", Text("The location of {path} is unknown{why}.", path=path, why=why)
     if location.lower() == region:
-        return "same", f"{path} is in {region} too: no egress between regions."
+        return "same", Text("{path} is in {region} too: no egress between regions.", path=path, region=region)
     if _REGION.fullmatch(location.lower()):
-        away = f"{path} is in {location.lower()}, the node in {region}"
-        return "elsewhere", f"{away}: egress between regions is billed per GiB read, even under a grant."
-    spread = f"{path} is spread over {location}, the node is in {region}"
-    return "spread", f"{spread}: egress may be billed per GiB read, even under a grant."
+        away = Text(
+            "{path} is in {location}, the node in {region}", path=path, location=location.lower(), region=region
+        )
+        return "elsewhere", Text(
+            "{away}: egress between regions is billed per GiB read, even under a grant{cost}.", away=away, cost=""
+        )
+    spread = Text(
+        "{path} is spread over {location}, the node is in {region}", path=path, location=location, region=region
+    )
+    return "spread", Text(
+        "{spread}: egress may be billed per GiB read, even under a grant{cost}.", spread=spread, cost=""
+    )
 
 
 def _sources(text: str) -> str:

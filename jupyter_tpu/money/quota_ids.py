@@ -13,6 +13,7 @@ from typing import Literal
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.accelerators import Accelerator, Generation, QuotaUnit
+from jupyter_tpu.errors import Text
 
 Scope = Literal["zone", "region"]
 
@@ -57,16 +58,20 @@ class Quota:
     @property
     def label(self) -> str:
         """The quota in plain words: ``v5e, up to 8 chips, spot``."""
-        return f"{self.generation}{self._sizes}, {'spot' if self.is_preemptible else 'on demand'}"
+        if self.is_preemptible:
+            return Text("{generation}{sizes}, spot", generation=self.generation, sizes=self._sizes)
+        return Text("{generation}{sizes}, on demand", generation=self.generation, sizes=self._sizes)
 
     @property
     def _sizes(self) -> str:
         if self.generation == "v5e":
             serving = self.bucket == "LitepodServing"
-            return f", {'up to' if serving else 'more than'} {_LARGEST_SERVING_CHIPS} chips"
+            count = _LARGEST_SERVING_CHIPS
+            template = Text(", up to {count} chips") if serving else Text(", more than {count} chips")
+            return template.with_arguments(count=count)
         if len(self._generation.quota_metrics) == 1:
             return ""
-        return ", more VMs than one" if self.bucket else ", one VM"
+        return Text(", more VMs than one") if self.bucket else Text(", one VM")
 
     @property
     def _generation(self) -> Generation:

@@ -19,7 +19,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
 
 SHORTEST_TERM_DAYS = 30
@@ -124,13 +124,13 @@ def read_trc_mail(text: str) -> TrcMail:
     """Parse an email; never raises, whatever the text is."""
     reading = _Reading()
     if len(text) > _LONGEST_TEXT:
-        reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
+        reading.problems.append(Text("Only the first {count} characters of the text were read.", count=_LONGEST_TEXT))
     body, sent_on = _opened(text[:_LONGEST_TEXT])
     cleaned = _cleaned(body)
     lines = list(_with_rows_joined(cleaned.split("\n")))
     ordered = [_in_order(line) for line in lines]
     changed = ((line, read) for line, read in zip(lines, ordered, strict=True) if read != line)
-    reading.notes += [f"“{line}” was read as {read}." for line, read in changed]
+    reading.notes += [Text("“{line}” was read as {read}.", line=line, read=read) for line, read in changed]
     rows = "\n".join(ordered)
     for match in _GRANT.finditer(rows):
         reading.add_line(match)
@@ -138,10 +138,10 @@ def read_trc_mail(text: str) -> TrcMail:
     for line in _GRANT.sub("\n", rows).split("\n"):
         is_the_term = _TERM.search(line) and not _GENERATION.search(line)
         if not is_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
-            reading.add_problem(line, "looks like a grant but cannot be read")
+            reading.add_problem(line, Text("looks like a grant but cannot be read"))
     days = reading.term(cleaned)
     if not reading.rows and not reading.problems:
-        reading.problems.append("No line looks like “32 on-demand Cloud TPU v4 chips in zone us-central2-b”.")
+        reading.problems.append(Text("No line looks like “32 on-demand Cloud TPU v4 chips in zone us-central2-b”."))
     return TrcMail(
         rows=tuple(reading.rows.values()),
         days=days,
@@ -277,13 +277,18 @@ class _Reading:
         """Add a line with the reason why it cannot be read."""
         shown = " ".join(line.split())
         cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
-        self.problems.append(f"“{cut}”: {why}.")
+        if why.endswith("."):
+            self.problems.append(Text("“{line}”: {why}", line=cut, why=why))
+        else:
+            self.problems.append(Text("“{line}”: {why}.", line=cut, why=why))
 
     def add_line(self, match: re.Match[str]) -> None:
         """Add one line that has the form of a grant."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
-            self.notes.append(f"{match['count']} chips were read for each of {', '.join(zones)}.")
+            self.notes.append(
+                Text("{count} chips were read for each of {zones}.", count=match["count"], zones=", ".join(zones))
+            )
         for zone in zones:
             self._add_row(match, zone)
 
@@ -291,13 +296,17 @@ class _Reading:
         try:
             row, note = _row(match, zone)
         except BadInput as problem:
-            self.add_problem(match[0], problem.message.removesuffix("."))
+            template = problem.message
+            self.add_problem(match[0], template if isinstance(template, Text) else Text(template))
             return
         known = self.rows.get(row.what)
         if known is not None and known != row:
-            self.add_problem(match[0], f"an earlier line grants {known.chips} of the same chips; that number was used")
+            self.add_problem(
+                match[0],
+                Text("an earlier line grants {count} of the same chips; that number was used", count=known.chips),
+            )
         elif known is None and len(self.rows) >= MOST_ROWS:
-            self.add_problem(match[0], f"only the first {MOST_ROWS} rows are read")
+            self.add_problem(match[0], Text("only the first {count} rows are read", count=MOST_ROWS))
         elif known is None:
             self.rows[row.what] = row
             self.notes += [note] if note else []
@@ -308,7 +317,9 @@ class _Reading:
         found = {days for days in stated if 1 <= days <= MOST_DAYS}
         if len(found) > 1:
             terms = ", ".join(str(days) for days in sorted(found)[:5])
-            self.problems.append(f"The email states several terms ({terms} days): enter the right one.")
+            self.problems.append(
+                Text("The email states several terms ({terms} days): enter the right one.", terms=terms)
+            )
         return found.pop() if len(found) == 1 else None
 
 
@@ -335,7 +346,15 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
             "device": device.type if device else None,
         }
     )
-    return row, f"{count} × {device.type} was read as {row.chips} chips of {generation}." if device else ""
+    if device is None:
+        return row, ""
+    return row, Text(
+        "{count} × {type} was read as {chips} chips of {generation}.",
+        count=count,
+        type=device.type,
+        chips=row.chips,
+        generation=generation,
+    )
 
 
 def _device(generation: str, size: str, unit: str) -> Accelerator:

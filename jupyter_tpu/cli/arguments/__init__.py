@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from jupyter_tpu.cli.arguments import money, nodes, others
 from jupyter_tpu.commands.grammar import Command
+from jupyter_tpu.errors import Text
 
 GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "Set-up": others.FIRST,
-    "Nodes": nodes.COMMANDS,
-    "Notebooks": others.NOTEBOOKS,
-    "Chips": others.CHIPS,
-    "Auto-stop": others.AUTOSTOP,
-    "Money": money.COMMANDS,
-    "Without a cloud": others.WITHOUT_A_CLOUD,
+    Text("Set-up"): others.FIRST,
+    Text("Nodes"): nodes.COMMANDS,
+    Text("Notebooks"): others.NOTEBOOKS,
+    Text("Chips"): others.CHIPS,
+    Text("Auto-stop"): others.AUTOSTOP,
+    Text("Money"): money.COMMANDS,
+    Text("Without a cloud"): others.WITHOUT_A_CLOUD,
 }
 """The commands, by the titles of the help."""
 

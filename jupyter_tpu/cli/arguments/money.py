@@ -8,6 +8,7 @@ from dataclasses import replace
 from jupyter_tpu.commands import shared
 from jupyter_tpu.commands.arguments import REMOTE, YES, action
 from jupyter_tpu.commands.grammar import Command, argument, flag
+from jupyter_tpu.errors import Text
 from jupyter_tpu.money.billed import EXPORT_VARIABLE
 from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS
 from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, MAX_SLOTS
@@ -25,8 +26,14 @@ COMMANDS = (
                 "--last",
                 type=int,
                 metavar="N",
-                help=f"with --by: how many hours (default: {DEFAULT_SLOTS['hour']}, at most {MAX_SLOTS['hour']}) "
-                f"or days (default: {DEFAULT_SLOTS['day']}, at most {MAX_SLOTS['day']})",
+                help=Text(
+                    "with --by: how many hours (default: {hours}, at most {most_hours}) or days "
+                    "(default: {days}, at most {most_days})",
+                    hours=DEFAULT_SLOTS["hour"],
+                    most_hours=MAX_SLOTS["hour"],
+                    days=DEFAULT_SLOTS["day"],
+                    most_days=MAX_SLOTS["day"],
+                ),
             ),
             flag(
                 "--billed",
@@ -36,8 +43,11 @@ COMMANDS = (
             argument(
                 "--billing-export",
                 metavar="PROJECT.DATASET.TABLE",
-                help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); BigQuery may bill the "
-                "query that reads it (some cents)",
+                help=Text(
+                    "table of the standard billing export (default: ${variable}); BigQuery may bill the query that "
+                    "reads it (some cents)",
+                    variable=EXPORT_VARIABLE,
+                ),
             ),
         ),
     ),

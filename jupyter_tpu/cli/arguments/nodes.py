@@ -7,6 +7,7 @@ from dataclasses import fields
 from jupyter_tpu.commands import shared
 from jupyter_tpu.commands.arguments import NODE, REMOTE, YES, action, optional_node
 from jupyter_tpu.commands.grammar import Command, argument, duration, flag
+from jupyter_tpu.errors import Text
 from jupyter_tpu.models import NodeOptions
 
 _NEW_NODE = (
@@ -24,7 +25,7 @@ _NEW_NODE = (
 )
 """What `create`, `search` and `queue` ask about a new node besides its name, zone and type."""
 
-_TYPE = "accelerator type, such as v5litepod-8"
+_TYPE = Text("accelerator type, such as v5litepod-8")
 
 
 COMMANDS = (

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.terminal import Progress, note, say
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cli.demo.folder import DemoFolder
@@ -49,7 +50,7 @@ def run_demo(options: argparse.Namespace) -> int:
             folder.reset()
         folder.prepare()
         asyncio.run(_until_signalled(_serve(folder, options)))
-    say(f"Stopped. The demo's nodes and notebooks are kept; `{_command(folder)}` shows them again.")
+    say(_("Stopped. The demo's nodes and notebooks are kept; `{command}` shows them again.", command=_command(folder)))
     return 0
 
 
@@ -65,7 +66,7 @@ def _require_packages() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise BadInput(
-            f"The demo needs packages that are not installed: {', '.join(missing)}.",
+            Text("The demo needs packages that are not installed: {missing}.", missing=", ".join(missing)),
             hint="Install them with: pip install 'jupyter-tpu[demo]'",
         )
 
@@ -80,7 +81,7 @@ async def _until_signalled(work: Awaitable[None]) -> None:
     leaving = asyncio.ensure_future(left.wait())
     await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if leaving.done():
-        note("\nStopping …")
+        note(_("\nStopping …"))
         # cancelling runs the clean-up in `_serve`; waiting without awaiting the result ignores further signals
         task.cancel()
         await asyncio.wait({task})
@@ -95,9 +96,9 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
 
     progress = Progress()
     # both take seconds to load, so start them together; JupyterLab waits for a line that says where the cloud is
-    progress.show("Starting the emulated cloud and JupyterLab …")
+    progress.show(_("Starting the emulated cloud and JupyterLab …"))
     argv, log = emulator_argv(folder.cloud), folder.log("emulator")
-    async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
+    async with running(_("The emulated cloud"), argv, log=log, env=os.environ, answers=True) as emulator:
         ready = asyncio.ensure_future(announced(emulator))
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
         for start in range(1, _LAB_STARTS + 1):
@@ -167,15 +168,17 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
-    say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
+    say(_("Emulated cloud: nothing here costs money, nothing leaves this machine."))
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
-    say("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells")
+    say(_("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells"))
     # with a token file the emulator wants its token in each request, which a browser cannot send
-    ledger = "`jupyter tpu emulator ledger` there" if cloud.token_file else f"{cloud.address}/emulator/v1/ledger"
-    say(f"  Costs: {ledger} (what the nodes would have cost)")
-    say("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
-    say("  Stop:  Ctrl-C here")
-    say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts over)")
+    ledger = _("`jupyter tpu emulator ledger` there") if cloud.token_file else f"{cloud.address}/emulator/v1/ledger"
+    say(_("  Costs: {ledger} (what the nodes would have cost)", ledger=ledger))
+    say(
+        _("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
+    )
+    say(_("  Stop:  Ctrl-C here"))
+    say(_("  State: {root} (kept; `{command} --reset` starts over)", root=folder.root, command=_command(folder)))
 
 
 async def _until_one_ends(lab: Child, emulator: Child) -> None:

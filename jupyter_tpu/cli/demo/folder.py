@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 NOTEBOOK = "digits.ipynb"
 _MARKER = ".jupyter-tpu-demo.json"
@@ -74,7 +74,8 @@ class DemoFolder:
                 fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise BadInput(
-                    f"A demo is already running in {self.root}.", hint="Stop it first, or choose another --dir."
+                    Text("A demo is already running in {root}.", root=self.root),
+                    hint="Stop it first, or choose another --dir.",
                 ) from error
             yield
 
@@ -83,7 +84,8 @@ class DemoFolder:
         # never adopt a folder with other contents: --reset deletes everything in it
         if self.root.is_dir() and any(self.root.iterdir()) and not marker.exists():
             raise BadInput(
-                f"{self.root} is not empty and is not a demo folder.", hint="Choose a new or empty folder with --dir."
+                Text("{root} is not empty and is not a demo folder.", root=self.root),
+                hint="Choose a new or empty folder with --dir.",
             )
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch(mode=0o600)

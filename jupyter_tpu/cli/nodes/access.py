@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.cli.terminal import full_text, note, plain, say, say_json, say_table
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cli.nodes.ssh_access import SshAccess
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jupyter_tpu.kernels.kernelspecs import InstalledSpec
     from jupyter_tpu.models import Node, NodeName
     from jupyter_tpu.ssh import WorkerAddress
+
+_HEADER = ("KERNELSPEC", "NAME", "NODE")
 
 
 def run_ssh(options: argparse.Namespace) -> int:
@@ -71,7 +74,7 @@ async def _access(options: argparse.Namespace) -> SshAccess:
                 # listing must not change nodes, so no key is added to those that lack ours
                 addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
             except TpuError as error:
-                note(f"left out: {plain(str(error))}")
+                note(_("left out: {error}", error=plain(full_text(error))))
     return SshAccess(tuple(addresses))
 
 
@@ -81,7 +84,7 @@ def _say_ssh_config(options: argparse.Namespace, access: SshAccess, text: str, f
     elif file is None:
         say(text.rstrip())
     else:
-        say(f"Wrote {len(access.addresses)} hosts to {file}, which ~/.ssh/config includes.")
+        say(_("Wrote {count} hosts to {file}, which ~/.ssh/config includes.", count=len(access.addresses), file=file))
         for host in access.hosts():
             say(f"  ssh {host['alias']}")
 
@@ -93,9 +96,9 @@ def run_kernelspec(options: argparse.Namespace) -> int:
         say_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
     elif specs:
         rows = ((spec.name, spec.display_name, resource_text(spec.node_name)) for spec in specs)
-        say_table(("KERNELSPEC", "NAME", "NODE"), rows)
+        say_table(_HEADER, rows)
     else:
-        note("No node has a kernelspec.")
+        note(_("No node has a kernelspec."))
     return 0
 
 
@@ -119,7 +122,10 @@ def _rewrite_kernelspec(node: Node, settings: CloudSettings) -> tuple[InstalledS
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
     if node.state != "READY":
-        raise BadInput(f"{node.name.node_id} is {node.state}.", hint="Only a READY node can have a kernelspec.")
+        raise BadInput(
+            Text("{node} is {state}.", node=node.name.node_id, state=node.state),
+            hint="Only a READY node can have a kernelspec.",
+        )
     old = next(iter(_specs_of(node.name, settings)), None)
     proxy_command, ssh_user = (old.proxy_command, old.ssh_user) if old else ("", "")
     write_kernelspec(node, settings, proxy_command=proxy_command, ssh_user=ssh_user)
@@ -143,8 +149,8 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
     # a short name may mean nodes in several zones: remove none by guess
     if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
-            f"Several nodes called {options.node} have a kernelspec.",
-            exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in found))}.",
+            Text("Several nodes called {node} have a kernelspec.", node=options.node),
+            exists=Text("They are {node_name}.", node_name=", ".join(dict.fromkeys(spec.node_name for spec in found))),
             hint="Choose one with --zone, or give its full name.",
         )
     for spec in found:

@@ -17,8 +17,9 @@ from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report
 from jupyter_tpu.cli.options import (
     cloud_settings,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, warn
-from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.cli.terminal import is_confirmed, note, note_do, note_now, plain, say, say_json, warn
+from jupyter_tpu.errors import BadInput, JournalUnwritable, Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.models import Node, NodeName
 
 if TYPE_CHECKING:
@@ -31,28 +32,48 @@ class Change:
 
     Attributes:
         verb: the name of the command.
-        done: the end of the sentence that reports success.
+        title: what it does to a node.
+        refused: the error if the user did not agree.
+        done: the sentence that reports success.
+        interrupted: the sentence that reports Ctrl-C.
         loss: what the user loses, for the confirmation; empty if nothing, and then none is needed.
         act: asks the fleet for it.
     """
 
     verb: str
-    done: str
-    loss: str
+    title: Text
+    refused: Text
+    done: Text
+    interrupted: Text
+    loss: Text
     act: Callable[[Fleet, NodeName], Awaitable[Intent]]
 
 
 _STOP = Change(
     verb="stop",
-    done="is stopped: its disk is kept.",
-    loss="All its kernels stop.",
+    title=Text("Stop {node}"),
+    refused=Text("Stop {node} was not confirmed."),
+    done=Text("{node} is stopped: its disk is kept."),
+    interrupted=Text("interrupted: the stop of {node} may be under way."),
+    loss=Text("All its kernels stop."),
     act=lambda fleet, name: fleet.stop(name),
 )
-_START = Change(verb="start", done="is READY.", loss="", act=lambda fleet, name: fleet.start_node(name))
+_START = Change(
+    verb="start",
+    title=Text("Start {node}"),
+    refused=Text("Start {node} was not confirmed."),
+    done=Text("{node} is READY."),
+    interrupted=Text("interrupted: the start of {node} may be under way."),
+    loss=Text(""),
+    act=lambda fleet, name: fleet.start_node(name),
+)
 _DELETE = Change(
     verb="delete",
-    done="is deleted.",
-    loss="Its disk and all kernels on it are lost.",
+    title=Text("Delete {node}"),
+    refused=Text("Delete {node} was not confirmed."),
+    done=Text("{node} is deleted."),
+    interrupted=Text("interrupted: the delete of {node} may be under way."),
+    loss=Text("Its disk and all kernels on it are lost."),
     act=lambda fleet, name: fleet.delete(name),
 )
 
@@ -60,11 +81,11 @@ _DELETE = Change(
 def run_stop(options: argparse.Namespace) -> int:
     """Stop a node, or everything."""
     if bool(options.node) == options.all:
-        options.parser.error("name one NODE, or --all for every node")
+        options.parser.error(_("name one NODE, or --all for every node"))
     if not options.all:
         return _run(options, _STOP)
     if options.zone:  # a user who names a zone does not expect nodes elsewhere to stop
-        options.parser.error("--all stops everything billable in every zone: omit --zone, or name one NODE")
+        options.parser.error(_("--all stops everything billable in every zone: omit --zone, or name one NODE"))
     from jupyter_tpu.cli.spend.cleanup import run_stop_all
 
     return run_stop_all(options)
@@ -112,35 +133,35 @@ def _charge(options: argparse.Namespace, node: Node) -> str:
 
 
 def _require_consent(change: Change, node: Node, charge: str) -> None:
-    verb = change.verb.capitalize()
-    if not is_confirmed(f"{verb} {plain(node_text(node))}? {charge} {_loss(change, node)}"):
+    title = _(change.title, node=plain(node_text(node)))
+    if not is_confirmed(_("{title}? {charge} {loss}", title=title, charge=charge, loss=_loss(change, node))):
         raise BadInput(
-            f"{verb} {node.name.node_id} was not confirmed.",
-            exists=f"The node was not changed. {charge}",
+            _(change.refused, node=node.name.node_id),
+            exists=Text("The node was not changed. {charge}", charge=charge),
             hint="Answer y, or add --yes.",
         )
 
 
 def _loss(change: Change, node: Node) -> str:
-    return f"{change.loss} {no_start_text(node)}".strip() if change.verb == "stop" else change.loss
+    return f"{_(change.loss)} {no_start_text(node)}".strip() if change.verb == "stop" else _(change.loss)
 
 
 def _done(change: Change, node: Node) -> str:
     if change.verb == "stop" and (no_start := no_start_text(node)):
-        return f"{node.name.node_id} is stopped. {no_start}"
-    return f"{node.name.node_id} {change.done}"
+        return _("{node} is stopped. {no_start}", node=node.name.node_id, no_start=no_start)
+    return _(change.done, node=node.name.node_id)
 
 
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
     async with running_fleet(options) as (opened, progress):
-        progress.show(f"{change.verb.capitalize()} {node_text(node)}")
+        progress.show(_(change.title, node=node_text(node)))
         await opened.fleet.refresh()  # so that it knows what other processes of the user have started
         return await perform_request(opened, lambda fleet: change.act(fleet, node.name))
 
 
 def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
     """Stop or delete the node without the journal: ending a charge must not depend on a disk."""
-    warn(f"{unwritable.message} The request is sent anyway.")
+    warn(_("{message} The request is sent anyway.", message=_(unwritable.message)))
     asyncio.run(_request_end(options, change, node))
     if options.json:
         say_json({"name": str(node.name), "ok": True, "error": None})
@@ -159,6 +180,13 @@ async def _request_end(options: argparse.Namespace, change: Change, node: Node) 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:
     """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
-    note(f"\ninterrupted: the {change.verb} of {node.name.node_id} may be under way.")
-    note(f"  now: {charge}")
-    note(f"   do: check with jupyter tpu describe {node.name.node_id} --zone {node.name.zone}, or repeat the command")
+    note("\n" + _(change.interrupted, node=node.name.node_id))
+    note_now(charge)
+    name = node.name
+    note_do(
+        _(
+            "check with jupyter tpu describe {node} --zone {zone}, or repeat the command",
+            node=name.node_id,
+            zone=name.zone,
+        )
+    )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.cli.terminal import is_confirmed
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
+from jupyter_tpu.i18n import _
 from jupyter_tpu.lifecycle.intent_texts import terms
 from jupyter_tpu.models import NodeSpec
 from jupyter_tpu.money.coverage import Coverage, NodeRequest
@@ -84,12 +85,12 @@ async def _is_offered(work: RunningFleet | OpenFleet, spec: NodeSpec, is_only_on
     return True
 
 
-def run_with_consent(options: argparse.Namespace, verb: str, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_with_consent(options: argparse.Namespace, question: str, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a request that uses `require_known_price`; if the user must accept an unknown price, ask and run it again.
 
     Args:
         options: gets `accept_unknown_price` set.
-        verb: what the user agrees to, such as "Create it".
+        question: what the user agrees to, such as "Create it anyway?".
 
     Raises:
         BadInput: the user did not agree.
@@ -98,17 +99,17 @@ def run_with_consent(options: argparse.Namespace, verb: str, request: Callable[[
         return asyncio.run(request())
     except UnknownPriceError as unknown:
         # the question needs the terminal, not an event loop: leave the fleet, ask, and begin again
-        _ask_to_accept(unknown, verb)
+        _ask_to_accept(unknown, question)
     options.accept_unknown_price = True
     return asyncio.run(request())
 
 
-def _ask_to_accept(unknown: UnknownPriceError, verb: str) -> None:
+def _ask_to_accept(unknown: UnknownPriceError, question: str) -> None:
     named = ", ".join(dict.fromkeys(terms(spec) for spec in unknown.specs[:_MOST_NAMED]))
-    more = f" and {len(unknown.specs) - _MOST_NAMED} more" if len(unknown.specs) > _MOST_NAMED else ""
-    problem = f"There is no list price for {named}{more}, and no grant covers it."
-    if not is_confirmed(f"{problem} {verb} anyway?"):
-        raise BadInput(problem, exists="Nothing was created.", hint=f"Add --yes to {verb.lower()} anyway.")
+    more = _(" and {count} more", count=len(unknown.specs) - _MOST_NAMED) if len(unknown.specs) > _MOST_NAMED else ""
+    problem = Text("There is no list price for {named}{more}, and no grant covers it.", named=named, more=more)
+    if not is_confirmed(f"{_(problem)} {question}"):
+        raise BadInput(problem, exists="Nothing was created.", hint="Add --yes to accept an unknown price.")
 
 
 def _has_price(spec: NodeSpec) -> bool:

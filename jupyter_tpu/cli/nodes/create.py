@@ -21,9 +21,10 @@ from jupyter_tpu.cli.options import (
     node_options,
     provisioning_at_once,
 )
-from jupyter_tpu.cli.terminal import note, plain, warn
+from jupyter_tpu.cli.terminal import note, note_do, note_now, plain, warn
 from jupyter_tpu.cloud.services.buckets import read_egress
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.models import NodeName, NodeOptions, NodeSpec
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage
 from jupyter_tpu.money.egress import buckets_in, gibibytes
@@ -43,11 +44,11 @@ def run_create(options: argparse.Namespace) -> int:
     epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
     reads = Reads(buckets=buckets, epoch_gib=epoch_gib)
     try:
-        intent = run_with_consent(options, "Create it", lambda: _create(options, wanted, reads))
+        intent = run_with_consent(options, _("Create it anyway?"), lambda: _create(options, wanted, reads))
     except KeyboardInterrupt:
         _say_interrupted(wanted)
         return SIGINT_EXIT
-    code = report_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
+    code = report_end(options, intent, _("{node} is READY and {costs}.", node=wanted.node_id, costs=wanted.costs))
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return code
@@ -88,9 +89,9 @@ class Wanted:
     def costs(self) -> str:
         """The predicate of a sentence about the node: who pays, or what it costs and for how long."""
         if self.coverage and self.coverage.is_covered:
-            return f"is {self.coverage.text}"
+            return _("is {text}", text=_(self.coverage.text))
         costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
-        return f"{costs} until it is stopped or deleted"
+        return _("{costs} until it is stopped or deleted", costs=costs)
 
     def spec(self, project: str) -> NodeSpec:
         """Return the node's specification in the project."""
@@ -122,7 +123,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
 def _first_zone(accelerator_type: str) -> str:
     zones = accelerators.zones_for_type(accelerator_type)
     if not zones:
-        raise BadInput(f"No zone is known for {accelerator_type}.", hint="Choose one with --zone.")
+        raise BadInput(Text("No zone is known for {type}.", type=accelerator_type), hint="Choose one with --zone.")
     return zones[0]
 
 
@@ -132,11 +133,24 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         # who pays is shown before anything is created, so that Ctrl-C still costs nothing
         wanted.coverage = await who_pays(opened, spec)
         await require_known_price(options, opened, [spec])
-        note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
-        note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
+        note(
+            _(
+                "{node} in {zone} will be {text}.",
+                node=wanted.node_id,
+                zone=wanted.zone,
+                text=plain(_(wanted.coverage.text)),
+            )
+        )
+        note(_("Never covered by a grant: {services}.", services="; ".join(map(_, NEVER_COVERED))))
         await _say_egress(opened, wanted, reads)
         progress.show(
-            f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
+            _(
+                "Creating {node} in {zone}: {type}, {price_text} when READY",
+                node=wanted.node_id,
+                zone=wanted.zone,
+                type=wanted.accelerator_type,
+                price_text=wanted.price_text,
+            )
         )
         # from here on Ctrl-C may leave a node behind
         wanted.was_asked = True
@@ -149,16 +163,22 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
 async def _say_egress(work: RunningFleet, wanted: Wanted, reads: Reads) -> None:
     for egress in await read_egress(work.settings, reads.buckets, wanted.zone, epoch_gib=reads.epoch_gib):
         if egress.is_warning:
-            warn(egress.text)
+            warn(_(egress.text))
         else:
-            note(plain(egress.text))
+            note(plain(_(egress.text)))
 
 
 def _say_interrupted(wanted: Wanted) -> None:
     """Print what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     if not wanted.was_asked:
-        note("\ninterrupted: no request was sent to the cloud.")
+        note("\n" + _("interrupted: no request was sent to the cloud."))
         return
-    note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist, or may still be created.")
-    note(f"  now: billing starts when it is READY ({wanted.price_text}), even if you do not wait for it here.")
-    note(f"   do: jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")
+    where = _(
+        "interrupted: {node} in {zone} may exist, or may still be created.", node=wanted.node_id, zone=wanted.zone
+    )
+    note(f"\n{where}")
+    begins = _(
+        "billing starts when it is READY ({price}), even if you do not wait for it here.", price=wanted.price_text
+    )
+    note_now(begins)
+    note_do(f"jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

@@ -10,10 +10,14 @@ from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.nodes.doctor_checks import examine_cloud, examine_here, examine_node
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.diagnostics import FAULT, OK, Finding, summary
+from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding, summary
+from jupyter_tpu.errors import Text
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
+_HEADER = ("", "CHECK", "FINDING")
+_STATES = {OK: Text("ok"), WARNING: Text("warning"), FAULT: Text("fault"), UNKNOWN: Text("unknown")}
 
 
 def run_doctor(options: argparse.Namespace) -> int:
@@ -39,9 +43,9 @@ async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Findin
 
 
 def _say(findings: list[Finding]) -> None:
-    say_table(("", "CHECK", "FINDING"), ((each.state, each.check, each.text) for each in findings))
+    say_table(_HEADER, ((_(_STATES[each.state]), _(each.check), _(each.text)) for each in findings))
     say()
     for each in findings:
         if each.fix and each.state != OK:
-            say(f"{plain(each.check)}: {plain(each.fix)}")
-    note(summary(findings))
+            say(_("{topic}: {text}", topic=plain(_(each.check)), text=plain(_(each.fix))))
+    note(_(summary(findings)))

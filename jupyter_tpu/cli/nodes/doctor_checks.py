@@ -23,6 +23,7 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.frameworks import runtime_version_fits
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -43,7 +44,15 @@ _SERVER_EXTENSION = "jupyter_server_config.d/jupyter_tpu.json"
 
 def examine_here() -> Iterator[Finding]:
     """Check the installation, the SSH key, the journal and the disk."""
-    yield Finding(check="version", state=OK, text=f"jupyter_tpu {__version__} on Python {platform.python_version()}.")
+    yield Finding(
+        check="version",
+        state=OK,
+        text=_(
+            "jupyter_tpu {version} on Python {python_version}.",
+            version=__version__,
+            python_version=platform.python_version(),
+        ),
+    )
     yield _extensions()
     yield _ssh_key()
     yield from _journal()
@@ -57,9 +66,9 @@ def _extensions() -> Finding:
     wanted = {"JupyterLab": (jupyter_path(), _EXTENSION), "server": (jupyter_config_path(), _SERVER_EXTENSION)}
     missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
     if not missing:
-        return Finding(check="JupyterLab", state=OK, text="The JupyterLab and server extensions are installed.")
-    text = f"Jupyter in this Python does not find the {' and '.join(missing)} extension."
-    fix = "Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu"
+        return Finding(check="JupyterLab", state=OK, text=_("The JupyterLab and server extensions are installed."))
+    text = _("Jupyter in this Python does not find the {missing} extension.", missing=", ".join(missing))
+    fix = _("Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu")
     return Finding(check="JupyterLab", state=WARNING, text=text, fix=fix)
 
 
@@ -68,10 +77,10 @@ def _ssh_key() -> Finding:
 
     path = data_path() / "ssh" / "id_ed25519"
     if not path.exists():
-        return Finding(check="SSH key", state=OK, text="There is none yet: it is created with the first node.")
+        return Finding(check="SSH key", state=OK, text=_("There is none yet: it is created with the first node."))
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        text = f"Other users can read {path} (mode {mode:04o})."
+        text = _("Other users can read {path} (mode {mode}).", path=path, mode=f"{mode:04o}")
         return Finding(check="SSH key", state=WARNING, text=text, fix=f"chmod 600 {path}")
     return Finding(check="SSH key", state=OK, text=f"{path}.")
 
@@ -83,7 +92,7 @@ def _journal() -> Iterator[Finding]:
     # opening the journal would create it, and the doctor changes nothing
     if not data_path().is_dir():
         yield Finding(
-            check="journal", state=OK, text="There is none yet: jupyter_tpu has not been used on this machine."
+            check="journal", state=OK, text=_("There is none yet: jupyter_tpu has not been used on this machine.")
         )
         return
     try:
@@ -93,9 +102,9 @@ def _journal() -> Iterator[Finding]:
         yield _of_error("journal", error)
         return
     for notice in notices:
-        yield Finding(check="journal", state=WARNING, text=notice, fix="Check the budgets: jupyter tpu budget")
+        yield Finding(check="journal", state=WARNING, text=_(notice), fix=_("Check the budgets: jupyter tpu budget"))
     if not notices:
-        yield Finding(check="journal", state=OK, text=f"{data_path()} can be read and written.")
+        yield Finding(check="journal", state=OK, text=_("{folder} can be read and written.", folder=data_path()))
 
 
 def _disk() -> Finding:
@@ -104,10 +113,15 @@ def _disk() -> Finding:
     # our folder may not exist yet; the nearest one that does is on the same disk
     folder = next(path for path in (data_path(), *data_path().parents) if path.is_dir())
     usage = shutil.disk_usage(folder)
-    text = f"{usage.free / _GIB:.1f} of {usage.total / _GIB:.1f} GiB are free in {folder}."
+    text = _(
+        "{free} of {total} GiB are free in {folder}.",
+        free=f"{usage.free / _GIB:.1f}",
+        total=f"{usage.total / _GIB:.1f}",
+        folder=folder,
+    )
     if usage.free >= _LEAST_DISK_BYTES:
         return Finding(check="disk", state=OK, text=text)
-    fix = "Free some space: without it no node can be created or started, and outputs are not saved."
+    fix = _("Free some space: without it no node can be created or started, and outputs are not saved.")
     return Finding(check="disk", state=FAULT, text=text, fix=fix)
 
 
@@ -140,12 +154,16 @@ def _check_of(error: TpuError) -> str:
 
 
 def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
-    text = f"The project {project} answers: {nodes} node{'' if nodes == 1 else 's'}."
+    text = (
+        _("The project {project} answers: 1 node.", project=project)
+        if nodes == 1
+        else _("The project {project} answers: {count} nodes.", project=project, count=nodes)
+    )
     if not unreachable:
         return Finding(check="API", state=OK, text=text)
-    text = f"{text} Zones that did not answer: {', '.join(unreachable[:10])}."
+    text = _("{text} Zones that did not answer: {zones}.", text=text, zones=", ".join(unreachable[:10]))
     return Finding(
-        check="API", state=WARNING, text=text, fix="Nodes there are missing from every list: try again later."
+        check="API", state=WARNING, text=text, fix=_("Nodes there are missing from every list: try again later.")
     )
 
 
@@ -161,17 +179,17 @@ async def _quotas(cloud: CloudApi) -> list[Finding]:
 def _leftovers(report: QuotaReport) -> Finding:
     leftovers = sum(held.is_leftover for held in report.holdings.held)
     if not leftovers:
-        return Finding(check="quota", state=OK, text="Limits can be read, and no leftovers use quota.")
-    text = "1 leftover uses quota." if leftovers == 1 else f"{leftovers} leftovers use quota."
-    fix = "jupyter tpu cleanup shows them, and deletes those that you name."
+        return Finding(check="quota", state=OK, text=_("Limits can be read, and no leftovers use quota."))
+    text = _("1 leftover uses quota.") if leftovers == 1 else _("{count} leftovers use quota.", count=leftovers)
+    fix = _("jupyter tpu cleanup shows them, and deletes those that you name.")
     return Finding(check="quota", state=WARNING, text=text, fix=fix)
 
 
 def _own_clock(wrong: str) -> Finding:
     if not wrong:
-        return Finding(check="clock", state=OK, text="This computer's clock agrees with the cloud's.")
-    fix = "Set it over the network (NTP): the times of day that you type and see use this clock."
-    return Finding(check="clock", state=WARNING, text=wrong, fix=fix)
+        return Finding(check="clock", state=OK, text=_("This computer's clock agrees with the cloud's."))
+    fix = _("Set it over the network (NTP): the times of day that you type and see use this clock.")
+    return Finding(check="clock", state=WARNING, text=_(wrong), fix=fix)
 
 
 def _budgets(settings: CloudSettings) -> list[Finding]:
@@ -183,7 +201,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
     if broken := account.broken():
         return [_of_error("budgets", each.error) for each in broken]
     count = len(account.budgets)
-    return [Finding(check="budgets", state=OK, text=f"{count} set." if count else "No budgets.")]
+    return [Finding(check="budgets", state=OK, text=_("{count} set.", count=count) if count else _("No budgets."))]
 
 
 # -- a node
@@ -200,13 +218,24 @@ async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Fi
 
 
 def _state(node: Node) -> Finding:
-    text = f"{node.name.node_id} ({node.accelerator_type}, {node.name.zone}) is {node.state}."
+    text = _(
+        "{node} ({type}, {zone}) is {state}.",
+        node=node.name.node_id,
+        type=node.accelerator_type,
+        zone=node.name.zone,
+        state=node.state,
+    )
     if node.state != "READY":
-        fix = f"Only a READY node can be checked further: jupyter tpu start {node.name.node_id}"
+        fix = _("Only a READY node can be checked further: jupyter tpu start {node}", node=node.name.node_id)
         return Finding(check="node", state=WARNING, text=text, fix=fix)
     if node.health not in ("", "HEALTHY", "HEALTH_UNSPECIFIED"):
-        text = f"{text} Its health is {node.health}: {node.health_description or 'no reason is given'}."
-        return Finding(check="node", state=WARNING, text=text, fix="Save your work, and create another node.")
+        text = _(
+            "{text} Its health is {health}: {reason}.",
+            text=text,
+            health=node.health,
+            reason=node.health_description or _("no reason is given"),
+        )
+        return Finding(check="node", state=WARNING, text=text, fix=_("Save your work, and create another node."))
     return Finding(check="node", state=OK, text=text)
 
 
@@ -226,10 +255,10 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
         return [_of_error("SSH and agent", error)]
     except (KeyError, TypeError, ValueError):
         unread = Finding(
-            check="SSH and agent", state=UNKNOWN, text="This version can't read the agent's response."
+            check="SSH and agent", state=UNKNOWN, text=_("This version can't read the agent's response.")
         ).fixed_by("replace-agent")
         return [_seen_from_here(node, unread)]
-    reached = Finding(check="SSH and agent", state=OK, text="The first worker answers over SSH.")
+    reached = Finding(check="SSH and agent", state=OK, text=_("The first worker answers over SSH."))
     return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
 
 
@@ -246,22 +275,29 @@ def _seen_from_here(node: Node, finding: Finding) -> Finding:
 
 def _runtime_version(node: Node) -> Finding:
     if why := runtime_version_fits(node.accelerator_type, node.runtime_version, ""):
-        return Finding(check="runtime version", state=FAULT, text=why, fix="Recreate the node with one of those.")
-    return Finding(check="runtime version", state=OK, text=f"{node.runtime_version} on {node.accelerator_type}.")
+        return Finding(check="runtime version", state=FAULT, text=why, fix=_("Recreate the node with one of those."))
+    return Finding(
+        check="runtime version",
+        state=OK,
+        text=_("{runtime_version} on {type}.", runtime_version=node.runtime_version, type=node.accelerator_type),
+    )
 
 
 def _clocks(ahead_s: float) -> Finding:
     if abs(ahead_s) <= _MOST_CLOCK_S:
         return Finding(
-            check="clocks", state=OK, text="This machine's clock and the node's agree to within a few seconds."
+            check="clocks", state=OK, text=_("This machine's clock and the node's agree to within a few seconds.")
         )
+    difference = duration_text(abs(ahead_s))
     text = (
-        f"The node's clock is {duration_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
+        _("The node's clock is {duration} ahead of this machine's.", duration=difference)
+        if ahead_s > 0
+        else _("The node's clock is {duration} behind this machine's.", duration=difference)
     )
-    fix = "Correct the wrong clock. Auto-stop does not depend on it, but times of day that you type do."
+    fix = _("Correct the wrong clock. Auto-stop does not depend on it, but times of day that you type do.")
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 
 
 def _of_error(check: str, error: TpuError) -> Finding:
-    text = f"{error.message} {error.exists}".strip()
-    return Finding(check=check, state=FAULT, text=text, fix=error.hint)
+    text = f"{_(error.message)} {_(error.exists)}".strip()
+    return Finding(check=check, state=FAULT, text=text, fix=_(error.hint))

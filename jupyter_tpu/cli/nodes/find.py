@@ -7,7 +7,8 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.terminal import warn
-from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound
+from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.provisioning import flags_of
 
@@ -53,7 +54,7 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
-            warn(notice)
+            warn(_(notice))
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
         # just enough of a node for the question and the deletion
@@ -76,19 +77,24 @@ def _only_match(listed: NodeList, node_id: str) -> Node:
     if len(found) > 1:
         zones = ", ".join(node.name.zone for node in found)
         raise BadInput(
-            f"Several nodes are called {node_id}.", exists=f"They are in {zones}.", hint="Choose one with --zone."
+            Text("Several nodes are called {node}.", node=node_id),
+            exists=Text("They are in {zones}.", zones=zones),
+            hint="Choose one with --zone.",
         )
     return found[0]
 
 
 def _not_found(listed: NodeList, node_id: str) -> NodeNotFound:
     names = [f"{node.name.node_id} ({node.name.zone})" for node in listed.nodes]
-    exists = f"Nodes that exist: {_some(names)}." if names else "The project has no nodes."
+    exists = Text("Nodes that exist: {names}.", names=_some(names)) if names else Text("The project has no nodes.")
     if listed.unreachable:
-        exists += f" Zones that did not answer: {_some(list(listed.unreachable))}."
-    return NodeNotFound(f"There is no node called {node_id}.", exists=exists, hint="`jupyter tpu list` shows them all.")
+        zones = _some(list(listed.unreachable))
+        exists = Text("{exists} Zones that did not answer: {zones}.", exists=exists, zones=zones)
+    return NodeNotFound(
+        Text("There is no node called {node}.", node=node_id), exists=exists, hint="`jupyter tpu list` shows them all."
+    )
 
 
 def _some(names: list[str]) -> str:
     left_out = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {left_out} more" if left_out > 0 else "")
+    return ", ".join(names[:_MOST_NAMES]) + (_(" and {count} more", count=left_out) if left_out > 0 else "")

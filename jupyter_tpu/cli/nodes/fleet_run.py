@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import Progress, say, say_json, warn
-from jupyter_tpu.errors import TpuError, WrongState
+from jupyter_tpu.errors import Text, TpuError, WrongState
 from jupyter_tpu.fleet.reconciler.views import intent_view
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
@@ -60,7 +61,7 @@ async def running_fleet(options: argparse.Namespace) -> AsyncIterator[tuple[Runn
 def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
     """Show the phase of this node only: the fleet may resume others at the same time."""
     if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
-        progress.show(f"{options.node}: {change.message or change.phase}")
+        progress.show(_("{topic}: {text}", topic=options.node, text=_(change.message) or change.phase))
 
 
 async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str = "") -> Intent:
@@ -82,7 +83,9 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
         # in a thread, since it writes files while the fleet keeps running
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
-        work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+        work.warnings.append(
+            _("The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error)
+        )
     _refuse_if_ending(settled, snapshot)
     return settled
 
@@ -96,7 +99,9 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
     for each in snapshot.intents:
         if each.node_name == settled.node_name and each.verb in ("stop", "delete") and not each.settled:
             raise WrongState(
-                f"{each.node_name.node_id} became READY, but its {each.verb} has already started.",
+                Text("{node} became READY, but is already being stopped.", node=each.node_name.node_id)
+                if each.verb == "stop"
+                else Text("{node} became READY, but is already being deleted.", node=each.node_name.node_id),
                 exists=each.message,
                 hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
             )
@@ -120,7 +125,7 @@ def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
         TpuError: it failed, with the reason.
     """
     if not intent.succeeded:
-        raise intent.error or TpuError(intent.message or f"It ended as {intent.phase}.")
+        raise intent.error or TpuError(intent.message or Text("It ended as {phase}.", phase=intent.phase))
     if options.json:
         say_json(intent_view(intent))
     else:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.cli.terminal import full_text, is_confirmed, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -71,7 +72,10 @@ def run_kernels(options: argparse.Namespace) -> int:
     if options.action == "end":
         return _run_end(options)
     if options.kernel:
-        raise BadInput(f"`list` takes no kernel: {options.kernel!r}.", hint="`jupyter tpu kernels end ID` ends one.")
+        raise BadInput(
+            Text("`list` takes no kernel: {kernel}.", kernel=f"{options.kernel!r}"),
+            hint="`jupyter tpu kernels end ID` ends one.",
+        )
     kernels, failures = asyncio.run(_live_kernels(options))
     settings = cloud_settings(options)
     if options.json:
@@ -99,7 +103,7 @@ def _run_end(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
     else:
-        say(f"{_named(kernel)} has ended. The node is still READY and billed.")
+        say(_("{named} has ended. The node is still READY and billed.", named=_named(kernel)))
     return 0
 
 
@@ -125,12 +129,12 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
 
     listed = await cloud.list_nodes(zone)
     for silent in listed.unreachable:
-        warn(f"{silent} did not answer: kernels on its nodes are not listed.")
+        warn(_("{zone} did not answer: kernels on its nodes are not listed.", zone=silent))
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     ready = [node for node in listed.nodes if node.state == "READY"]
     for node in ready:
         if not login_of(node, user_key):
-            note(f"left out: your key is not on {plain(node.name.node_id)}, which was created elsewhere.")
+            note(_("left out: your key is not on {node}, which was created elsewhere.", node=plain(node.name.node_id)))
     return workers_with_kernels([node for node in ready if login_of(node, user_key)], cloud.settings)
 
 
@@ -138,14 +142,14 @@ def _say_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
     if kernels:
         say_table(_HEADER, map(_row, kernels))
     else:
-        note("No kernel runs on a READY node.")
+        note(_("No kernel runs on a READY node."))
     for error in failures:
-        warn(str(error))
+        warn(full_text(error))
 
 
 def _row(kernel: LiveKernel) -> tuple[str, ...]:
     node, started = kernel.key.node, kernel.info.get("started_at")
-    worker = f" worker {kernel.key.worker_id}" if kernel.key.worker_id else ""
+    worker = _(" worker {worker}", worker=kernel.key.worker_id) if kernel.key.worker_id else ""
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(started)) if started else ""
     state = str(kernel.info.get("execution_state") or "alive")
     return (kernel.kernel_id, kernel.notebook, node.node_id + worker, node.zone, state, since)
@@ -156,23 +160,27 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
     if len(found) == 1:
         return found[0]
     # a worker that did not answer may have the kernel, so say that
-    silent = f" {failures[0].message}" if failures else ""
+    start = f"{text[:70]!r}"
     raise BadInput(
-        f"{len(found) or 'No'} kernels have an id that starts with {text[:70]!r}.",
-        exists=f"Nothing was ended.{silent}",
+        Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)
+        if found
+        else Text("No kernels have an id that starts with {start}.", start=start),
+        exists=Text("Nothing was ended. {why}", why=_(failures[0].message)) if failures else "Nothing was ended.",
         hint="`jupyter tpu kernels` lists them.",
     )
 
 
 def _require_consent(kernel: LiveKernel) -> None:
-    if not is_confirmed(f"End {plain(_named(kernel))}? Its variables are lost."):
+    if not is_confirmed(_("End {named}? Its variables are lost.", named=plain(_named(kernel)))):
         raise BadInput(
-            f"Ending {kernel.kernel_id} was not confirmed.",
+            Text("Ending {kernel} was not confirmed.", kernel=kernel.kernel_id),
             exists="The kernel is still running.",
             hint="Answer y, or add --yes.",
         )
 
 
 def _named(kernel: LiveKernel) -> str:
-    place = f"on {kernel.key.node.node_id}"
-    return f"the kernel of {kernel.notebook} {place}" if kernel.notebook else f"the kernel {kernel.kernel_id} {place}"
+    node = kernel.key.node.node_id
+    if kernel.notebook:
+        return _("the kernel of {notebook} on {node}", notebook=kernel.notebook, node=node)
+    return _("the kernel {kernel} on {node}", kernel=kernel.kernel_id, node=node)

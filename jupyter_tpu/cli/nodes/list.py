@@ -12,7 +12,9 @@ from jupyter_tpu.cli.node_texts import EMULATED, dollars_text, price_text, total
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.errors import Text
 from jupyter_tpu.fleet.reconciler.views import node_price, node_view
+from jupyter_tpu.i18n import _, padded
 from jupyter_tpu.lifecycle.intent_texts import billing
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 
@@ -49,8 +51,12 @@ def _reminder_text(node: Node, reminder: Reminder) -> str:
     from jupyter_tpu.fleet.spend.enforcer import can_stop
 
     node_id = node.name.node_id
-    end = "Stop it: `jupyter tpu stop" if can_stop(node) else "Delete it: `jupyter tpu delete"
-    return plain(f"{reminder.text(node_id)} Keep it running: `jupyter tpu extend {node_id}`. {end} {node_id}`.")
+    template = (
+        Text("{reminder} Keep it running: `jupyter tpu extend {node}`. Stop it: `jupyter tpu stop {node}`.")
+        if can_stop(node)
+        else Text("{reminder} Keep it running: `jupyter tpu extend {node}`. Delete it: `jupyter tpu delete {node}`.")
+    )
+    return plain(_(template, reminder=reminder.text(node_id), node=node_id))
 
 
 def _note_emulated(settings: CloudSettings) -> None:
@@ -87,7 +93,7 @@ def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None
         say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
     note(total_text(listed.nodes))
     for zone in listed.unreachable:
-        note(f"{plain(zone)} did not answer: its nodes are not listed.")
+        note(_("{zone} did not answer: its nodes are not listed.", zone=plain(zone)))
 
 
 def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:
@@ -126,22 +132,23 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
 
 def _say_node(node: Node, view: dict[str, Any]) -> None:
     price = node_price(node)
-    dated = f" (list price of {price.as_of})" if price else ""
+    dated = f" ({_('list price of {date}', date=price.as_of)})" if price else ""
     facts = {
-        "name": view["name"],
-        "state": view["state"],
-        "health": f"{view['health']} {view['health_description']}",
-        "type": f"{view['accelerator_type']}  {accelerators.describe(node.accelerator_type)}",
-        "runtime version": view["runtime_version"],
-        "provisioning": view["provisioning"],
-        "created": view["create_time"],
-        "price": price_text(price) + f"{dated}; {billing(node)}",
-        "cost so far": dollars_text(view["cost_usd"]),
-        "kernel": view["kernelspec"] or "",
-        "description": view["description"],
+        _("name"): view["name"],
+        _("state"): view["state"],
+        _("health"): f"{view['health']} {view['health_description']}",
+        _("type"): f"{view['accelerator_type']}  {_(accelerators.describe(node.accelerator_type))}",
+        _("runtime version"): view["runtime_version"],
+        _("provisioning"): view["provisioning"],
+        _("created"): view["create_time"],
+        _("price"): price_text(price) + f"{dated}; {_(billing(node))}",
+        _("cost so far"): dollars_text(view["cost_usd"]),
+        _("kernel"): view["kernelspec"] or "",
+        _("description"): view["description"],
     }
     for label, text in facts.items():
         if text.strip():
-            say(f"{label + ':':<17}{plain(text.strip())}")
+            say(padded(f"{label}:", 17) + plain(text.strip()))
     for worker in node.workers:
-        say(f"{f'worker {worker.worker_id}:':<17}{plain(f'{worker.ip_address}  {worker.external_ip}'.strip())}")
+        label = _("worker {worker}", worker=worker.worker_id)
+        say(padded(f"{label}:", 17) + plain(f"{worker.ip_address}  {worker.external_ip}".strip()))

@@ -17,8 +17,9 @@ from jupyter_tpu.cli.options import (
     node_options,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
-from jupyter_tpu.errors import BadInput, QueuedNotFound
+from jupyter_tpu.errors import BadInput, QueuedNotFound, Text
 from jupyter_tpu.fleet.capacity.views import queue_view, queued_view
+from jupyter_tpu.i18n import _
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedResource
 from jupyter_tpu.provisioning import FLEX_START_LABELS, Provisioning, flags_of
 
@@ -37,7 +38,7 @@ _NOTHING = "No request was sent to the cloud."
 def run_queue(options: argparse.Namespace) -> int:
     """List, add or remove queued resources."""
     if options.action != "list" and not options.name:
-        raise BadInput(f"`queue {options.action}` needs a name.", exists=_NOTHING)
+        raise BadInput(Text("`queue {action}` needs a name.", action=options.action), exists=_NOTHING)
     code = _ACTIONS[options.action](options)
     if cloud_settings(options).is_emulated:
         note(EMULATED)
@@ -52,9 +53,9 @@ def _list(options: argparse.Namespace) -> int:
     if snapshot.items:
         say_table(_HEADER, (_row(each) for each in snapshot.items))
     else:
-        note("Nothing is queued.")
+        note(_("Nothing is queued."))
     for zone in snapshot.unreachable:
-        note(f"{plain(zone)} did not answer: its queued resources are not listed.")
+        note(_("{zone} did not answer: its queued resources are not listed.", zone=plain(zone)))
     return 0
 
 
@@ -72,7 +73,9 @@ def _row(queued: QueuedResource) -> tuple[str, ...]:
     name = queued.name
     until = _time_text(queued.valid_until)
     # a multislice request has many nodes: three keep the table narrow
-    nodes = ", ".join(queued.node_ids[:3]) + (f" and {len(queued.node_ids) - 3} more" if queued.node_ids[3:] else "")
+    nodes = ", ".join(queued.node_ids[:3]) + (
+        _(" and {count} more", count=len(queued.node_ids) - 3) if queued.node_ids[3:] else ""
+    )
     return (name.queued_id, name.zone, queued.accelerator_type, queued.state, nodes, until, _note_text(queued))
 
 
@@ -81,8 +84,8 @@ def _time_text(moment: float | None) -> str:
 
 
 def _note_text(queued: QueuedResource) -> str:
-    leftover = "uses quota until it is removed" if queued.is_leftover else ""
-    return ". ".join(filter(None, (leftover, queued.error.message if queued.error else "")))
+    leftover = _("uses quota until it is removed") if queued.is_leftover else ""
+    return ". ".join(filter(None, (leftover, _(queued.error.message) if queued.error else "")))
 
 
 def _add(options: argparse.Namespace) -> int:
@@ -91,14 +94,22 @@ def _add(options: argparse.Namespace) -> int:
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)  # refuses an invalid name or zone
     provisioning = _provisioning(options)
-    queued = run_with_consent(options, "Queue it", lambda: _added(options, kind, provisioning))
+    queued = run_with_consent(options, _("Queue it anyway?"), lambda: _added(options, kind, provisioning))
     if options.json:
         say_json(queued_view(queued))
         return 0
     until = _time_text(queued.valid_until)
-    say(f"{queued.name.queued_id} is {queued.state} in {queued.name.zone}{f', until {until}' if until else ''}.")
+    say(
+        _(
+            "{queued} is {state} in {zone}{until}.",
+            queued=queued.name.queued_id,
+            state=queued.state,
+            zone=queued.name.zone,
+            until=_(", until {time}", time=until) if until else "",
+        )
+    )
     costs = costs_text(kind.type, options.zone, provisioning)
-    note(f"Its node {costs} once it is READY; `jupyter tpu queue` shows its state.")
+    note(_("Its node {costs} once it is READY; `jupyter tpu queue` shows its state.", costs=costs))
     return 0
 
 
@@ -111,7 +122,7 @@ def _provisioning(options: argparse.Namespace) -> Provisioning:
         raise BadInput("A flex-start node needs a run time.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
     if options.run_for and provisioning != "flex-start":
         raise BadInput(
-            f"--run-for is for flex-start, not for {provisioning} nodes.",
+            Text("--run-for is for flex-start, not for {provisioning} nodes.", provisioning=provisioning),
             exists=_NOTHING,
             hint="Leave out one of the two.",
         )
@@ -161,7 +172,7 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json(queued_view(queued))
     else:
-        say(f"{queued.name.queued_id} in {queued.name.zone} is being deleted.")
+        say(_("{queued} in {zone} is being deleted.", queued=queued.name.queued_id, zone=queued.name.zone))
     return 0
 
 
@@ -175,27 +186,29 @@ async def _with_fleet(options: argparse.Namespace, request: Request) -> QueuedRe
 def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) -> QueuedResource:
     found = [each for each in items if each.name.queued_id == queued_id and zone in ("", each.name.zone)]
     if not found:
-        where = f" in {zone}" if zone else ""
+        where = _(" in {zone}", zone=zone) if zone else ""
         raise QueuedNotFound(
-            f"There is no queued resource {queued_id[:70]}{where}.",
+            Text("There is no queued resource {queued}{where}.", queued=queued_id[:70], where=where),
             exists="Nothing was removed.",
             hint="`jupyter tpu queue` lists them.",
         )
     if len(found) > 1:
         zones = ", ".join(each.name.zone for each in found)
         raise BadInput(
-            f"Several queued resources are called {queued_id}.", exists=f"They are in {zones}.", hint="Add --zone."
+            Text("Several queued resources are called {queued}.", queued=queued_id),
+            exists=Text("They are in {zones}.", zones=zones),
+            hint="Add --zone.",
         )
     return found[0]
 
 
 def _require_consent_to_removal(queued: QueuedResource) -> None:
     nodes = ", ".join(queued.node_ids)
-    what = f"{queued.name.queued_id} ({queued.state}) and {nodes}"
-    if not is_confirmed(f"Delete {what}, with disks and kernels?"):
+    what = _("{queued} ({state}) and {nodes}", queued=queued.name.queued_id, state=queued.state, nodes=nodes)
+    if not is_confirmed(_("Delete {what}, with disks and kernels?", what=what)):
         raise BadInput(
-            f"Removing {queued.name.queued_id} was not confirmed.",
-            exists=f"It is still {queued.state}.",
+            Text("Removing {queued} was not confirmed.", queued=queued.name.queued_id),
+            exists=Text("It is still {state}.", state=queued.state),
             hint="Answer y, or add --yes.",
         )
 

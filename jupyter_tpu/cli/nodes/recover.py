@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -93,7 +94,7 @@ def _journal() -> Journal:
 
     journal = Journal.of_user()
     for notice in journal.notices:
-        warn(notice)
+        warn(_(notice))
     return journal
 
 
@@ -104,15 +105,18 @@ def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
     if options.json:
         say_json(views[0] if options.on or options.off else {"choices": views})
     elif options.on or options.off:
-        say(plain(shown[0].message))
+        say(plain(_(shown[0].message)))
     elif not shown:
-        whose = f"for {plain(options.node)}" if options.node else "for all nodes"
-        note(f"Recovery is off {whose}: nothing is recreated after a pre-emption.")
+        note(
+            _("Recovery is off for {node}: nothing is recreated after a pre-emption.", node=plain(options.node))
+            if options.node
+            else _("Recovery is off for all nodes: nothing is recreated after a pre-emption.")
+        )
     else:
         say_table(_HEADER, map(_row, shown))
 
 
 def _row(recovery: Recovery) -> tuple[str, ...]:
-    cap = "none" if recovery.max_usd is None else f"${recovery.max_usd:,.2f}"
-    attempts = f"{recovery.attempts} of {recovery.max_attempts}"
-    return recovery.name.node_id, recovery.name.zone, recovery.phase, attempts, cap, recovery.message
+    cap = _("none") if recovery.max_usd is None else f"${recovery.max_usd:,.2f}"
+    attempts = _("{attempts} of {most}", attempts=recovery.attempts, most=recovery.max_attempts)
+    return recovery.name.node_id, recovery.name.zone, recovery.phase, attempts, cap, _(recovery.message)

@@ -19,9 +19,10 @@ from jupyter_tpu.cli.options import (
     node_options,
     provisioning_at_once,
 )
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
+from jupyter_tpu.cli.terminal import note, note_do, plain, say, say_json, say_table, warn
+from jupyter_tpu.errors import BadInput, OutOfCapacity, Text, TpuError, WrongState, joined
 from jupyter_tpu.fleet.capacity.views import search_view, searches_view
+from jupyter_tpu.i18n import _
 from jupyter_tpu.lifecycle.search_state import Candidate, Search, Try
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.provisioning import flags_of
@@ -35,11 +36,11 @@ if TYPE_CHECKING:
 _HEADER = ("NODE", "PHASE", "TRIED", "MESSAGE", "ID")
 _OUTCOMES = {
     "won": "READY",
-    "quota": "quota used up (`jupyter tpu quota` shows by what); not tried again",
-    "stockout": "no capacity",
-    "not_allowed": "not available to the project; not tried again",
-    "address": "no external IP address left (--internal-ips needs none); not tried again",
-    "other": "failed",
+    "quota": Text("quota used up (`jupyter tpu quota` shows by what); not tried again"),
+    "stockout": Text("no capacity"),
+    "not_allowed": Text("not available to the project; not tried again"),
+    "address": Text("no external IP address left (--internal-ips needs none); not tried again"),
+    "other": Text("failed"),
 }
 
 
@@ -52,7 +53,7 @@ def run_search(options: argparse.Namespace) -> int:
     wanted = _candidates(options)
     begun = list[Search]()
     try:
-        search = run_with_consent(options, "Search", lambda: _searched(options, wanted, options.for_, begun))
+        search = run_with_consent(options, _("Search anyway?"), lambda: _searched(options, wanted, options.for_, begun))
     except KeyboardInterrupt:
         return _interrupted(options, begun)
     return _say_end(options, search)
@@ -118,7 +119,7 @@ async def _watched(opened: OpenFleet, search: Search) -> Search:
                 shown.add((tried.at, tried.outcome))
                 note(_try_text(now, tried))
         if now.round and now.message != message and not now.has_ended:
-            note(plain(now.message))
+            note(plain(_(now.message)))
         search, message = now, now.message
     return search
 
@@ -126,11 +127,14 @@ async def _watched(opened: OpenFleet, search: Search) -> Search:
 def _try_text(search: Search, tried: Try) -> str:
     of = search.candidates[tried.index]
     terms = "" if of.provisioning == "on-demand" else f"{of.provisioning}, "
-    what = f"{of.accelerator_type} in {of.zone} ({terms}{terms_text(of.accelerator_type, of.zone, of.provisioning)})"
+    price = terms_text(of.accelerator_type, of.zone, of.provisioning)
+    what = _("{type} in {zone} ({terms})", type=of.accelerator_type, zone=of.zone, terms=f"{terms}{price}")
     if tried.outcome == "trying":
-        return plain(f"Trying {what} …")
-    details = f" The cloud said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
-    return plain(f"  {what}: {_OUTCOMES[tried.outcome]}.{details}")
+        return plain(_("Trying {what} …", what=what))
+    line = _("  {what}: {outcome}.", what=what, outcome=_(_OUTCOMES[tried.outcome]))
+    if tried.raw:
+        return plain(_("{line} The cloud said: {raw}", line=line, raw=tried.raw))
+    return plain(f"{line} {_(tried.message)}" if tried.outcome == "other" else line)
 
 
 async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, search: Search) -> None:
@@ -140,7 +144,7 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
     try:
         await asyncio.to_thread(write_kernelspec, node, opened.settings, ssh_user=options.ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
-        warn(f"The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+        warn(_("The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error))
 
 
 def _say_end(options: argparse.Namespace, search: Search) -> int:
@@ -160,7 +164,14 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
         name = NodeName.parse(search.node_name)
         of = search.candidates[search.tries[-1].index]
         costs = costs_text(of.accelerator_type, of.zone, of.provisioning)
-        say(f"{name.node_id} in {name.zone} is READY and {costs} until it is stopped or deleted.")
+        say(
+            _(
+                "{node} in {zone} is READY and {costs} until it is stopped or deleted.",
+                node=name.node_id,
+                zone=name.zone,
+                costs=costs,
+            )
+        )
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0
@@ -171,28 +182,30 @@ def _not_found(search: Search) -> TpuError:
     exists = "It left nothing behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)
-    outcomes = [_OUTCOMES[each.outcome] for each in search.tries if each.outcome != "other"]
-    refusals = [f"{outcome[0].upper()}{outcome[1:]}." for outcome in outcomes]
+    outcomes = [_(_OUTCOMES[each.outcome]) for each in search.tries if each.outcome != "other"]
+    refusals = [_("{outcome}.", outcome=f"{outcome[0].upper()}{outcome[1:]}") for outcome in outcomes]
     if not refusals:  # failed for a reason other than capacity; the message says what to do
         return OutOfCapacity(search.message, exists=exists)
     hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
-    return OutOfCapacity(search.message, exists=" ".join((exists, *dict.fromkeys(refusals))), hint=hint)
+    return OutOfCapacity(search.message, exists=joined((_(exists), *dict.fromkeys(refusals)), " "), hint=hint)
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     """Cancel the search after Ctrl-C, so that it does not create an unwanted node."""
     if not begun:
-        note("\ninterrupted: no request was sent to the cloud.")
+        note("\n" + _("interrupted: no request was sent to the cloud."))
         return SIGINT_EXIT
-    note("\ninterrupted: cancelling the search and deleting what it created.")
+    note("\n" + _("interrupted: cancelling the search and deleting what it created."))
     again = f"jupyter tpu search --cancel {begun[0].search_id}"
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
         # the user insists on leaving: print how to finish the clean-up
-        note(f"\ninterrupted: parts of it may be left.\n   do: {again}")
+        note("\n" + _("interrupted: parts of it may be left."))
+        note_do(again)
     except TpuError as error:
-        note(f"The search could not be cancelled: {plain(error.message)}\n   do: {again}")
+        note(_("The search could not be cancelled: {message}", message=plain(_(error.message))))
+        note_do(again)
     else:
         note(_end_text(search))
     return SIGINT_EXIT
@@ -220,8 +233,12 @@ def _say_cancelled(options: argparse.Namespace, search: Search) -> int:
 def _end_text(search: Search) -> str:
     if search.phase == "found":
         name = NodeName.parse(search.node_name)
-        return f"It had already found a node: `jupyter tpu delete {name.node_id} --zone {name.zone}` removes it."
-    return plain(search.message)
+        return _(
+            "It had already found a node: `jupyter tpu delete {node} --zone {zone}` removes it.",
+            node=name.node_id,
+            zone=name.zone,
+        )
+    return plain(_(search.message))
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -231,9 +248,9 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         say_json(searches_view(searches))
     elif searches:
-        say_table(_HEADER, ((s.node_id, s.phase, str(s.tried), s.message, s.search_id) for s in searches))
+        say_table(_HEADER, ((s.node_id, s.phase, str(s.tried), _(s.message), s.search_id) for s in searches))
     else:
-        note("No search is running, and none ended in the last day.")
+        note(_("No search is running, and none ended in the last day."))
     return 0
 
 

@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, report, say, say_json, say_table
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
+from jupyter_tpu.i18n import _
 from jupyter_tpu.setup.steps import PERFORMED, Step, is_complete
 
 if TYPE_CHECKING:
     from jupyter_tpu.setup.engine import SetupEngine
 
+_HEADER = ("STEP", "STATE", "")
 _TITLES = {
-    "credentials": "Credentials",
-    "project": "Project and billing",
-    "api": "Cloud TPU API",
-    "quota": "Quota and grant",
-    "budget": "Budget and auto-stop",
+    "credentials": Text("Credentials"),
+    "project": Text("Project and billing"),
+    "api": Text("Cloud TPU API"),
+    "quota": Text("Quota and grant"),
+    "budget": Text("Budget and auto-stop"),
 }
-_STATES = {"done": "done", "to_do": "to do", "unknown": "unknown", "failed": "failed"}
+_STATES = {"done": Text("done"), "to_do": Text("to do"), "unknown": Text("unknown"), "failed": Text("failed")}
 _MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its state
 
 
@@ -42,7 +44,7 @@ async def _set_up(options: argparse.Namespace) -> tuple[Step, ...]:
     await _use_what_is_given(options)
     done: set[str] = set()
     steps = await _engine(options).check()
-    for _ in range(_MOST_ROUNDS):
+    for _round in range(_MOST_ROUNDS):
         step = next((each for each in steps if _is_open(each) and each.action not in done), None)
         if step is None:
             break
@@ -91,11 +93,11 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
     """Return the values for the action; None if the user declines or a value is missing."""
     is_asking = can_ask() and not options.yes and not options.json
     if is_asking:
-        note(f"\n{_TITLES[step.key]}: {plain(step.text)}\n  {plain(step.does)}")
+        note(f"\n{_(_TITLES[step.key])}: {plain(_(step.text))}\n  {plain(_(step.does))}")
     if step.action in ("use_credentials", "use_project"):
         name, question = {
-            "use_credentials": ("path", "File with credentials (Enter to skip)"),
-            "use_project": ("project", "Project id (Enter to skip)"),
+            "use_credentials": ("path", _("File with credentials (Enter to skip)")),
+            "use_project": ("project", _("Project id (Enter to skip)")),
         }[step.action]
         answer = _typed(question) if is_asking else ""
         return {name: answer} if answer else None
@@ -103,7 +105,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
         return _budget(options, is_asking=is_asking)
     # --yes must not decide who pays
     may = options.yes and (step.action != "link_billing" or options.link_billing)
-    is_agreed = may or (is_asking and is_confirmed("Do it?"))
+    is_agreed = may or (is_asking and is_confirmed(_("Do it?")))
     return {"account": step.target} if is_agreed else None
 
 
@@ -112,40 +114,41 @@ def _budget(options: argparse.Namespace, *, is_asking: bool) -> Mapping[str, Any
 
     if options.budget is not None or options.yes:
         return {"usd": SUGGESTED_USD if options.budget is None else options.budget}
-    answer = _typed(f"US dollars per week (such as {SUGGESTED_USD}; Enter to skip)") if is_asking else ""
+    question = _("US dollars per week (such as {usd}; Enter to skip)", usd=SUGGESTED_USD)
+    answer = _typed(question) if is_asking else ""
     try:
         return {"usd": float(answer)} if answer else None
     except ValueError:
-        note(f"{answer[:40]!r} is not an amount; no budget was set.")
+        note(_("{answer} is not an amount; no budget was set.", answer=f"{answer[:40]!r}"))
         return None
 
 
 def _typed(question: str) -> str:
-    print(f"{question}: ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
+    print(_("{question}: ", question=question), end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
     return sys.stdin.readline().strip()
 
 
 def _say(steps: Sequence[Step]) -> None:
-    say_table(("STEP", "STATE", ""), ((_TITLES[each.key], _STATES[each.state], each.text) for each in steps))
+    say_table(_HEADER, ((_TITLES[each.key], _STATES[each.state], _(each.text)) for each in steps))
     for each in steps:
         for line in _advice(each):
-            note(f"{_TITLES[each.key]}: {plain(line)}")
+            note(_("{topic}: {text}", topic=_(_TITLES[each.key]), text=plain(line)))
     if is_complete(steps):
-        say("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab.")
+        say(_("Ready: create a node with `jupyter tpu create`, or in the TPU panel of JupyterLab."))
     else:
-        note("Not complete. Without an account: `jupyter tpu demo` runs everything on an emulated cloud.")
+        note(_("Not complete. Without an account: `jupyter tpu demo` runs everything on an emulated cloud."))
 
 
 def _advice(step: Step) -> list[str]:
     if step.state == "done":
         return []
-    found = [step.error.hint] if step.error and step.error.hint else []
+    found = [_(step.error.hint)] if step.error and step.error.hint else []
     if step.command and step.command not in "".join(found):
-        found.append(f"Run `{step.command}`, or name a file: jupyter tpu setup --credentials FILE")
+        found.append(_("Run `{command}`, or name a file: jupyter tpu setup --credentials FILE", command=step.command))
     if step.action == "use_project":
-        found.append("Name it: jupyter tpu setup --project ID")
+        found.append(_("Name it: jupyter tpu setup --project ID"))
     if step.action == "open_billing":
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":
-        found.append("If you have a TRC email: jupyter tpu grant add NAME --from FILE")
+        found.append(_("If you have a TRC email: jupyter tpu grant add NAME --from FILE"))
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import LoginRefused
+from jupyter_tpu.errors import LoginRefused, Text
 from jupyter_tpu.files import write_whole
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.connections.worker import ensure_login, find_worker, host_key_store, login_of, worker_address
@@ -50,8 +50,8 @@ async def access_to(
     node = await cloud.get_node(name)
     if not (may_add_key or login_of(node, key)):
         raise LoginRefused(
-            f"Your key is not on {name.node_id}, which was created elsewhere.",
-            hint=f"`jupyter tpu ssh-config {name.node_id}` adds it.",
+            Text("Your key is not on {node}, which was created elsewhere.", node=name.node_id),
+            hint=Text("`jupyter tpu ssh-config {node}` adds it.", node=name.node_id),
         )
     wanted = worker_ids or tuple(worker.worker_id for worker in node.workers) or (0,)
     found = [await find_worker(cloud, name, worker_id) for worker_id in wanted]

@@ -11,17 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.autostop import KeepRunning
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, shown, warn
 from jupyter_tpu.commands.extension import extension
 from jupyter_tpu.commands.grammar import OFF
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.autostop.views import autostop_status_view, autostop_view
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
     from jupyter_tpu.models import Node
 
+
+_WORDS = {
+    "idle": Text("idle"),
+    "busy": Text("busy"),
+    "unknown": Text("unknown"),
+    "session": Text("session"),
+    "deadline": Text("deadline"),
+    "stop": Text("stop"),
+    "delete": Text("delete"),
+}
+"""Words of the rules and of what they lead to; the guard's own states come from the node, in English."""
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
 # bounds a command on a worker that never answers; a first connection over a slow network takes some seconds
@@ -45,7 +57,7 @@ def run_autostop(options: argparse.Namespace) -> int:
     elif brakes:
         say_table(_HEADER, map(_row, brakes))
     else:
-        note("There are no nodes.")
+        note(_("There are no nodes."))
     return 0
 
 
@@ -78,7 +90,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
     async with open_cloud(cloud_settings(options)) as cloud:
         listed = await cloud.list_nodes(options.zone or "-")
         for zone in listed.unreachable:
-            warn(f"The zone {zone} did not answer: its nodes are not listed.")
+            warn(_("The zone {zone} did not answer: its nodes are not listed.", zone=zone))
         with closing(_journal()) as journal:
             return await _controller(cloud, journal, listed.nodes).evaluate(listed.nodes)
 
@@ -99,7 +111,7 @@ def _journal() -> Any:
 
     journal = Journal.of_user()
     for notice in journal.notices:
-        warn(notice)
+        warn(_(notice))
     return journal
 
 
@@ -130,17 +142,30 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     if options.json:
         say_json(autostop_status_view(brake))
         return 0
-    say(plain(f"{brake.node.name.node_id} is {brake.verdict.verdict}: {brake.verdict.reason}."))
-    say(plain(f"  ends: {_ends_text(brake)}"))
-    say(f"  rule: {_rule_text(brake)}")
+    say(
+        plain(
+            _(
+                "{node} is {verdict}: {reason}.",
+                node=brake.node.name.node_id,
+                verdict=_(_WORDS[brake.verdict.verdict]),
+                reason=_(brake.verdict.reason),
+            )
+        )
+    )
+    say(plain(_("  ends: {ends}", ends=_ends_text(brake))))
+    say(_("  rule: {rule}", rule=_rule_text(brake)))
     # an extension that is over stays in the settings until the next one
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
-        say(f"  extended: for {duration_text(brake.keep.until - time.time())}")
+        say(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:
-        say("  extended: until what runs now has finished")
+        say(_("  extended: until what runs now has finished"))
     if brake.reminder is not None:
-        say(plain(f"  note: {brake.reminder.text(brake.node.name.node_id)}"))
-    say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
+        say(plain(_("  note: {reminder}", reminder=brake.reminder.text(brake.node.name.node_id))))
+    say(
+        plain(
+            _("  guard on the node: {state} ({detail})", state=_guard_text(brake), detail=shown(brake.guard["detail"]))
+        )
+    )
     return 0
 
 
@@ -152,14 +177,18 @@ def _ends_with_extension(brake: AutostopStatus) -> bool:
 def _rule_text(brake: AutostopStatus) -> str:
     """Describe the rules, as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
-    idle = [] if rules.idle_after_s is None else [f"{duration_text(rules.idle_after_s)} idle"]
-    session = [] if rules.session_s is None else [f"a session of {duration_text(rules.session_s)}"]
+    idle = [] if rules.idle_after_s is None else [_("{duration} idle", duration=duration_text(rules.idle_after_s))]
+    session = [] if rules.session_s is None else [_("a session of {duration}", duration=duration_text(rules.session_s))]
     unattended_s = rules.unattended_after_s
     # without an idle timeout the unattended limit has no effect
     is_lapsing = rules.idle_after_s is not None and unattended_s is not None
-    unattended = [f"{duration_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
-    parts = [*idle, *unattended, *session]
-    return f"{rules.action} after {' or '.join(parts)}" if parts else "none"
+    unattended = [_("{duration} unattended", duration=duration_text(unattended_s or 0))] if is_lapsing else []
+    parts = _(" or ").join([*idle, *unattended, *session])
+    if not parts:
+        return _("none")
+    return (
+        _("stop after {limits}", limits=parts) if rules.action == "stop" else _("delete after {limits}", limits=parts)
+    )
 
 
 def _row(brake: AutostopStatus) -> tuple[str, ...]:
@@ -168,16 +197,21 @@ def _row(brake: AutostopStatus) -> tuple[str, ...]:
     return (
         name.node_id,
         name.zone,
-        brake.verdict.verdict,
+        _(_WORDS[brake.verdict.verdict]),
         *lengths,
-        rules.action,
+        _(_WORDS[rules.action]),
         _ends_text(brake),
-        brake.guard["state"],
+        _guard_text(brake),
     )
 
 
+def _guard_text(brake: AutostopStatus) -> str:
+    state = brake.guard["state"]
+    return _(_WORDS[state]) if state in _WORDS else state
+
+
 def _length(length_s: float | None) -> str:
-    return "off" if length_s is None else duration_text(length_s)
+    return _("off") if length_s is None else duration_text(length_s)
 
 
 def _ends_text(brake: AutostopStatus) -> str:
@@ -185,7 +219,12 @@ def _ends_text(brake: AutostopStatus) -> str:
     if verdict.ends_at is None:
         idle_s = brake.rules.idle_after_s
         is_off = verdict.verdict == "idle" or idle_s is None
-        return "no auto-stop" if is_off or idle_s is None else f"{duration_text(idle_s)} after it becomes idle"
-    left_s = verdict.ends_at - time.time()
-    why = f"{verdict.ends_why}, extended" if _ends_with_extension(brake) else verdict.ends_why
-    return f"now ({why})" if left_s <= 0 else f"in {duration_text(left_s)} ({why})"
+        if is_off or idle_s is None:
+            return _("no auto-stop")
+        return _("{duration} after it becomes idle", duration=duration_text(idle_s))
+    left_s, why = verdict.ends_at - time.time(), _(_WORDS[verdict.ends_why or "idle"])
+    if _ends_with_extension(brake):
+        why = _("{why}, extended", why=why)
+    if left_s <= 0:
+        return _("now ({why})", why=why)
+    return _("in {duration} ({why})", duration=duration_text(left_s), why=why)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import Progress, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput, WrongState
+from jupyter_tpu.errors import BadInput, Text, WrongState
 from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.kernels.connections.worker import WorkerKey
@@ -28,7 +29,9 @@ def run_env(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _run_list(options)
     if not options.framework:
-        raise BadInput("No framework was given.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
+        raise BadInput(
+            "No framework was given.", hint=Text("Use one of {frameworks}.", frameworks=", ".join(FRAMEWORKS))
+        )
     newest(options.framework)  # raises BadInput for an unknown framework
     return _run_make(options) if options.action == "make" else _run_remove(options)
 
@@ -42,8 +45,8 @@ def _run_list(options: argparse.Namespace) -> int:
     if found:
         say_table(_HEADER, map(_row, found))
     else:
-        note(f"{plain(node.name.node_id)} has no environments for frameworks.")
-        note(f"`jupyter tpu env make {plain(node.name.node_id)} jax` makes one.")
+        note(_("{node} has no environments for frameworks.", node=plain(node.name.node_id)))
+        note(_("`jupyter tpu env make {node} jax` makes one.", node=plain(node.name.node_id)))
     return 0
 
 
@@ -53,9 +56,17 @@ def _run_make(options: argparse.Namespace) -> int:
         say_json({"node_name": str(node.name), "kernelspec": kernelspec, "environment": made})
         return 0
     for each in made["notes"]:
-        warn(each)
-    say(f"{made['title']} is on {node.name.node_id}, with Python {made['python']} and {len(made['pins'])} packages.")
-    say(f"Notebooks run in it with the kernel {kernelspec}.")
+        warn(_(each))
+    say(
+        _(
+            "{title} is on {node}, with Python {python} and {count} packages.",
+            title=made["title"],
+            node=node.name.node_id,
+            python=made["python"],
+            count=len(made["pins"]),
+        )
+    )
+    say(_("Notebooks run in it with the kernel {kernelspec}.", kernelspec=kernelspec))
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0
@@ -66,9 +77,15 @@ def _run_remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"node_name": str(node.name), "framework": options.framework, "was_there": was_there})
     elif was_there:
-        say(f"The environment {options.framework} was removed from {node.name.node_id}, with its kernelspec.")
+        say(
+            _(
+                "The environment {framework} was removed from {node}, with its kernelspec.",
+                framework=options.framework,
+                node=node.name.node_id,
+            )
+        )
     else:
-        note(f"{plain(node.name.node_id)} has no environment {options.framework}.")
+        note(_("{node} has no environment {framework}.", node=plain(node.name.node_id), framework=options.framework))
     return 0
 
 
@@ -96,11 +113,11 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     requirements = _requirements(options.folder)
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
-        warn(why_not)
+        warn(_(why_not))
     progress = Progress()
 
     def show(step: Mapping[str, Any]) -> None:
-        progress.show(str(step["message"]))
+        progress.show(_(str(step["message"])))
 
     try:
         version = options.version
@@ -146,7 +163,7 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
         node = await find_node(cloud, options.node, options.zone)
         if node.state != "READY":
             raise WrongState(
-                f"The node {node.name.node_id} is {node.state}, not READY.",
+                Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
                 exists="Nothing was changed.",
                 hint="Its environments are on its workers, which answer only while it is READY.",
             )
@@ -159,18 +176,26 @@ def _requirements(folder: Path | None) -> list[str]:
 
     needs = folder_needs(folder)
     if needs.fault:
-        raise BadInput(f"{needs.source} in {folder} cannot be used: {needs.fault}", exists="Nothing was changed.")
+        raise BadInput(
+            Text(
+                "{source} in {folder} cannot be used: {fault}", source=needs.source, folder=folder, fault=_(needs.fault)
+            ),
+            exists="Nothing was changed.",
+        )
     if folder and not needs.source:
-        raise BadInput(f"There is no requirements.txt or pyproject.toml in {folder}.", exists="Nothing was changed.")
+        raise BadInput(
+            Text("There is no requirements.txt or pyproject.toml in {folder}.", folder=folder),
+            exists="Nothing was changed.",
+        )
     for line in needs.left_out:
-        warn(f"left out of {needs.source}, since it does not apply on the node: {line}")
+        warn(_("left out of {source}, since it does not apply on the node: {line}", source=needs.source, line=line))
     return list(needs.lines)
 
 
 def _row(found: Mapping[str, Any]) -> tuple[str, ...]:
     state = "ready" if found["is_ready"] else "incomplete"
     if found["making"] is not None:
-        state = f"being made: {found['making'].get('message', '')}"
+        state = _("being made: {step}", step=_(found["making"].get("message", "")))
     added = ", ".join(found["added"])
     packages = str(len(found["pins"])) if found["is_ready"] else ""
     return (found["framework"], found["version"], found["python"], state, packages, added)

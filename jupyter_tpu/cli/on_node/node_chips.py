@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain
-from jupyter_tpu.errors import BadInput, WrongState
+from jupyter_tpu.errors import BadInput, Text, WrongState
+from jupyter_tpu.i18n import _
 from jupyter_tpu.metrics import Holder
 
 if TYPE_CHECKING:
@@ -58,16 +59,29 @@ class NodeChips:
             TpuError: it did not answer, or refused.
         """
         if not 0 <= worker_id < len(self._keys):
-            raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
+            raise BadInput(
+                Text(
+                    "{node} has no worker {worker}; it has {count}.",
+                    node=self.node.name.node_id,
+                    worker=worker_id,
+                    count=len(self._keys),
+                )
+            )
         asked = self._pool.call([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
         (answer,) = await notify_if_slow(asked, self._note_waiting)
         # with an error, the content is an earlier answer
         if answer.content is None or answer.error is not None:
-            raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
+            raise answer.error or BadInput(Text("Worker {worker} did not answer.", worker=worker_id))
         return answer.content
 
     def _note_waiting(self) -> None:
-        note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
+        note(
+            _(
+                "Waiting for the agent on {node}, for up to {seconds} s …",
+                node=self.node.name.node_id,
+                seconds=f"{PATIENCE_S:.0f}",
+            )
+        )
 
     async def close(self) -> None:
         """Close the links."""
@@ -91,7 +105,10 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
         import_ahead()  # imports asyncssh in a thread while the cloud answers
         node = await find_node(cloud, options.node, options.zone)
     if node.state != "READY":
-        raise WrongState(f"The node {node.name.node_id} is {node.state}, not READY.", exists="Nothing runs on it.")
+        raise WrongState(
+            Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
+            exists="Nothing runs on it.",
+        )
     chips = NodeChips(node, settings.endpoint)
     try:
         yield chips
@@ -110,12 +127,30 @@ async def notify_if_slow(work: Awaitable[Found], notify: Callable[[], None], aft
 
 def holder_text(holder: Holder) -> str:
     """Describe a process, as ``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
-    kernel = f"of {holder.notebook}" if holder.notebook else holder.kernel_id
-    whose = f", {'' if holder.is_kernel else 'started by '}the kernel {kernel}" if kernel else ""
-    since = "" if holder.since is None else f", since {moment_text(holder.since)}"
-    user = f" of {holder.user}" if holder.user else ""
+    whose = _kernel_text(holder)
+    since = "" if holder.since is None else _(", since {time}", time=moment_text(holder.since))
+    user = _(" of {user}", user=holder.user) if holder.user else ""
     command = f" ({holder.command[:80]})" if holder.command else ""
-    return plain(f"process {holder.pid}{user}{whose}{command}{since}")
+    return plain(
+        _(
+            "process {pid}{user}{whose}{command}{since}",
+            pid=holder.pid,
+            user=user,
+            whose=whose,
+            command=command,
+            since=since,
+        )
+    )
+
+
+def _kernel_text(holder: Holder) -> str:
+    """Return the kernel that the process is, or that started it, as a part of a sentence; empty if none."""
+    if holder.notebook:
+        template = Text(", the kernel of {kernel}") if holder.is_kernel else Text(", started by the kernel of {kernel}")
+    else:
+        template = Text(", the kernel {kernel}") if holder.is_kernel else Text(", started by the kernel {kernel}")
+    kernel = holder.notebook or holder.kernel_id
+    return _(template, kernel=kernel) if kernel else ""
 
 
 def moment_text(at: float) -> str:

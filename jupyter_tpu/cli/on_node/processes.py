@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.on_node.node_chips import holder_text, node_chips
-from jupyter_tpu.cli.terminal import is_confirmed, plain, say, say_json, warn
+from jupyter_tpu.cli.terminal import is_confirmed, message_of, plain, say, say_json, warn
 from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.metrics import Holder
 
 if TYPE_CHECKING:
@@ -75,11 +76,11 @@ def _is_meant(options: argparse.Namespace, holder: Holder) -> bool:
 
 
 def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
-    named = "; ".join(holder_text(holder) for holder in meant) or "no known process"
-    if not is_confirmed(f"End {named}? Variables are lost, outputs are kept."):
+    named = "; ".join(holder_text(holder) for holder in meant) or _("no known process")
+    if not is_confirmed(_("End {named}? Variables are lost, outputs are kept.", named=named)):
         raise BadInput(
-            f"Releasing the chips of {options.node} was not confirmed.",
-            exists=f"They are used by {named}.",
+            Text("Releasing the chips of {node} was not confirmed.", node=options.node),
+            exists=Text("They are used by {named}.", named=named),
             hint="Answer y, or add --yes.",
         )
 
@@ -94,25 +95,26 @@ def _worker_view(answer: Answer) -> dict[str, Any]:
 
 
 def _say_worker(view: Mapping[str, Any]) -> None:
-    name = f"worker {view['worker_id']}"
+    name = _("worker {worker}", worker=view["worker_id"])
     if view["error"]:
-        warn(f"{name}: {view['error']['message']}")
+        warn(_("{topic}: {text}", topic=name, text=message_of(view["error"])))
         return
     holders = [Holder.from_json(each) for each in view["holders"]]
     for holder in holders:
-        say(f"{name}: {holder_text(holder)}")
+        say(_("{topic}: {text}", topic=name, text=holder_text(holder)))
     if not holders:
-        say(plain(f"{name}: {view['reason'] or 'no process uses the chips'}"))
+        text = _(view["reason"]) or _("no process uses the chips")
+        say(plain(_("{topic}: {text}", topic=name, text=text)))
     lock = view["lock_file"]
     # libtpu leaves its lock file behind when its process is killed; another user cannot open it then
     if lock["is_there"] and not lock["is_held"]:
-        say(plain(f"  {lock['path']} was left behind and is unused: it only blocks other users"))
+        say(plain(_("  {path} was left behind and is unused: it only blocks other users", path=lock["path"])))
 
 
 def _say_released(view: Mapping[str, Any]) -> None:
     for holder in view["freed"]:
-        say(f"ended {holder_text(Holder.from_json(holder))}")
+        say(_("ended {process}", process=holder_text(Holder.from_json(holder))))
     for holder in view["left"]:
-        say(f"still there: {holder_text(Holder.from_json(holder))}")
+        say(_("still there: {process}", process=holder_text(Holder.from_json(holder))))
     if view["message"]:
-        say(plain(view["message"]))
+        say(plain(_(view["message"])))

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from jupyter_tpu.cli.on_node.node_chips import PATIENCE_S, NodeChips, holder_text, node_chips
-from jupyter_tpu.cli.terminal import plain, say, say_json, table_lines
+from jupyter_tpu.cli.terminal import message_of, plain, say, say_json, table_lines
+from jupyter_tpu.i18n import _
 from jupyter_tpu.metrics import UNKNOWN, Host, Sample
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
@@ -40,7 +41,7 @@ async def _top(options: argparse.Namespace) -> bool:
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
     """Show a new screen every second until Ctrl-C."""
     while True:
-        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Press Ctrl-C to quit."]))
+        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", _("Press Ctrl-C to quit.")]))
         await asyncio.sleep(INTERVAL_S)
         view = await _view(chips, None)  # no waiting, so that a silent worker does not stop the screen
 
@@ -57,7 +58,14 @@ async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
 
 def screen(node_id: str, view: dict[str, Any]) -> Iterator[str]:
     """Yield the lines of one view of `metrics_view`."""
-    yield plain(f"{node_id} ({view['accelerator_type'] or 'type unknown'}) at {_clock(view['as_of'])}")
+    yield plain(
+        _(
+            "{node} ({type}) at {time}",
+            node=node_id,
+            type=view["accelerator_type"] or _("type unknown"),
+            time=_clock(view["as_of"]),
+        )
+    )
     for worker in view["workers"]:
         yield ""
         yield from _worker(worker, view["as_of"])
@@ -66,35 +74,51 @@ def screen(node_id: str, view: dict[str, Any]) -> Iterator[str]:
 def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
     hostname = f" {worker['hostname']}" if worker["hostname"] else ""
     if worker["sample"] is None:
-        error = worker["error"] or {}
-        yield plain(f"worker {worker['worker_id']}{hostname}: {error.get('message', 'no data')}")
+        yield plain(
+            _(
+                "worker {worker}{hostname}: {text}",
+                worker=worker["worker_id"],
+                hostname=hostname,
+                text=message_of(worker["error"]) if worker["error"] else _("no data"),
+            )
+        )
         return
     sample = Sample.from_json(worker["sample"])
-    yield plain(f"worker {worker['worker_id']}{hostname}: {_host(sample.host)}")
+    yield plain(
+        _("worker {worker}{hostname}: {text}", worker=worker["worker_id"], hostname=hostname, text=_host(sample.host))
+    )
     if worker["error"]:
         # the worker does not answer now, so its last sample is shown with its age
-        yield plain(f"  as of {now - worker['as_of']:.0f} s ago: {worker['error']['message']}")
+        yield plain(
+            _(
+                "  as of {seconds} s ago: {message}",
+                seconds=f"{now - worker['as_of']:.0f}",
+                message=message_of(worker["error"]),
+            )
+        )
     yield from _chips(sample)
     for holder in sample.holders:
-        yield f"  used by {holder_text(holder)}"
+        yield _("  used by {holder}", holder=holder_text(holder))
 
 
 def _chips(sample: Sample) -> Iterator[str]:
     if sample.state != "measured":
-        yield plain(f"  {sample.state}: {sample.reason}")
+        yield plain(_("  {topic}: {text}", topic=_(sample.state), text=_(sample.reason)))
         return
     table = chips_table(sample)
-    for line in table_lines([title.upper() for title in table.header], table.rows):
+    for line in table_lines([_(title.upper()) for title in table.header], table.rows):
         yield f"  {line}"
     for line in sample.unknown_lines(TITLES):
         yield plain(f"  {line}")
 
 
 def _host(host: Host) -> str:
-    return (
-        f"CPU {percent_text(host.cpu_percent)} of {host.cpus or UNKNOWN}, "
-        f"memory {bytes_text(host.memory_used_bytes, host.memory_total_bytes)}, "
-        f"disk {bytes_text(host.disk_used_bytes, host.disk_total_bytes)}"
+    return _(
+        "CPU {percent} of {cpus}, memory {memory}, disk {disk}",
+        percent=_(percent_text(host.cpu_percent)),
+        cpus=host.cpus or _(UNKNOWN),
+        memory=bytes_text(host.memory_used_bytes, host.memory_total_bytes),
+        disk=bytes_text(host.disk_used_bytes, host.disk_total_bytes),
     )
 
 

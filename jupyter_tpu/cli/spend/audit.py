@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.node_texts import resource_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
@@ -25,14 +26,17 @@ def run_audit(options: argparse.Namespace) -> int:
     """Print the newest entries of the audit log."""
     # an upper bound, so that a typing error cannot fill the memory
     if not 1 <= options.limit <= 1_000_000:
-        raise BadInput(f"{options.limit} is not a valid number of entries.", hint="Use a number from 1 to 1000000.")
+        raise BadInput(
+            Text("{limit} is not a valid number of entries.", limit=options.limit),
+            hint="Use a number from 1 to 1000000.",
+        )
     entries = asyncio.run(_entries(options))
     if options.json:
         say_json({"entries": [entry.to_json() for entry in entries]})
     elif entries:
         say_table(_HEADER, map(_row, entries))
     else:
-        note("The audit log is empty.")
+        note(_("The audit log is empty."))
     return 0
 
 
@@ -40,8 +44,13 @@ def _row(entry: Entry) -> tuple[str, ...]:
     """Return a line of the table; a failed action is marked as failed."""
     subject = resource_text(entry.subject)
     if entry.error is None:
-        return (_time(entry.at), entry.action, subject, entry.reason)
-    return (_time(entry.at), f"{entry.action} (failed)", subject, f"{entry.reason} It failed: {entry.error}")
+        return (_time(entry.at), entry.action, subject, _(entry.reason))
+    return (
+        _time(entry.at),
+        _("{action} (failed)", action=entry.action),
+        subject,
+        _("{reason} It failed: {error}", reason=_(entry.reason), error=_(entry.error)),
+    )
 
 
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
@@ -57,7 +66,7 @@ def _read(settings: CloudSettings, limit: int) -> tuple[Entry, ...]:
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
-            warn(notice)
+            warn(_(notice))
         return Audit(journal, endpoint=settings.endpoint, project=settings.project).newest(limit)
 
 

@@ -11,13 +11,15 @@ from jupyter_tpu.cli.node_texts import EMULATED
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cloud.services.billing_export import read_billed
+from jupyter_tpu.errors import Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.money.billed import EXPORT_VARIABLE, ExportTable
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
 
 _HEADER = ("DAY", "SERVICE", "SKU", "COST", "CREDITS")
-_TIMES = (("month", "this month"), ("last_30_days", "last 30 days"))
+_TIMES = (("month", Text("this month")), ("last_30_days", Text("last 30 days")))
 
 
 def run_billed(options: argparse.Namespace) -> int:
@@ -48,12 +50,26 @@ def _say(view: dict[str, Any]) -> None:
     say()
     for field, when in _TIMES:
         spent = view[field]
-        to_pay = f"{_amount(spent['net'])} {currency} to pay"
-        say(f"{when} (from {spent['since']}): {_amount(spent['cost'])}, credits {_amount(spent['credits'])}: {to_pay}")
+        to_pay = _("{net} {currency} to pay", net=_amount(spent["net"]), currency=currency)
+        say(
+            _(
+                "{when} (from {since}): {cost}, credits {credits}: {to_pay}",
+                when=_(when),
+                since=spent["since"],
+                cost=_amount(spent["cost"]),
+                credits=_amount(spent["credits"]),
+                to_pay=to_pay,
+            )
+        )
         for credit in spent["by_credit"]:
             say(f"  {plain(credit['name'] or credit['type'])} ({plain(credit['type'])}): {_amount(credit['amount'])}")
     note(
-        f"Exported until {plain(view['exported_until'])}, with all of project {plain(view['project'])}. {view['note']}"
+        _(
+            "Exported until {date}, with all of project {project}. {note}",
+            date=plain(view["exported_until"]),
+            project=plain(view["project"]),
+            note=_(view["note"]),
+        )
     )
 
 

@@ -12,7 +12,8 @@ from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.cli.node_texts import dollars_text
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, observe_spend, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import _
 from jupyter_tpu.lifecycle.intent_texts import command
 from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.days import OffsetAt
@@ -20,10 +21,15 @@ from jupyter_tpu.money.spans import Span
 from jupyter_tpu.money.spending import Account, budgets_view
 
 _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
+_PERIODS = {"day": Text("day"), "week": Text("week"), "month": Text("month")}
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "warn_only")
 _UNCHANGED = "The budgets are unchanged."
-_UP_TO = "Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it."
-_AT_THE_CAP = {"stop": "stops billed nodes", "stop-all": "stops all READY nodes", "warn": "only warns"}
+_UP_TO = Text("Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it.")
+_AT_THE_CAP = {
+    "stop": Text("stops billed nodes"),
+    "stop-all": Text("stops all READY nodes"),
+    "warn": Text("only warns"),
+}
 
 
 def run_budget(options: argparse.Namespace) -> int:
@@ -36,14 +42,19 @@ def run_budget(options: argparse.Namespace) -> int:
 def _check_arguments(options: argparse.Namespace) -> None:
     # a limit given to another action would be ignored silently
     if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
-        raise BadInput(f"`budget {options.action}` takes no limit.", exists=_UNCHANGED, hint=_USAGE)
+        raise BadInput(Text("`budget {action}` takes no limit.", action=options.action), exists=_UNCHANGED, hint=_USAGE)
     if bool(options.name) == (options.action in ("list", "confirm")):
-        raise BadInput(f"`budget {options.action}` takes {'no' if options.name else 'a'} name.", hint=_USAGE)
+        raise BadInput(
+            Text("`budget {action}` takes no name.", action=options.action)
+            if options.name
+            else Text("`budget {action}` takes a name.", action=options.action),
+            hint=_USAGE,
+        )
     if options.action == "set" and (not options.per or (options.usd is None and options.hours is None)):
         raise BadInput("A budget needs a limit and a period.", exists=_UNCHANGED, hint=_USAGE)
 
 
-_USAGE = (
+_USAGE = Text(
     "Use `jupyter tpu budget`, `jupyter tpu budget set NAME --usd N --per week` or `jupyter tpu budget remove NAME`."
 )
 
@@ -56,7 +67,7 @@ def _list(options: argparse.Namespace) -> int:
     elif views:
         say_budgets(views, account)
     else:
-        note("There are no budgets. " + _USAGE)
+        note(_("There are no budgets. {usage}", usage=_USAGE))
     return 0
 
 
@@ -65,7 +76,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
     say_table(_HEADER, (_row(view, account.offset_at) for view in views))
     for view in views:
         if view["error"]:
-            note(plain(view["error"]))
+            note(plain(_(view["error"])))
         # a budget that only warns leaves nodes running on purpose
         elif view["level"] == "100" and view["action"] != "warn":
             _say_still_ready(view, account)
@@ -79,10 +90,15 @@ def _say_still_ready(view: dict[str, Any], account: Account) -> None:
     counted = (span for span in account.spans if span.is_open and not (spares_granted and span.usd_per_hour == 0))
     commands = [command(_end_of(span), span.name) for span in counted]
     if commands:
-        still = "READY and billed" if spares_granted else "READY"
+        still = _("READY and billed") if spares_granted else "READY"
+        name = plain(view["name"])
         note(
-            f"The budget {plain(view['name'])} is used up, and these nodes are still {still}. A running "
-            "Jupyter server stops them; without one, stop them now:"
+            _(
+                "The budget {name} is used up, and these nodes are still {still}. A running Jupyter server stops them; "
+                "without one, stop them now:",
+                name=name,
+                still=still,
+            )
         )
     for each in commands:
         note(f"  {each.strip('`')}")
@@ -96,16 +112,16 @@ def _end_of(span: Span) -> str:
 
 def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     if view["error"]:
-        return (view["name"], "cannot be read", "unknown", "", "", "nothing may be created")
-    per = "in all" if view["period"] == "total" else f"per {view['period']}"
-    up_to = "up to " if view["unwatched"] else ""
-    used = f"{up_to}{_amount(view, view['used'])} ({view['fraction']:.0%})"
-    runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
+        return (view["name"], _("cannot be read"), _("unknown"), "", "", _("nothing may be created"))
+    per = _("in all") if view["period"] == "total" else _("per {period}", period=_(_PERIODS[view["period"]]))
+    amount = _amount(view, view["used"])
+    used = f"{_('up to {amount}', amount=amount) if view['unwatched'] else amount} ({view['fraction']:.0%})"
+    runs_out = _("used up") if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
     renewed = _moment(view["window_end"], offset_at)
     limit = f"{_amount(view, view['amount'])} {per}"
     # a grant pays for dollars, not for hours
     action = "stop-all" if view["action"] == "stop" and view["unit"] == "hours" else view["action"]
-    return (view["name"], limit, used, runs_out, renewed, _AT_THE_CAP[action])
+    return (view["name"], limit, used, runs_out, renewed, _(_AT_THE_CAP[action]))
 
 
 def _amount(view: dict[str, Any], amount: float) -> str:
@@ -151,7 +167,7 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(f"The budget {plain(options.name)} is removed.")
+        say(_("The budget {name} is removed.", name=plain(options.name)))
     return 0
 
 
@@ -167,7 +183,7 @@ def _confirm(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"confirmed": was_needed})
     else:
-        say("The budgets are confirmed." if was_needed else "There was nothing to confirm.")
+        say(_("The budgets are confirmed.") if was_needed else _("There was nothing to confirm."))
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.node_texts import EMULATED, resource_text
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.cleanup.billable import (
     all_leftovers,
     billable_view,
@@ -21,6 +21,7 @@ from jupyter_tpu.fleet.cleanup.billable import (
     results_view,
 )
 from jupyter_tpu.fleet.reconciler.inventory import list_holdings
+from jupyter_tpu.i18n import _, padded
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.assembly import OpenFleet
@@ -31,8 +32,17 @@ if TYPE_CHECKING:
 
 
 _HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
-_KINDS = {"node": "node", "queued_resource": "queued resource"}
-_DONE = {"delete": "deleted", "stop": "stopped", "cancel": "cancelled", "recover-off": "off"}
+_KINDS = {"node": Text("node"), "queued_resource": Text("queued resource")}
+_DONE = {
+    "delete": Text("deleted"),
+    "stop": Text("stopped"),
+    "cancel": Text("cancelled"),
+    "recover-off": Text("off"),
+}
+_VERBS = {
+    "delete": Text("delete {kind} {name}"),
+    "stop": Text("stop {kind} {name}"),
+}
 _REASON = "The user cleaned up the project."
 
 
@@ -46,7 +56,7 @@ def run_cleanup(options: argparse.Namespace) -> int:
     if chosen and not options.yes:
         _require_consent(chosen)
     if not chosen:
-        return _say_end(options, (), "There was nothing to delete.")
+        return _say_end(options, (), _("There was nothing to delete."))
     return _say_end(options, asyncio.run(_delete(options, chosen)), "")
 
 
@@ -69,57 +79,65 @@ def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     if items:
         say_table(_HEADER, (_row(item) for item in items))
     elif holdings.is_complete:
-        note("Nothing in the project costs money or uses quota.")
+        note(_("Nothing in the project costs money or uses quota."))
     _warn_of_gaps(holdings)
     leftovers = sum(item.is_leftover for item in items)
     if leftovers:
-        what, them = ("1 leftover uses", "it") if leftovers == 1 else (f"{leftovers} leftovers use", "them")
-        note(f"{what} quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes {them}.")
+        note(_leftovers_text(leftovers))
     if cloud_settings(options).is_emulated:
         note(EMULATED)
+
+
+def _leftovers_text(count: int) -> str:
+    if count == 1:
+        return _("1 leftover uses quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes it.")
+    return _(
+        "{count} leftovers use quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes them.",
+        count=count,
+    )
 
 
 def _row(item: Item) -> tuple[str, ...]:
     return (
         item.short_id,
-        _KINDS[item.kind],
+        _(_KINDS[item.kind]),
         item.zone,
         item.accelerator_type,
-        f"{item.state} (leftover)" if item.is_leftover else item.state,
+        _("{state} (leftover)", state=item.state) if item.is_leftover else item.state,
         _price_text(item),
-        "yes" if item.holds_quota else "no",
-        "jupyter_tpu" if item.is_ours else "others",
+        _("yes") if item.holds_quota else _("no"),
+        "jupyter_tpu" if item.is_ours else _("others"),
     )
 
 
 def _consequence(item: Item) -> str:
     """Describe an item and what is lost with it, as ``my-node node … STOPPED not billed: deleted with its disk``."""
     if item.kind == "queued_resource":
-        loss = "deleted with its nodes and their disks"
+        loss = _("deleted with its nodes and their disks")
     elif item.state == "STOPPED":
-        loss = "deleted with its disk, which is kept while the node is stopped"
+        loss = _("deleted with its disk, which is kept while the node is stopped")
     else:
-        loss = "deleted with its disk; its kernels stop"
+        loss = _("deleted with its disk; its kernels stop")
     return f"{' '.join(filter(None, _row(item)[:6]))}: {loss}"
 
 
 def _price_text(item: Item) -> str:
     if not item.is_billed:
-        return "not billed"
-    return "unknown" if item.usd_per_hour is None else f"${item.usd_per_hour:.2f}/h"
+        return _("not billed")
+    return _("unknown") if item.usd_per_hour is None else f"${item.usd_per_hour:.2f}/h"
 
 
 def _warn_of_gaps(holdings: Holdings) -> None:
     if holdings.error:
-        warn(f"The list is not complete: {holdings.error.message}")
+        warn(_("The list is not complete: {message}", message=_(holdings.error.message)))
     for zone in holdings.unreachable:
-        warn(f"The list is not complete: {zone} did not answer.")
+        warn(_("The list is not complete: {zone} did not answer.", zone=zone))
 
 
 def _require_consent(chosen: Iterable[Item]) -> None:
     for item in chosen:
         note(f"  {plain(_consequence(item))}")
-    if not is_confirmed("Delete these? All files on the disks are lost."):
+    if not is_confirmed(_("Delete these? All files on the disks are lost.")):
         raise BadInput("The deletion was not confirmed.", exists="Nothing was deleted.", hint="Answer y, or add --yes.")
 
 
@@ -142,7 +160,9 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
         try:
             await asyncio.to_thread(sync_kernelspecs, snapshot.nodes, opened.settings, complete=complete)
         except OSError as error:
-            warn(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+            warn(
+                _("The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error)
+            )
 
 
 def run_stop_all(options: argparse.Namespace) -> int:
@@ -162,9 +182,9 @@ async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
 
 def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
     for step in steps:
-        note(plain(f"  {step.verb} {_KINDS[step.kind]} {resource_text(step.name)}"))
+        note(plain("  " + _(_VERBS[step.verb], kind=_(_KINDS[step.kind]), name=resource_text(step.name))))
     if not is_confirmed(
-        "Stop all spending now? Nodes that cannot be stopped are deleted with their disks, and searches end."
+        _("Stop all spending now? Nodes that cannot be stopped are deleted with their disks, and searches end.")
     ):
         raise BadInput(
             "Stopping everything was not confirmed.", exists="Nothing was changed.", hint="Answer y, or add --yes."
@@ -180,14 +200,14 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
         # a stopped node still costs its disk, which is not an emergency but must be shown
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
-        return results, "Nothing costs money."
-    return results, f"No node was READY. Still billed: the disks of {', '.join(map(plain, stopped))}."
+        return results, _("Nothing costs money.")
+    return results, _("No node was READY. Still billed: the disks of {nodes}.", nodes=", ".join(map(plain, stopped)))
 
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
     """Return a function that prints each result as it comes, so that a slow one does not hide the others."""
     # with --json all results are in the one document at the end
-    return (lambda _: None) if options.json else _say_result
+    return (lambda _result: None) if options.json else _say_result
 
 
 def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
@@ -200,7 +220,7 @@ def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: 
 
 
 def _say_result(result: Result) -> None:
-    word = "failed" if result.error else _DONE.get(result.action, "done")
-    say(f"{word:<9} {plain(resource_text(result.name))}")
+    word = _("failed") if result.error else _(_DONE.get(result.action, Text("done")))
+    say(f"{padded(word, 9)} {plain(resource_text(result.name))}")
     if result.error:
         report(result.error, as_json=False)

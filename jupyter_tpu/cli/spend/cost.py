@@ -16,12 +16,18 @@ from jupyter_tpu.cli.spend.cost_history import check_history_options, history_of
 from jupyter_tpu.cli.spend.ledger_access import ObservedSpend, observe_spend
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.fleet.spend.price_updater import PriceUpdater, failure_text
+from jupyter_tpu.i18n import _, padded
 from jupyter_tpu.money.spending import spend_view
 
 _HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "OF", "COST")
-_TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in all"))
+_TIMES = (
+    ("today", Text("today")),
+    ("week", Text("this week")),
+    ("month", Text("this month")),
+    ("total", Text("in all")),
+)
 
 
 def run_cost(options: argparse.Namespace) -> int:
@@ -43,7 +49,7 @@ def _run_spend(options: argparse.Namespace) -> int:
     else:
         _say_spend(view, seen)
     if failure:
-        note(f"Today's prices are unknown. {plain(failure)}")
+        note(_("Today's prices are unknown. {failure}", failure=plain(_(failure))))
     if is_emulated:
         note(EMULATED)
     return 0
@@ -70,8 +76,11 @@ def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
         say()
     for field, when in _TIMES:
         spent = view[field]
-        say(f"{when + ':':<12}{_spent_text(spent)} for {duration_text(spent['ready_s'])} of READY nodes")
-    say(f"{'now:':<12}{dollars_text(view['usd_per_hour'])}/h at list price")
+        ready = duration_text(spent["ready_s"])
+        text = _("{cost} for {duration} of READY nodes", cost=_spent_text(spent), duration=ready)
+        say(padded(f"{_(when)}:", 12) + text)
+    text = _("{cost}/h at list price", cost=dollars_text(view["usd_per_hour"]))
+    say(padded(f"{_('now')}:", 12) + text)
     if view["budgets"]:
         say()
         say_budgets(view["budgets"], seen.account)
@@ -80,29 +89,45 @@ def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
 
 
 def _row(node: dict[str, Any]) -> tuple[str, ...]:
-    price = "price unknown" if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
-    ready = duration_text(node["ready_s"]) + (", still READY" if node["is_open"] else "")
-    source = node["price_source"] or ""
+    price = _("price unknown") if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
+    ready = duration_text(node["ready_s"])
+    if node["is_open"]:
+        ready = _("{duration}, still READY", duration=ready)
+    source = _source_text(node["price_source"] or "")
     return (node["node_id"], node["zone"], node["accelerator_type"], ready, price, source, dollars_text(node["usd"]))
+
+
+def _source_text(origin: str) -> str:
+    """Return where a price comes from, see `Price.origin`."""
+    kind, _space, date = origin.partition(" ")
+    if not date:
+        return origin
+    return _("catalog {date}", date=date) if kind == "catalog" else _("list {date}", date=date)
 
 
 def _spent_text(spent: dict[str, Any]) -> str:
     if spent["usd"] is not None:
         return dollars_text(spent["usd"])
     # without some prices the sum is only a lower bound
-    return f"at least {dollars_text(spent['known_usd'])}, plus usage of unknown price,"
+    return _("at least {cost}, plus usage of unknown price,", cost=dollars_text(spent["known_usd"]))
 
 
 def _doubts(view: dict[str, Any]) -> Iterable[str]:
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
-        yield f"No list price is known for {types}; budgets count the highest price known for their size."
+        yield _(
+            "No list price is known for {types}; budgets count the highest price known for their size.", types=types
+        )
     for node in view["nodes"]:
         if node["unwatched_s"]:
             gap = duration_text(node["unwatched_s"])
             name = plain(node["node_id"])
-            yield f"{name} may have been READY for up to {gap} more, in unmonitored time; budgets count it."
+            yield _(
+                "{name} may have been READY for up to {gap} more, in unmonitored time; budgets count it.",
+                name=name,
+                gap=gap,
+            )
     if view["as_of"] is None:
-        yield "The cloud did not answer: nodes that were READY when last seen count as still READY."
+        yield _("The cloud did not answer: nodes that were READY when last seen count as still READY.")
     elif not view["is_complete"]:
-        yield "The list may be incomplete: some zones did not answer."
+        yield _("The list may be incomplete: some zones did not answer.")

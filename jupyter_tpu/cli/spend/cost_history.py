@@ -9,8 +9,9 @@ from typing import Any
 from jupyter_tpu.cli.node_texts import dollars_text
 from jupyter_tpu.cli.terminal import note, plain, say, say_table
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.spend.spend_ledger import utc_offset_s
+from jupyter_tpu.i18n import _
 from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, history_view
 from jupyter_tpu.money.spending import Account
@@ -40,8 +41,13 @@ def say_history(view: dict[str, Any]) -> None:
         say_table(_HEADER, [_row(slot, view["by"]) for slot in used])
         say()
     spent = view["sum"]
+    template = (
+        Text("last {count} days: {cost} for {duration} of READY nodes")
+        if view["by"] == "day"
+        else Text("last {count} hours: {cost} for {duration} of READY nodes")
+    )
     ready = duration_text(spent["ready_s"])
-    say(f"last {len(view['slots'])} {view['by']}s: {_spent_text(spent)} for {ready} of READY nodes")
+    say(_(template, count=len(view["slots"]), cost=_spent_text(spent), duration=ready))
     for text in _doubts(view):
         note(text)
 
@@ -54,12 +60,20 @@ def _row(slot: dict[str, Any], by: str) -> tuple[str, ...]:
 
 def _spent_text(spent: dict[str, Any]) -> str:
     known = dollars_text(spent["known_usd"])
-    text = known if spent["usd"] is not None else f"at least {known}" if spent["known_usd"] else "price unknown"
-    return f"{text} (up to {dollars_text(spent['up_to_usd'])})" if spent["unwatched_s"] else text
+    if spent["usd"] is not None:
+        text = known
+    else:
+        text = _("at least {cost}", cost=known) if spent["known_usd"] else _("price unknown")
+    if not spent["unwatched_s"]:
+        return text
+    return _("{cost} (up to {most})", cost=text, most=dollars_text(spent["up_to_usd"]))
 
 
 def _doubts(view: dict[str, Any]) -> Iterable[str]:
     if view["unpriced"]:
-        yield f"No list price is known for {plain(', '.join(view['unpriced']))}: their cost is not included."
+        yield _(
+            "No list price is known for {types}: their cost is not included.",
+            types=plain(", ".join(view["unpriced"])),
+        )
     if view["sum"]["unwatched_s"]:
-        yield '"Up to" includes unmonitored time in which a node may have been READY.'
+        yield _('"Up to" includes unmonitored time in which a node may have been READY.')

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.spend.ledger_access import ledger_of_cloud, warn_if_project_unreadable
 from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.fleet.spend.grant_usage import read_grant_usage
+from jupyter_tpu.i18n import _
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
 from jupyter_tpu.money.trc_mail import SHORTEST_TERM_DAYS, TrcMail, read_trc_mail
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
 _NOTHING = "Nothing was saved."
 _ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread", "yes")
-_UNKNOWN = "unknown"
 
 
 def run_grant(options: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def run_grant(options: argparse.Namespace) -> int:
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
     elif not options.name:
-        raise BadInput(f"`grant {options.action}` needs the name of a grant.", exists=_NOTHING)
+        raise BadInput(Text("`grant {action}` needs the name of a grant.", action=options.action), exists=_NOTHING)
     return action(options)
 
 
@@ -51,12 +51,18 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         say_json(view)
     elif not view["grants"]:
-        note("No grants entered: every node counts as billed. `jupyter tpu grant add` enters one.")
+        note(_("No grants entered: every node counts as billed. `jupyter tpu grant add` enters one."))
     else:
         say_table(_HEADER, (row for each in view["grants"] for row in _table_rows(each)))
         for each in view["grants"]:
             if each["error"]:
-                warn(f"The grant {each['name']} is invalid: {each['error']} Enter it again, or remove it.")
+                warn(
+                    _(
+                        "The grant {name} is invalid: {error} Enter it again, or remove it.",
+                        name=each["name"],
+                        error=_(each["error"]),
+                    )
+                )
     return 0
 
 
@@ -76,7 +82,14 @@ def _add(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"name": grant.name, **grant.to_json(), "problems": list(mail.problems) if mail else []})
     else:
-        say(f"The grant {grant.name} is valid from {grant.starts_on} to the end of {grant.ends_on} (UTC).")
+        say(
+            _(
+                "The grant {name} is valid from {starts_on} to the end of {ends_on} (UTC).",
+                name=grant.name,
+                starts_on=grant.starts_on,
+                ends_on=grant.ends_on,
+            )
+        )
     return 0
 
 
@@ -86,7 +99,7 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(f"The grant {options.name} is removed: what it covered counts as billed, past usage included.")
+        say(_("The grant {name} is removed: what it covered counts as billed, past usage included.", name=options.name))
     return 0
 
 
@@ -103,10 +116,12 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
     given = [name for name in names if getattr(options, name)]
     if given:
         shown = ", ".join(
-            {"name": "a name", "mail": "--from"}.get(name, f"--{name.replace('_', '-')}") for name in given
+            {"name": _("a name"), "mail": "--from"}.get(name, f"--{name.replace('_', '-')}") for name in given
         )
         raise BadInput(
-            f"`grant {options.action}` does not take {shown}.", exists=_NOTHING, hint="See jupyter tpu grant --help."
+            Text("`grant {action}` does not take {shown}.", action=options.action, shown=shown),
+            exists=_NOTHING,
+            hint="See jupyter tpu grant --help.",
         )
 
 
@@ -127,7 +142,9 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
     mail = read_trc_mail("\n".join(options.row) or _text_of(options.mail))
     if not mail.rows or (options.row and mail.problems):
         raise BadInput(
-            f"The {'rows' if options.row else 'email'} cannot be read. {' '.join(mail.problems)}",
+            Text("The rows cannot be read. {problems}", problems=" ".join(map(_, mail.problems)))
+            if options.row
+            else Text("The email cannot be read. {problems}", problems=" ".join(map(_, mail.problems))),
             exists=_NOTHING,
             hint="Enter it by hand, such as --row '32 spot v4 us-central2-b'.",
         )
@@ -142,12 +159,13 @@ def _text_of(path: str) -> str:
 
 def _print_mail(mail: TrcMail) -> None:
     for row in mail.rows:
-        size = f" ({row.device} only)" if row.device else ""
-        note(f"read: {row.chips} {_model(row.spot)} {row.generation} chips in {row.zone}{size}")
+        chips = _("{count} {generation} chips", count=row.chips, generation=f"{_model(row.spot)} {row.generation}")
+        text = _("read: {chips} in {zone}", chips=chips, zone=row.zone)
+        note(_("{chips} ({device} only)", chips=text, device=row.device) if row.device else text)
     for text in mail.notes:
-        note(f"note: {plain(text)}")
+        note(_("note: {text}", text=plain(_(text))))
     for text in mail.problems:
-        warn(f"not read: {text}")
+        warn(_("not read: {text}", text=_(text)))
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
@@ -155,9 +173,13 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
     billed.
     """
     if mail.problems and not options.skip_unread:
-        lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
+        problems = " ".join(map(_, mail.problems))
         raise BadInput(
-            f"Could not read {lines} of the email: {' '.join(mail.problems)}",
+            Text("Could not read 1 line of the email: {problems}", problems=problems)
+            if len(mail.problems) == 1
+            else Text(
+                "Could not read {count} lines of the email: {problems}", count=len(mail.problems), problems=problems
+            ),
             exists=_NOTHING,
             hint="Enter all of it with --row, or add --skip-unread: what was not read then counts as billed.",
         )
@@ -171,10 +193,18 @@ def _can_confirm(options: argparse.Namespace) -> bool:
 def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
     """Ask about what the options do not say: dates from the email, and lines that were not read."""
     is_proposed = not options.starts_on or not (options.days or options.ends_on)
-    unread = "" if options.skip_unread or not mail.problems else " without what was not read, which counts as billed"
+    unread = "" if options.skip_unread or not mail.problems else _(" without what was not read, which counts as billed")
     if not unread and (options.yes or not is_proposed):
         return
-    if not is_confirmed(f"Save the grant {grant.name}, from {grant.starts_on} to {grant.ends_on}{unread}?"):
+    if not is_confirmed(
+        _(
+            "Save the grant {name}, from {starts_on} to {ends_on}{unread}?",
+            name=grant.name,
+            starts_on=grant.starts_on,
+            ends_on=grant.ends_on,
+            unread=unread,
+        )
+    ):
         raise BadInput(
             "The grant was not confirmed.",
             exists=_NOTHING,
@@ -195,15 +225,25 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
             "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the email's date."
         )
     if days is None and not options.ends_on:
-        shortest = f" TRC's shortest term is {SHORTEST_TERM_DAYS} days; --yes accepts it." if options.mail else ""
-        raise BadInput(
-            "The term of the grant is missing.", exists=_NOTHING, hint=f"Add --days N or --ends-on DATE.{shortest}"
+        hint = (
+            Text(
+                "Add --days N or --ends-on DATE. TRC's shortest term is {days} days; --yes accepts it.",
+                days=SHORTEST_TERM_DAYS,
+            )
+            if options.mail
+            else "Add --days N or --ends-on DATE."
         )
+        raise BadInput("The term of the grant is missing.", exists=_NOTHING, hint=hint)
     if mail and not options.starts_on:
-        note(f"read: starts on {starts_on}, the date of the email (--starts-on changes it)")
+        note(_("read: starts on {starts_on}, the date of the email (--starts-on changes it)", starts_on=starts_on))
     if mail and days != options.days:
-        stated = "read: a term" if mail.days else "proposed: TRC's shortest term, as the email states none,"
-        note(f"{stated} of {days} days (--days changes it)")
+        note(
+            _("read: a term of {days} days (--days changes it)", days=days)
+            if mail.days
+            else _(
+                "proposed: TRC's shortest term, as the email states none, of {days} days (--days changes it)", days=days
+            )
+        )
     return {
         "kind": "credit" if mail is None else "trc",
         "starts_on": starts_on,
@@ -240,7 +280,7 @@ def _journal() -> Iterator[Journal]:
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
-            warn(notice)
+            warn(_(notice))
         yield journal
 
 
@@ -249,10 +289,10 @@ async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
     try:
         listed = await cloud.list_nodes()
     except TpuError as error:
-        warn(f"The number of chips in use is unknown: {error.message}")
+        warn(_("The number of chips in use is unknown: {message}", message=_(error.message)))
         return FleetSnapshot(error=error)
     for zone in listed.unreachable:
-        warn(f"{zone} did not answer: the number of chips in use there is unknown.")
+        warn(_("{zone} did not answer: the number of chips in use there is unknown.", zone=zone))
     return FleetSnapshot(
         nodes=listed.nodes,
         unreachable=listed.unreachable,
@@ -263,8 +303,8 @@ async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
 
 def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:
     if view["error"]:
-        return [(view["name"], "cannot be read", "", "", "", "", "", "")]
-    end = (view["ends_on"], "over" if view["is_over"] else str(view["days_left"]))
+        return [(view["name"], _("cannot be read"), "", "", "", "", "", "")]
+    end = (view["ends_on"], _("over") if view["is_over"] else str(view["days_left"]))
     if view["kind"] == "credit":
         return [(view["name"], f"${view['usd']:.2f}", "", "", _usd(view["usd_used"]), _usd(view["usd_left"]), *end)]
     return [
@@ -274,7 +314,8 @@ def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _chips(row: dict[str, Any]) -> str:
-    return f"{row['chips']} {row['generation']} chips" + (f" ({row['device']} only)" if row["device"] else "")
+    text = _("{count} {generation} chips", count=row["chips"], generation=row["generation"])
+    return _("{chips} ({device} only)", chips=text, device=row["device"]) if row["device"] else text
 
 
 def _model(spot: bool) -> str:
@@ -282,8 +323,8 @@ def _model(spot: bool) -> str:
 
 
 def _number(value: int | None) -> str:
-    return _UNKNOWN if value is None else str(value)
+    return _("unknown") if value is None else str(value)
 
 
 def _usd(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"${value:.2f}"
+    return _("unknown") if value is None else f"${value:.2f}"

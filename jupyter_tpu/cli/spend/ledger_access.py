@@ -14,6 +14,7 @@ from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, reminder_of
 from jupyter_tpu.fleet.spend.spend_ledger import Place, SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.unobserved import record_observation
+from jupyter_tpu.i18n import _
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.spending import Account, NodeCosts, node_cost
@@ -45,7 +46,7 @@ def open_ledger(place: Place) -> Iterator[SpendLedger]:
 
     with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
-            warn(notice)
+            warn(_(notice))
         yield SpendLedger(journal, place)
 
 
@@ -64,13 +65,19 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
     try:
         await cloud.list_nodes()
     except TpuError as error:
-        warn(f"The project {cloud.settings.project} cannot be read now. Is this its id? {error.message}")
+        warn(
+            _(
+                "The project {project} cannot be read now. Is this its id? {message}",
+                project=cloud.settings.project,
+                message=_(error.message),
+            )
+        )
 
 
 def warn_of_clock(cloud: CloudApi) -> None:
     """Warn if this computer's clock is wrong; call it after a response from the cloud, which has the time."""
     if notice := cloud.clock.notice:
-        warn(notice)
+        warn(_(notice))
 
 
 async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
@@ -87,7 +94,7 @@ async def observe_spend(options: argparse.Namespace) -> ObservedSpend:
         try:
             listed = await cloud.list_nodes()
         except TpuError as error:
-            warn(f"The nodes could not be listed: {error.message}")
+            warn(_("The nodes could not be listed: {message}", message=_(error.message)))
             return ObservedSpend(account=ledger.account(cloud.clock.now()), as_of=None, is_complete=False)
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
+from jupyter_tpu.errors import Text, error_from_json
 from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
 from jupyter_tpu.fleet.spend.quota_report import quota_view, read_quota
+from jupyter_tpu.i18n import _
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
+_UNITS = {"chips": Text("chips")}  # that of others is a name, TensorCores
 _MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
 
@@ -68,61 +71,78 @@ def _say(view: _JSON) -> None:
     if view["limits"]:
         say_table(_HEADER, (_row(row) for row in view["limits"]))
     else:
-        note("No limit above zero, and nothing in use.")
+        note(_("No limit above zero, and nothing in use."))
     if view["error"]:
-        warn(f"{view['error']['message']} {view['error']['hint']}")
+        error = error_from_json(view["error"])
+        warn(f"{_(error.message)} {_(error.hint)}")
     _note_gaps(view)
     _note_leftovers(view["limits"])
-    note(f"Limits of the {view['source']}, as of {_clock(view['as_of'])}." if view["source"] else "No limit is known.")
+    note(
+        _("Limits of the {source}, as of {as_of}.", source=_(view["source"]), as_of=_clock(view["as_of"]))
+        if view["source"]
+        else _("No limit is known.")
+    )
 
 
 def _row(row: _JSON) -> tuple[str, ...]:
     return (
-        row["label"],
+        _(row["label"]),
         row["location"],
-        "unlimited" if row["is_unlimited"] else _number(row["limit"]),
+        _("unlimited") if row["is_unlimited"] else _number(row["limit"]),
         str(row["used"]),
-        "unlimited" if row["is_unlimited"] else _number(row["free"]),
-        row["unit"],
+        _("unlimited") if row["is_unlimited"] else _number(row["free"]),
+        _(_UNITS[row["unit"]]) if row["unit"] in _UNITS else row["unit"],
         _users_text(row["users"]),
     )
 
 
 def _number(value: int | None) -> str:
-    return "unknown" if value is None else str(value)
+    return _("unknown") if value is None else str(value)
 
 
 def _users_text(users: list[_JSON]) -> str:
     shown = [_user_text(user) for user in users[:_MOST_USERS]]
-    more = f"and {len(users) - _MOST_USERS} more" if len(users) > _MOST_USERS else ""
+    more = _("and {count} more", count=len(users) - _MOST_USERS) if len(users) > _MOST_USERS else ""
     return ", ".join(filter(None, (*shown, more)))
 
 
 def _user_text(user: _JSON) -> str:
     """Describe a user of quota as ``my-node 8``; a leftover is marked with its state."""
-    what = "queued " if user["kind"] == "queued_resource" else ""
-    leftover = f" ({user['state']} leftover)" if user["is_leftover"] else ""
-    return f"{what}{user['name'].rpartition('/')[2]} {user['amount']}{leftover}"
+    text = f"{user['name'].rpartition('/')[2]} {user['amount']}"
+    if user["kind"] == "queued_resource":
+        text = _("queued {node}", node=text)
+    return _("{node} ({state} leftover)", node=text, state=user["state"]) if user["is_leftover"] else text
 
 
 def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
-        warn(f"{zone} did not answer: resources there are not counted.")
+        warn(_("{zone} did not answer: resources there are not counted.", zone=zone))
     for name in view["uncounted"]:
-        warn(f"{name} has a type that this version doesn't know: it is not counted.")
+        warn(_("{name} has a type that this version doesn't know: it is not counted.", name=name))
 
 
 def _note_leftovers(rows: Iterable[_JSON]) -> None:
     leftovers = {user["name"] for row in rows for user in row["users"] if user["is_leftover"]}
     if leftovers:
-        what = "1 leftover uses" if len(leftovers) == 1 else f"{len(leftovers)} leftovers use"
-        note(f"{what} quota: `jupyter tpu cleanup` shows and deletes leftovers.")
+        note(
+            _("1 leftover uses quota: `jupyter tpu cleanup` shows and deletes leftovers.")
+            if len(leftovers) == 1
+            else _(
+                "{count} leftovers use quota: `jupyter tpu cleanup` shows and deletes leftovers.", count=len(leftovers)
+            )
+        )
 
 
 def _note_rest(left_out: int) -> None:
     if left_out:
-        what = "1 limit is" if left_out == 1 else f"{left_out} limits are"
-        note(f"{what} not shown: `--zone ZONE` shows those of a zone, `--all` all of them.")
+        note(
+            _("1 limit is not shown: `--zone ZONE` shows those of a zone, `--all` all of them.")
+            if left_out == 1
+            else _(
+                "{count} limits are not shown: `--zone ZONE` shows those of a zone, `--all` all of them.",
+                count=left_out,
+            )
+        )
 
 
 def _clock(moment: float) -> str:

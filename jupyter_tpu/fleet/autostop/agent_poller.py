@@ -22,7 +22,7 @@ from jupyter_tpu.autostop import (
     unknown,
 )
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput, TpuError, plain
+from jupyter_tpu.errors import BadInput, Text, TpuError, plain
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.autostop_settings import NodeSettings
 from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
@@ -184,7 +184,10 @@ class AgentPoller:
         """Return ``state`` and ``detail`` of the guard on the node."""
         last = self._reports.get(_key(node))
         if last is None or not last.guard:
-            return {"state": "unknown", "detail": "its agent has no guard" if last else "no agent has answered yet"}
+            return {
+                "state": "unknown",
+                "detail": Text("its agent has no guard") if last else Text("no agent has answered yet"),
+            }
         return last.guard
 
 

@@ -142,16 +142,16 @@ async def _call_off(
         searches = [each for each in await service.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
     except TpuError as error:  # no reason to leave the nodes running
-        unread = Result(name="the journal's searches and auto-recovery settings", error=error)
+        unread = Result(name=Text("the journal's searches and auto-recovery settings"), error=error)
         tell(unread)
         yield unread
         return
     for search in searches:
-        name = f"the search for {search.node_id}"
+        name = Text("the search for {node}", node=search.node_id)
         yield await executor.done("cancel", name, service.cancel(search.search_id))
     for each in chosen:
         off = set_recovery(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
-        yield await executor.done("recover-off", f"auto-recovery of {each.name.node_id}", off)
+        yield await executor.done("recover-off", Text("auto-recovery of {node}", node=each.name.node_id), off)
 
 
 async def _performed(executor: TerminationExecutor, step: Step) -> Result:
@@ -161,7 +161,7 @@ async def _performed(executor: TerminationExecutor, step: Step) -> Result:
 def _gaps(holdings: Holdings) -> Iterable[Result]:
     """Yield a failure for each missing part of the list, because nodes there may cost money."""
     if holdings.error:
-        yield Result(name="the list of nodes and queued resources", error=holdings.error)
+        yield Result(name=Text("the list of nodes and queued resources"), error=holdings.error)
     for zone in holdings.unreachable:
         yield Result(name=zone, error=_silent(zone))
 

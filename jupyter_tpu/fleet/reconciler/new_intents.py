@@ -20,7 +20,7 @@ def new_intent(verb: Verb, name: NodeName, *, endpoint: str, now: float, because
         verb=verb,
         node_name=name,
         endpoint=endpoint,
-        message="Saved in the journal.",
+        message=Text("Saved in the journal."),
         created_at=now,
         updated_at=now,
         phase_since=now,

@@ -1,0 +1,99 @@
+"""Texts in the user's language: standard gettext catalogues, chosen by the environment. Nothing is read for English.
+
+The sources contain the English texts, marked with `_`. Catalogues are `locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`,
+which labextension/catalogue.py writes. JSON, the journal and what is sent to a worker stay in English.
+"""
+
+from __future__ import annotations
+
+import gettext
+import os
+import re
+import textwrap
+import unicodedata
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+
+from jupyter_tpu.errors import Text
+
+DOMAIN = "jupyter_tpu"
+FOLDER_VARIABLE = "JUPYTER_TPU_LOCALE"
+"""For translators: a folder whose catalogues are used instead of the package's."""
+
+_kept_english = False
+_VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+# An East Asian character with the closing punctuation that must not begin a line, another word, or space.
+_PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+")
+
+
+def _(text: str, /, **arguments: object) -> str:
+    """Return the text in the user's language, with the arguments put in.
+
+    Args:
+        text: a template, in English; or a `Text`, which may have arguments already. An argument that is a `Text` is
+            translated too.
+        arguments: the values by name; each is shown as it is.
+    """
+    made = text.with_arguments(**arguments) if isinstance(text, Text) else Text(text, **arguments)
+    catalogue = None if _kept_english else _catalogue()
+    # gettext keeps the catalogue's head under the empty text
+    if catalogue is None or not made.template:
+        return str(made)
+    shown = {name: _(value) if isinstance(value, Text) else value for name, value in made.arguments.items()}
+    return str(Text(catalogue.gettext(made.template), **shown))
+
+
+def choose_language(*, is_english: bool) -> None:
+    """Choose the language of a command line; argparse then finds its own texts, such as "usage", in our catalogue.
+
+    Args:
+        is_english: don't translate anything: a program reads the output.
+    """
+    global _kept_english
+    _kept_english = is_english
+    if not is_english and _catalogue() is not None:
+        gettext.bindtextdomain(DOMAIN, _folder())
+        gettext.textdomain(DOMAIN)
+
+
+@cache
+def _catalogue() -> gettext.NullTranslations | None:
+    languages = _languages()
+    return gettext.translation(DOMAIN, _folder(), languages, fallback=True) if languages else None
+
+
+def _languages() -> list[str]:
+    """Return the languages that the user prefers to English, which needs no catalogue."""
+    chosen = next(filter(None, map(os.environ.get, _VARIABLES)), "")
+    return list(takewhile(lambda each: not re.match(r"(en|C|POSIX)\b|en_", each), filter(None, chosen.split(":"))))
+
+
+def _folder() -> str:
+    return os.environ.get(FOLDER_VARIABLE) or str(Path(__file__).with_name("locale"))
+
+
+# -- columns of a terminal
+
+
+def width_of(text: str) -> int:
+    """Return how many columns the text takes: an East Asian character takes two."""
+    return len(text) if text.isascii() else sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in text)
+
+
+def padded(text: str, width: int) -> str:
+    """Return the text followed by spaces, so that it takes at least `width` columns."""
+    return text + " " * (width - width_of(text))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a paragraph into lines of at most `width` columns; East Asian text has no spaces to break it at."""
+    text = " ".join(text.split())
+    if width_of(text) == len(text):
+        return textwrap.wrap(text, width)
+    lines = [""]
+    for piece in _PIECES.findall(text):
+        if lines[-1] and width_of(lines[-1] + piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece if lines[-1] else piece.lstrip()
+    return [line.rstrip() for line in lines]
