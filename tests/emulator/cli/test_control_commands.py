@@ -222,7 +222,7 @@ REFUSED = [
     (("clock", "--advance", "-5"), "advance_s: -5.0 is not a number"),
     (("fault", "call", "GetNode", "earthquake"), "unknown kind of fault 'earthquake'; kinds: "),
     (("fault", "call", "EatNode", "error"), "error cannot hit 'EatNode'; methods: "),
-    (("fault", "call", "GetNode", "error", "--code", "nonsense"), "'nonsense' is not a google.rpc.Code"),
+    (("fault", "call", "GetNode", "error", "--code", "nonsense"), "'nonsense' is not an error code of google.rpc.Code"),
     (("fault", "clear", "77"), "fault 77"),
 ]
 
