@@ -85,6 +85,10 @@ class Shown:
                 self._by_behaviour[name].append(f"[{case['name']}](../../tests/emulator/golden/{file})")
         for name, places in tests.items():
             self._by_behaviour[name] += places
+        # a misspelt mark would otherwise take a test from the page without a word
+        known = {behaviour.name for standing in ORDER for behaviour in of(standing)}
+        if unknown := self._by_behaviour.keys() - known:
+            raise ValueError(f"No behaviour has the name that these cases or tests show: {sorted(unknown)}")
 
     def of(self, behaviour: Behaviour) -> list[str]:
         return self._by_behaviour[behaviour.name]

@@ -91,6 +91,7 @@ async def test_cells_behind_such_a_cell_run(kernel: Any) -> None:
 
 
 async def test_a_reply_that_comes_late_is_the_only_one(kernel: Any) -> None:
+    # longer than the agent waits after "idle", so that its probe comes before the reply
     cell = kernel.execute("at_the_end(lambda: (publish_idle(), time.sleep(3)))")
     assert (await kernel.reply(cell))["content"]["status"] == "ok"
     await kernel.run("'after'")

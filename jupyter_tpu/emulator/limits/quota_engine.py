@@ -51,7 +51,7 @@ class QuotaUse:
 
 
 @recorded(
-    "husks-count",
+    "leftovers-count",
     "What is left of a node (PREEMPTED, STOPPED) or of a queued resource (SUSPENDED, FAILED) keeps counting against "
     "the quota until it is deleted.",
     source="marin-community/marin#87; notes of a public repository",

@@ -95,7 +95,7 @@ export const replay: JupyterFrontEndPlugin<void> = {
 function openWithoutKernel({ context }: NotebookPanel, ends: ShownEnds): void {
   const { path, sessionContext } = context;
   const { kernelPreference } = sessionContext;
-  // a name is the choice of whoever opens the notebook
+  // the user has chosen a kernel if it has a name
   if (ends.of(path) && !kernelPreference.name) {
     sessionContext.kernelPreference = { ...kernelPreference, shouldStart: false };
   }

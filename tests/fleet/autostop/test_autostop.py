@@ -374,10 +374,10 @@ async def test_rules_that_cannot_be_read_are_said_to_be_and_the_default_ones_hol
     status = await ready.status()
     assert (status.rules, status.keep.is_none) == (DEFAULT_RULES, True)
     assert status.verdict.reason.startswith(f"{words}; ")
-    anew = await ready.autostop.set_rules(ready.node, {"session_s": 7200.0})
-    anew = await ready.autostop.extend(anew.node, KeepRunning(while_busy=True))
-    assert (anew.rules.session_s, anew.keep.while_busy) == (7200.0, True)
-    assert "damaged" not in anew.verdict.reason
+    ruled = await ready.autostop.set_rules(ready.node, {"session_s": 7200.0})
+    extended = await ready.autostop.extend(ruled.node, KeepRunning(while_busy=True))
+    assert (extended.rules.session_s, extended.keep.while_busy) == (7200.0, True)
+    assert "damaged" not in extended.verdict.reason
 
 
 async def test_rules_that_cannot_be_read_leave_the_guard_with_those_that_it_was_told(
