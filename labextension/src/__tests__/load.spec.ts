@@ -15,7 +15,7 @@ import { TpuClient } from '../request';
 import { ITpuModel } from '../tokens';
 import { STOCKOUT, trans } from './fixtures';
 import { core, GIB, history, holder, metrics, NOW, sample, v3Sample, worker } from './loadfixtures';
-import { reply, Server } from './server';
+import { reply, Server, until } from './server';
 
 const KEY = { zone: 'us-central1-a', node_id: 'my-node' };
 const ROUTE = 'nodes/us-central1-a/my-node';
@@ -187,19 +187,6 @@ describe('the model of the load', () => {
     server.answers[`GET ${ROUTE}/metrics`] = () => reply(data);
   }
 
-  function until(isSo: () => boolean): Promise<void> {
-    return new Promise(resolve => {
-      const check = (): void => {
-        if (isSo()) {
-          load.changed.disconnect(check);
-          resolve();
-        }
-      };
-      load.changed.connect(check);
-      check();
-    });
-  }
-
   function subscribe(): IDisposable {
     looks.push(load.subscribe(1));
     return looks[looks.length - 1];
@@ -208,7 +195,7 @@ describe('the model of the load', () => {
   it('asks nothing until somebody looks at a panel that is shown', async () => {
     const first = subscribe();
     model.isWatched = true;
-    await until(() => load.part.dated !== null);
+    await until(load.changed, () => load.part.dated !== null);
     first.dispose();
     model.isWatched = false;
     const asked = server.asked.length;
@@ -221,7 +208,7 @@ describe('the model of the load', () => {
   it('asks for a closed card only while it is in sight of a panel that is shown', async () => {
     model.isWatched = true;
     const glance = load.glance();
-    await until(() => load.part.dated !== null);
+    await until(load.changed, () => load.part.dated !== null);
     model.isWatched = false;
     const asked = server.asked.length;
     glance.dispose();
@@ -235,9 +222,9 @@ describe('the model of the load', () => {
   it('begins with the past and goes on with the present', async () => {
     model.isWatched = true;
     subscribe();
-    await until(() => load.series.at.length === 2);
+    await until(load.changed, () => load.series.at.length === 2);
     answer({ ...metrics(worker(0)), as_of: NOW + 1 });
-    await until(() => load.series.at.length === 3);
+    await until(load.changed, () => load.series.at.length === 3);
     expect(load.series.at[2] - load.series.at[1]).toBe(1);
     expect(server.queries.map(query => query.get('points'))).toEqual(['360', null]);
     expect(server.queries[0].get('history_s')).toBe('3600');
@@ -246,7 +233,7 @@ describe('the model of the load', () => {
   it('asks a large slice for less of the past', async () => {
     model.isWatched = true;
     looks.push(load.subscribe(64));
-    await until(() => load.part.dated !== null);
+    await until(load.changed, () => load.part.dated !== null);
     expect(server.queries[0].get('points')).toBe('60');
   });
 

@@ -4,7 +4,7 @@ import { TpuModel } from '../model';
 import { TpuClient } from '../request';
 import { FLEET_SCHEMA, IDatedList } from '../tokens';
 import { list, node, OFFERS, STOCKOUT } from './fixtures';
-import { reply, Server } from './server';
+import { reply, Server, until } from './server';
 
 const KEY = { zone: 'us-central1-a', node_id: 'a' };
 const STATUS = {
@@ -24,20 +24,6 @@ describe('the model', () => {
 
   function nodesAre(now: Partial<IDatedList>): void {
     server.answers['GET nodes'] = () => reply(list(now));
-  }
-
-  /** Resolves when the model says so of itself. */
-  function until(isSo: () => boolean): Promise<void> {
-    return new Promise(resolve => {
-      const check = (): void => {
-        if (isSo()) {
-          model.stateChanged.disconnect(check);
-          resolve();
-        }
-      };
-      model.stateChanged.connect(check);
-      check();
-    });
   }
 
   beforeEach(() => {
@@ -61,7 +47,7 @@ describe('the model', () => {
   it('asks once when it is started, though nobody watches', async () => {
     nodesAre({ nodes: [node('a')] });
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     expect(model.phase).toBe('answered');
     expect(model.status?.emulated).toBe(true);
     expect(model.findNode(KEY)?.state).toBe('READY');
@@ -69,16 +55,16 @@ describe('the model', () => {
 
   it('asks again when the server tells of a change', async () => {
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     nodesAre({ nodes: [node('a')] });
     events.emit({ schema_id: FLEET_SCHEMA });
-    await until(() => model.list?.nodes.length === 1);
+    await until(model.stateChanged, () => model.list?.nodes.length === 1);
   });
 
   it('asks nothing while the page is hidden, and at once when it is visible again', async () => {
     const hidden = jest.spyOn(document, 'hidden', 'get').mockReturnValue(false);
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     hidden.mockReturnValue(true);
     const asked = server.asked.length;
     nodesAre({ nodes: [node('a')] });
@@ -87,7 +73,7 @@ describe('the model', () => {
     expect(server.asked).toHaveLength(asked);
     hidden.mockReturnValue(false);
     document.dispatchEvent(new window.Event('visibilitychange'));
-    await until(() => model.list?.nodes.length === 1);
+    await until(model.stateChanged, () => model.list?.nodes.length === 1);
     hidden.mockRestore();
   });
 
@@ -101,7 +87,7 @@ describe('the model', () => {
     };
     model.isWatched = true;
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     jest.useFakeTimers();
     await model.refresh();
     await jest.advanceTimersByTimeAsync(100);
@@ -119,7 +105,7 @@ describe('the model', () => {
 
   it('does not ask for the sake of other events', async () => {
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     const asked = server.asked.length;
     jest.useFakeTimers();
     events.emit({ schema_id: 'https://events.jupyter.org/jupyter_server/contents_service/v1' });
@@ -132,7 +118,7 @@ describe('the model', () => {
 
   it('lets the server ask the cloud when the user refreshes, and says so meanwhile', async () => {
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     let answer: (response: Response) => void = () => undefined;
     server.answers['POST refresh'] = () => new Promise(resolve => (answer = resolve));
     const refreshed = model.refreshFromCloud();
@@ -140,7 +126,7 @@ describe('the model', () => {
     await model.refreshFromCloud(); // a second click asks nothing
     const before = model.list;
     model.isWatched = true; // a poll in between is answered with what the server had
-    await until(() => model.list !== before);
+    await until(model.stateChanged, () => model.list !== before);
     expect(model.list?.nodes).toEqual([]);
     answer(reply(list({ nodes: [node('a')] })));
     await refreshed;
@@ -157,28 +143,28 @@ describe('the model', () => {
 
   it('asks when somebody begins to watch', async () => {
     model.isWatched = true;
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
   });
 
   it('says when a kernelspec has come, and only then', async () => {
     const told = counted(model.kernelspecsChanged);
     nodesAre({ nodes: [node('a', { state: 'CREATING', kernelspec: null })] });
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     expect(told.count).toBe(0);
     nodesAre({ nodes: [node('a')] });
     model.isWatched = true;
-    await until(() => model.findNode(KEY)?.state === 'READY');
+    await until(model.stateChanged, () => model.findNode(KEY)?.state === 'READY');
     expect(told.count).toBe(1);
   });
 
   it('keeps the last list when the server fails, and says why', async () => {
     nodesAre({ nodes: [node('a')] });
     model.start();
-    await until(() => model.list !== null);
+    await until(model.stateChanged, () => model.list !== null);
     server.answers['GET nodes'] = () => reply({ error: STOCKOUT }, 503);
     model.isWatched = true;
-    await until(() => model.problem !== null);
+    await until(model.stateChanged, () => model.problem !== null);
     expect(model.list?.nodes).toHaveLength(1);
     expect(model.problem).toEqual(STOCKOUT);
   });
@@ -186,7 +172,7 @@ describe('the model', () => {
   it('notices that the server extension is missing', async () => {
     delete server.answers['GET status'];
     model.start();
-    await until(() => model.phase === 'missing');
+    await until(model.stateChanged, () => model.phase === 'missing');
   });
 
   it('sends one act for two clicks', async () => {
@@ -211,7 +197,7 @@ describe('the model', () => {
     server.answers['GET offers'] = () => reply(OFFERS);
     server.answers['POST nodes'] = () => reply({}, 202);
     model.openForm();
-    await until(() => model.offers !== null);
+    await until(model.stateChanged, () => model.offers !== null);
     await model.createNode({ ...OFFERS.default, node_id: 'a', spot: false });
     expect(model.isFormOpen).toBe(false);
   });

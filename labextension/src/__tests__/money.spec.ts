@@ -28,26 +28,13 @@ import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
 import { autostop, budget, item, limit, NODE, spend } from './moneyfixtures';
-import { reply, Server } from './server';
+import { reply, Server, until } from './server';
 
 const MINUTE_MS = 60_000;
 
 let server: Server;
 let model: MoneyModel;
 let events: Signal<ServerEvent.IManager, ServerEvent.Emission>;
-
-function until(isSo: () => boolean): Promise<void> {
-  return new Promise(resolve => {
-    const check = (): void => {
-      if (isSo()) {
-        model.stateChanged.disconnect(check);
-        resolve();
-      }
-    };
-    model.stateChanged.connect(check);
-    check();
-  });
-}
 
 /** Let the tab be seen, or not. */
 function show(state: DocumentVisibilityState): void {
@@ -84,20 +71,26 @@ describe('the model of money', () => {
 
   it('asks only for what the status bar shows while nobody looks', async () => {
     model.start();
-    await until(() => model.parts.autostops.dated !== null && model.parts.spend.dated !== null);
+    await until(
+      model.stateChanged,
+      () => model.parts.autostops.dated !== null && model.parts.spend.dated !== null
+    );
     expect(asked().sort()).toEqual(['GET autostop', 'GET spend']);
   });
 
   it('asks for the rest of the panel as soon as somebody looks', async () => {
     model.isWatched = true;
-    await until(() => model.parts.searches.dated !== null && model.parts.recovery.dated !== null);
+    await until(
+      model.stateChanged,
+      () => model.parts.searches.dated !== null && model.parts.recovery.dated !== null
+    );
     expect(asked()).not.toContain('GET quota');
   });
 
   it('asks for a section when it is opened', async () => {
     server.answers['GET quota'] = () => reply({ limits: [limit()] });
     model.toggle('quota');
-    await until(() => model.parts.quota.dated !== null);
+    await until(model.stateChanged, () => model.parts.quota.dated !== null);
     expect(asked()).toEqual(['GET quota']);
     model.toggle('quota');
     expect(model.open.has('quota')).toBe(false);
@@ -105,10 +98,13 @@ describe('the model of money', () => {
 
   it('keeps what it knew of a part that is not answered, and all other parts', async () => {
     model.isWatched = true;
-    await until(() => model.parts.spend.dated !== null && model.parts.autostops.dated !== null);
+    await until(
+      model.stateChanged,
+      () => model.parts.spend.dated !== null && model.parts.autostops.dated !== null
+    );
     server.answers['GET spend'] = () => reply({ error: STOCKOUT }, 503);
     await model.refresh();
-    await until(() => model.parts.spend.problem !== null);
+    await until(model.stateChanged, () => model.parts.spend.problem !== null);
     expect(model.parts.spend.problem).toEqual(STOCKOUT);
     expect(model.parts.spend.dated?.data.usd_per_hour).toBe(9.6);
     expect(model.parts.autostops.problem).toBeNull();
@@ -116,7 +112,7 @@ describe('the model of money', () => {
 
   it('knows that an older server has no such route', async () => {
     model.toggle('audit');
-    await until(() => model.parts.audit.problem !== null);
+    await until(model.stateChanged, () => model.parts.audit.problem !== null);
     expect(model.parts.audit.problem?.code).toBe('http_404');
   });
 
@@ -124,7 +120,7 @@ describe('the model of money', () => {
     const event = { schema_id: FLEET_SCHEMA } as ServerEvent.Emission;
     events.emit(event);
     events.emit(event);
-    await until(() => model.parts.spend.dated !== null);
+    await until(model.stateChanged, () => model.parts.spend.dated !== null);
     expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
   });
 

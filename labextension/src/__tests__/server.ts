@@ -1,6 +1,7 @@
 /** A server that answers what a test tells it to. */
 
 import { ServerConnection } from '@jupyterlab/services';
+import { ISignal } from '@lumino/signaling';
 
 export interface IAsked {
   readonly method: string;
@@ -12,6 +13,20 @@ type Answer = (asked: IAsked) => Response | Promise<Response>;
 
 export function reply(body: unknown, status = 200, headers: HeadersInit = {}): Response {
   return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** Resolves when `isSo`, which is looked at now and whenever a model emits `signal`. */
+export function until(signal: ISignal<unknown, unknown>, isSo: () => boolean): Promise<void> {
+  return new Promise(resolve => {
+    const check = (): void => {
+      if (isSo()) {
+        signal.disconnect(check);
+        resolve();
+      }
+    };
+    signal.connect(check);
+    check();
+  });
 }
 
 export class Server {

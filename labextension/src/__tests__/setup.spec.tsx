@@ -8,7 +8,7 @@ import { IStorage, SetupModel } from '../setup/model';
 import { SetupSection } from '../setup/section';
 import { INodeKey } from '../tokens';
 import { list, node, trans } from './fixtures';
-import { reply, Server } from './server';
+import { reply, Server, until } from './server';
 
 const STATUS: IStatus = {
   project: 'mine',
@@ -89,21 +89,8 @@ async function world(status: Partial<IStatus>, nodes = list(), kept = storage())
   worlds.push(made);
   tpu.isWatched = true;
   tpu.start();
-  await until(tpu, () => tpu.phase === 'answered');
+  await until(tpu.stateChanged, () => tpu.phase === 'answered');
   return made;
-}
-
-function until(nodes: TpuModel, isSo: () => boolean): Promise<void> {
-  return new Promise(resolve => {
-    const check = (): void => {
-      if (isSo()) {
-        nodes.stateChanged.disconnect(check);
-        resolve();
-      }
-    };
-    nodes.stateChanged.connect(check);
-    check();
-  });
 }
 
 function show({ model, nodes }: IWorld, given = actions()): ReturnType<typeof actions> {
@@ -210,7 +197,7 @@ describe('The set-up', () => {
     made.server.answers['POST trial'] = () => reply(STATUS);
     made.server.answers['GET status'] = () => reply({ ...STATUS, emulated: true, trial: true });
     await made.model.startTrial();
-    await until(made.nodes, () => made.nodes.status?.trial === true);
+    await until(made.nodes.stateChanged, () => made.nodes.status?.trial === true);
     expect(made.server.asked.filter(({ route }) => route === 'trial')).toHaveLength(1);
   });
 });

@@ -12,7 +12,7 @@ import { simulator } from '../simulator/plugin';
 import { asCloud, ICloud, timeAt } from '../simulator/records';
 import { SimulatorCommandIDs } from '../simulator/tokens';
 import { list, OFFERS, STOCKOUT, trans } from './fixtures';
-import { reply, Server } from './server';
+import { reply, Server, until } from './server';
 
 afterEach(cleanup);
 
@@ -292,19 +292,6 @@ describe('the model of the failure simulator', () => {
 
   afterEach(() => model.dispose());
 
-  function until(isSo: () => boolean): Promise<void> {
-    return new Promise(resolve => {
-      const check = (): void => {
-        if (isSo()) {
-          model.stateChanged.disconnect(check);
-          resolve();
-        }
-      };
-      model.stateChanged.connect(check);
-      check();
-    });
-  }
-
   it('asks for nothing while nobody looks', async () => {
     await model.refresh();
     expect(server.asked).toEqual([]);
@@ -312,7 +299,7 @@ describe('the model of the failure simulator', () => {
 
   it('shows the cloud as soon as somebody looks', async () => {
     model.isWatched = true;
-    await until(() => model.cloud?.project === 'demo-project');
+    await until(model.stateChanged, () => model.cloud?.project === 'demo-project');
   });
 
   it('asks for one thing after the other, and stops at a refusal', async () => {
@@ -332,10 +319,10 @@ describe('the model of the failure simulator', () => {
 
   it('keeps what it knew when the cloud does not answer', async () => {
     model.isWatched = true;
-    await until(() => model.cloud !== null);
+    await until(model.stateChanged, () => model.cloud !== null);
     server.answers['GET emulator/state'] = () => reply({ error: STOCKOUT }, 503);
     await model.refresh();
-    await until(() => model.problem !== null);
+    await until(model.stateChanged, () => model.problem !== null);
     expect(model.cloud?.project).toBe('demo-project');
   });
 });

@@ -6,6 +6,7 @@ import { billingOf } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { rateOf } from '../messages/units';
+import { IconButton } from './iconbutton';
 
 interface IProps {
   status: IStatus | null;
@@ -69,29 +70,6 @@ function Emulated({
         </button>
       )}
     </div>
-  );
-}
-
-interface IIconButtonProps {
-  label: string;
-  icon: typeof addIcon;
-  isBusy?: boolean;
-  onClick: () => void;
-}
-
-function IconButton({ label, icon, isBusy, onClick }: IIconButtonProps): JSX.Element {
-  const Icon = icon.react;
-  return (
-    <button
-      type="button"
-      className={`jp-tpu-IconButton${isBusy ? ' jp-mod-busy' : ''}`}
-      aria-busy={isBusy}
-      aria-label={label}
-      title={label}
-      onClick={onClick}
-    >
-      <Icon tag="span" stylesheet="toolbarButton" />
-    </button>
   );
 }
 

@@ -3,6 +3,7 @@ import { closeIcon } from '@jupyterlab/ui-components';
 import React, { useState } from 'react';
 import { Button } from '../components/button';
 import { Field, options, Select } from '../components/field';
+import { IconButton } from '../components/iconbutton';
 import * as messages from '../messages/create';
 import { IProfile } from './tokens';
 
@@ -32,15 +33,11 @@ export function Profiles({ profiles, chosen, trans, onChoose, onDelete }: IProps
         {options(profiles.map(({ name }) => name))}
       </Select>
       {current && (
-        <button
-          type="button"
-          className="jp-tpu-IconButton"
-          title={messages.deleteProfile(current.name, trans)}
-          aria-label={messages.deleteProfile(current.name, trans)}
+        <IconButton
+          label={messages.deleteProfile(current.name, trans)}
+          icon={closeIcon}
           onClick={() => onDelete(current.name)}
-        >
-          <closeIcon.react tag="span" />
-        </button>
+        />
       )}
     </div>
   );

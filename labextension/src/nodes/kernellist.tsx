@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { closeIcon, refreshIcon } from '@jupyterlab/ui-components';
 import React from 'react';
+import { IconButton } from '../components/iconbutton';
 import * as messages from '../messages/panel';
 import { INodeKernel } from './kernels';
 
@@ -69,12 +70,12 @@ export function KernelList({
           <span className="jp-tpu-Muted">
             {kernel.isBusy ? messages.kernelBusy(trans) : messages.kernelIdle(trans)}
           </span>
-          <KernelButton
+          <IconButton
             label={messages.restartKernel(kernel.name, trans)}
             icon={refreshIcon}
             onClick={() => actions.onRestart(kernel)}
           />
-          <KernelButton
+          <IconButton
             label={messages.shutDownKernel(kernel.name, trans)}
             icon={closeIcon}
             onClick={() => actions.onShutDown(kernel)}
@@ -82,26 +83,5 @@ export function KernelList({
         </li>
       ))}
     </ul>
-  );
-}
-
-interface IButtonProps {
-  label: string;
-  icon: typeof refreshIcon;
-  onClick: () => void;
-}
-
-function KernelButton({ label, icon, onClick }: IButtonProps): JSX.Element {
-  const Icon = icon.react;
-  return (
-    <button
-      type="button"
-      className="jp-tpu-IconButton"
-      aria-label={label}
-      title={label}
-      onClick={onClick}
-    >
-      <Icon tag="span" className="jp-tpu-Icon" />
-    </button>
   );
 }

@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { copyIcon } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INode, IWorker } from '../api.generated';
+import { IconButton } from '../components/iconbutton';
 import { sshCommand } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
@@ -34,33 +35,17 @@ export function NodeDetails({ node, onCopy, trans }: IProps): JSX.Element {
             <dd>
               <bdi>{text}</bdi>
               {copied && (
-                <CopyButton label={messages.copyOf(term, trans)} onClick={() => onCopy(copied)} />
+                <IconButton
+                  label={messages.copyOf(term, trans)}
+                  icon={copyIcon}
+                  onClick={() => onCopy(copied)}
+                />
               )}
             </dd>
           </React.Fragment>
         ))}
       </dl>
     </details>
-  );
-}
-
-interface ICopyProps {
-  label: string;
-  onClick: () => void;
-}
-
-function CopyButton({ label, onClick }: ICopyProps): JSX.Element {
-  const Icon = copyIcon.react;
-  return (
-    <button
-      type="button"
-      className="jp-tpu-IconButton"
-      aria-label={label}
-      title={label}
-      onClick={onClick}
-    >
-      <Icon tag="span" className="jp-tpu-Icon" />
-    </button>
   );
 }
 
