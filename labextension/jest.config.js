@@ -21,6 +21,9 @@ const esModules = [
 module.exports = {
   ...fromJupyterLab,
   reporters: ['default'],
+  // only against hanging: a busy machine needs long for a screen of many rows
+  testTimeout: 120_000,
+  setupFilesAfterEnv: ['<rootDir>/src/__tests__/patience.ts'],
   testRegex: 'src/__tests__/.*\\.spec\\.tsx?$',
   transform: {
     ...fromJupyterLab.transform,
