@@ -275,7 +275,7 @@ def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
     if grants:
         return step
     does = Text(
-        "Opens a form for the email of the TPU Research Cloud: what it covers then counts as free. Nothing is sent."
+        "Enters the grant in an email of the TPU Research Cloud: what it covers then counts as free. Nothing is sent."
     )
     return replace(step, action="add_grant", does=does)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import can_ask, is_confirmed, note, plain, report, say, say_json, say_table
-from jupyter_tpu.errors import Text, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.i18n import _
 from jupyter_tpu.setup.steps import PERFORMED, Step, is_complete
 
@@ -27,6 +27,7 @@ _TITLES = {
     "budget": Text("Budget and auto-stop"),
 }
 _STATES = {"done": Text("done"), "to_do": Text("to do"), "unknown": Text("unknown"), "failed": Text("failed")}
+_GRANT_NAME = "trc"
 _MOST_ROUNDS = 20  # bounds the rounds if a step's action never changes its state
 
 
@@ -45,7 +46,7 @@ async def _set_up(options: argparse.Namespace) -> tuple[Step, ...]:
     done: set[str] = set()
     steps = await _engine(options).check()
     for _round in range(_MOST_ROUNDS):
-        step = next((each for each in steps if _is_open(each) and each.action not in done), None)
+        step = next((each for each in steps if _is_open(options, each) and each.action not in done), None)
         if step is None:
             break
         # each action once: a user who says no is not asked again, and a refusal is not repeated
@@ -70,7 +71,10 @@ async def _use_what_is_given(options: argparse.Namespace) -> None:
         await engine.perform("use_project", {"project": options.project})
 
 
-def _is_open(step: Step) -> bool:
+def _is_open(options: argparse.Namespace, step: Step) -> bool:
+    # a grant is optional, so that its step may be done already
+    if step.action == "add_grant":
+        return bool(options.trc_mail) or _is_asking(options)
     return step.state in ("to_do", "failed") and step.action in PERFORMED
 
 
@@ -80,9 +84,13 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
     if values is None:
         return False
     try:
-        await _engine(options).perform(step.action, values)
+        if step.action == "add_grant":
+            await asyncio.to_thread(_add_grant, options, values["mail"])
+        else:
+            await _engine(options).perform(step.action, values)
     except TpuError as error:
-        if options.json:
+        is_demanded = step.action == "add_grant" and options.trc_mail
+        if options.json or is_demanded:
             raise
         report(error, as_json=False)
         return False
@@ -91,13 +99,16 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
 
 def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None:
     """Return the values for the action; None if the user declines or a value is missing."""
-    is_asking = can_ask() and not options.yes and not options.json
+    is_asking = _is_asking(options)
+    if step.action == "add_grant" and options.trc_mail:
+        return {"mail": options.trc_mail}
     if is_asking:
         note(f"\n{_(_TITLES[step.key])}: {plain(_(step.text))}\n  {plain(_(step.does))}")
-    if step.action in ("use_credentials", "use_project"):
+    if step.action in ("use_credentials", "use_project", "add_grant"):
         name, question = {
             "use_credentials": ("path", _("File with credentials (Enter to skip)")),
             "use_project": ("project", _("Project id (Enter to skip)")),
+            "add_grant": ("mail", _("File with the email (Enter to skip)")),
         }[step.action]
         answer = _typed(question) if is_asking else ""
         return {name: answer} if answer else None
@@ -107,6 +118,25 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
     may = options.yes and (step.action != "link_billing" or options.link_billing)
     is_agreed = may or (is_asking and is_confirmed(_("Do it?")))
     return {"account": step.target} if is_agreed else None
+
+
+def _is_asking(options: argparse.Namespace) -> bool:
+    return can_ask() and not options.yes and not options.json
+
+
+def _add_grant(options: argparse.Namespace, mail: str) -> None:
+    """Enter the grant in an email as `grant add` does, which shows what it reads and asks about what it proposes."""
+    from jupyter_tpu.cli.spend.grant import enter_grant, validity
+
+    unset = dict.fromkeys(("credit", "starts_on", "days", "ends_on"))
+    given = {**vars(options), **unset, "name": _GRANT_NAME, "mail": mail, "row": [], "skip_unread": False}
+    try:
+        grant, _problems = enter_grant(argparse.Namespace(**given))
+    except BadInput as error:
+        # the hint may name options that this command does not have
+        hint = Text("{hint} All options: jupyter tpu grant add {name} --help", hint=error.hint, name=_GRANT_NAME)
+        raise BadInput(error.message, exists=error.exists, hint=hint, raw=error.raw) from error
+    note(validity(grant))
 
 
 def _budget(options: argparse.Namespace, *, is_asking: bool) -> Mapping[str, Any] | None:
@@ -150,5 +180,5 @@ def _advice(step: Step) -> list[str]:
     if step.action == "open_billing":
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":
-        found.append(_("If you have a TRC email: jupyter tpu grant add NAME --from FILE"))
+        found.append(_("If you have a TRC email: jupyter tpu setup --trc-mail FILE"))
     return found

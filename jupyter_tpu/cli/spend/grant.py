@@ -67,6 +67,20 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
+    grant, problems = enter_grant(options)
+    if options.json:
+        say_json({"name": grant.name, **grant.to_json(), "problems": problems})
+    else:
+        say(validity(grant))
+    return 0
+
+
+def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
+    """Read, confirm and save the grant that the options of `grant add` name; return it and what could not be read.
+
+    Raises:
+        BadInput: the email or the options say too little, or the user declines; nothing is saved.
+    """
     # before an email is read from standard input
     checked_name(options.name)
     mail = _mail(options)
@@ -79,18 +93,17 @@ def _add(options: argparse.Namespace) -> int:
     if mail is not None and _can_confirm(options):
         _confirm(options, mail, grant)
     asyncio.run(_write(options, lambda grants: grants.put(grant, now=now)))
-    if options.json:
-        say_json({"name": grant.name, **grant.to_json(), "problems": list(mail.problems) if mail else []})
-    else:
-        say(
-            _(
-                "The grant {name} is valid from {starts_on} to the end of {ends_on} (UTC).",
-                name=grant.name,
-                starts_on=grant.starts_on,
-                ends_on=grant.ends_on,
-            )
-        )
-    return 0
+    return grant, list(mail.problems) if mail else []
+
+
+def validity(grant: Grant) -> str:
+    """Return from when to when a grant is valid, as a sentence."""
+    return _(
+        "The grant {name} is valid from {starts_on} to the end of {ends_on} (UTC).",
+        name=grant.name,
+        starts_on=grant.starts_on,
+        ends_on=grant.ends_on,
+    )
 
 
 def _remove(options: argparse.Namespace) -> int:
@@ -152,7 +165,15 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
 
 
 def _text_of(path: str) -> str:
-    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise BadInput(
+            Text("The file {path} cannot be read: {reason}.", path=path, reason=error.strerror or error),
+            exists=_NOTHING,
+            hint="Save the email as a file and name it; `-` reads standard input.",
+            raw=repr(error),
+        ) from error
     # rows are ASCII: an email in another encoding is still readable
     return data.decode(errors="replace")
 

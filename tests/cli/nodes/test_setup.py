@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Terminal
 
 
@@ -31,6 +34,25 @@ def test_with_consent_the_api_is_enabled_and_a_budget_set(terminal: Terminal) ->
     again = terminal.tpu_json("setup", JUPYTER_TPU_EMULATOR=terminal.rest)
     assert again["is_complete"]
     assert [step["state"] for step in again["steps"]] == ["done"] * 5
+
+
+def test_the_email_of_a_grant_is_entered_on_the_way(terminal: Terminal, tmp_path: Path) -> None:
+    mail = tmp_path / "mail.txt"
+    mail.write_text("You have access for 30 days to:\n\n32 on-demand Cloud TPU v4 chips in zone us-central2-b\n")
+    give = ("setup", "--yes", "--trc-mail", str(mail))
+
+    undated = terminal.tpu(*give, JUPYTER_TPU_EMULATOR=terminal.rest)
+    assert (undated.returncode, terminal.tpu_json("grant", "list")["grants"]) == (1, [])
+    assert "Add --starts-on DATE" in undated.stderr
+    assert "jupyter tpu grant add trc" in undated.stderr
+
+    mail.write_text(f"Date: {formatdate()}\n\n{mail.read_text()}")
+    done = terminal.tpu(*give, JUPYTER_TPU_EMULATOR=terminal.rest)
+    assert done.returncode == 0, done.stderr
+    assert "read: 32 on-demand v4 chips in us-central2-b" in done.stderr
+    assert "Grants: trc" in done.stdout
+    (grant,) = terminal.tpu_json("grant", "list")["grants"]
+    assert (grant["name"], [row["chips"] for row in grant["rows"]]) == ("trc", [32])
 
 
 def test_without_credentials_it_says_how_to_get_them(terminal: Terminal) -> None:
