@@ -49,6 +49,17 @@ sys.path[:] = [
 ]
 """
 
+# Runs in the bare Python once: pip from the wheel that comes with Python. Installing that wheel with itself, as `venv`
+# does, takes ten times as long.
+_UNPACK_PIP = """\
+import ensurepip, sysconfig, zipfile
+from pathlib import Path
+
+folders = sysconfig.get_config_var("WHEEL_PKG_DIR"), Path(ensurepip.__file__).parent / "_bundled"
+wheels = [wheel for folder in folders if folder for wheel in Path(folder).glob("pip-*.whl")]
+zipfile.ZipFile(wheels[0]).extractall(sysconfig.get_path("purelib"))
+"""
+
 
 class ImageBroken(Exception):
     """The image cannot be built on this machine."""
@@ -117,7 +128,8 @@ def _bare_python(folder: Path, python: Path) -> Path:
         # a venv of a venv would show the packages of the outer one
         base = _ask(python, "import sys; print(sys._base_executable)")
         # see `_HIDE_SYSTEM_PACKAGES` for the option
-        _run([base, "-m", "venv", "--system-site-packages", str(folder)])
+        _run([base, "-m", "venv", "--system-site-packages", "--without-pip", str(folder)])
+        _run([str(interpreter), "-c", _UNPACK_PIP])
         _hide_system_packages(interpreter, folder)
     return interpreter
 
