@@ -201,6 +201,13 @@ def test_a_page_hears_what_became_of_its_wish() -> None:
     assert picture["heard"] == [{"id": "x1", "text": "It does not answer. Wait."}]
 
 
+def test_a_wish_has_the_patience_of_a_call_that_changes_something() -> None:
+    reading, requesting = Agent({"activity": ACTIVITY}), Agent({"keep": {}})
+    picture = SnapshotReader(IDLE, reading.ask, requesting.ask).snapshot(acts=[{"at": time.time(), "for_s": 3600}])
+    assert picture["heard"][0]["text"].startswith("Kept running for ")
+    assert ([method for method, _ in requesting.asked], "keep" in dict(reading.asked)) == (["keep"], False)
+
+
 def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     limit = {
         "label": "v5e",

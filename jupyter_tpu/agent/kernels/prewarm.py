@@ -40,8 +40,8 @@ _NEXT_AFTER_S = 1.0
 _QUIET_WITHIN_S = 30.0
 # A start takes well under a second on an idle machine; this allows for a busy one.
 _BOOT_S = 60.0
-# A hand-over takes a few milliseconds; after this a new process is started instead.
-_HAND_OVER_S = 2.0
+# A hand-over takes a few milliseconds on an idle machine; on a busy one, starting a new process instead takes longer.
+_HAND_OVER_S = 10.0
 # Between attempts that fail.
 _AFTER_FAILURE_S = 10.0
 # A spare takes some 50 MiB; with less than this available, memory belongs to the user's kernels.

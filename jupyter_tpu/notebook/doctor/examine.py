@@ -27,8 +27,8 @@ from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
 from jupyter_tpu.notebook.tpu_init.library_versions import installed_versions, requirements_of
 
-# Bounds the wait on a machine without a metadata server, so that all checks together take about 2 s.
-_CLOCK_S = 1.5
+# For the answers of the agent and of the metadata server: an agent on a busy node must not be taken for a broken one.
+_ANSWER_S = 10.0
 _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "status": ("status", {}),
     "who": ("who", {}),
@@ -38,7 +38,7 @@ _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """Run all checks, which takes 2 s at most, and return their findings."""
+    """Run all checks, which takes some 10 s at most, and return their findings."""
     facts = gather(environ)
     return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
 
@@ -52,7 +52,7 @@ def gather(environ: Mapping[str, str]) -> Facts:
         asking.start()
     answers, disks = _ask(environ), _disks()
     if worker.is_on_node:
-        asking.join(_CLOCK_S)
+        asking.join(_ANSWER_S)
     return Facts(
         worker=worker,
         environ=dict(environ),
@@ -72,7 +72,7 @@ def gather(environ: Mapping[str, str]) -> Facts:
 
 def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuError]:
     try:
-        return call_all(_QUESTIONS, environ)
+        return call_all(_QUESTIONS, environ, patience_s=_ANSWER_S)
     except WorkerUnreachable as error:
         return dict.fromkeys(_QUESTIONS, error)
 
@@ -105,7 +105,7 @@ def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
     )
     # A proxy from the environment cannot reach the metadata server, whose address is local to the machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_CLOCK_S) as answer:
+    with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_ANSWER_S) as answer:
         found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
 
 

@@ -35,7 +35,7 @@ class NodeWidget:
     _view: ClassVar[View]
 
     def __init__(self) -> None:
-        self._looker = SnapshotReader(self._view, partial(call_agent, patience_s=CELL_TIMEOUT_S))
+        self._looker = SnapshotReader(self._view, partial(call_agent, patience_s=CELL_TIMEOUT_S), call_agent)
         self._feed = Feed(self._update, self._view.every_s, _is_kernel_busy)
         self.live = make_live_widget(self._view.script, self._on_page, self._feed.close)
         if self.live is not None:

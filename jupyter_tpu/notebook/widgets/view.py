@@ -69,11 +69,17 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reads the node for a view, and keeps the last data for times when the agent does not answer."""
+    """Reads the node for a view, and keeps the last data for times when the agent does not answer.
 
-    def __init__(self, view: View, ask: CallAgent) -> None:
+    Args:
+        ask: calls the agent for what is shown.
+        request: calls it for what a page requests, with the patience of a call that changes something.
+    """
+
+    def __init__(self, view: View, ask: CallAgent, request: CallAgent | None = None) -> None:
         self._view = view
         self._ask = ask
+        self._request = request or ask
         self._data: Data | None = None
 
     def snapshot(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -101,7 +107,7 @@ class SnapshotReader:
 
     def _performed(self, act: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            text = self._view.act(self._ask, act, time.time())
+            text = self._view.act(self._request, act, time.time())
         except TpuError as error:
             text = _in_a_line(error)
         return {"id": str(act.get("id", ""))[:40], "text": text}
