@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 OnActivity = Callable[[], None]
@@ -31,6 +34,8 @@ async def first_outcome(
     try:
         while True:
             if not tasks or loop.time() >= last_activity + silence_s:
+                if tasks:
+                    log.info("nothing was received for %s s; another attempt starts", silence_s)
                 tasks.add(asyncio.ensure_future(attempt(on_activity)))
                 on_activity()  # a new attempt gets the full time
             left_s = last_activity + silence_s - loop.time()
