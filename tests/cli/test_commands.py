@@ -33,7 +33,7 @@ def create_elsewhere(terminal: Terminal, node_id: str, zone: str = ZONE, **field
     body = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, data=json.dumps(body).encode(), headers=headers, method="POST")
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
         pass
 
 
@@ -79,7 +79,7 @@ def test_ssh_reaches_the_node_with_its_host_key_pinned(terminal: Terminal) -> No
         config = terminal.home / ".ssh" / "config"
         assert config.read_text().count("Include") == 1
         plain = subprocess.run(
-            ["ssh", "-F", str(config), host["alias"], "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=30
+            ["ssh", "-F", str(config), host["alias"], "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60
         )
         assert plain.returncode == 0, plain.stderr
         terminal.tpu("ssh-config", "--write")

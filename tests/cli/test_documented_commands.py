@@ -13,8 +13,6 @@ from documented_commands import PAGES, ROOT, commands_of
 from emulator import Emulator, EmulatorPool
 from warm_python import run_warm
 
-pytestmark = pytest.mark.timeout(300)
-
 WITH_COMMANDS = [page for page in PAGES if any(commands_of(page.read_text(encoding="utf-8")))]
 
 
@@ -49,7 +47,7 @@ def test_every_command_of_a_page_works(page: Path, terminal: Any, keyboard: int)
             environment[name] = terminal.environment.get(name, value)
             continue
         assert words[:2] == ["jupyter", "tpu"], f"say why {' '.join(words)} is not run"
-        done = run_warm(terminal.command(*words[2:]), env=environment, cwd=terminal.home, timeout=100, stdin=keyboard)
+        done = run_warm(terminal.command(*words[2:]), env=environment, cwd=terminal.home, timeout=240, stdin=keyboard)
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
 
 

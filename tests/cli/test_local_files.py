@@ -26,7 +26,7 @@ def in_shell(terminal: Terminal, script: str, *argv: str, **variables: str) -> s
         text=True,
         env={**terminal.environment, **variables},
         cwd=terminal.home,
-        timeout=100,
+        timeout=240,
     )
 
 

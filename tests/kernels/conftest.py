@@ -70,7 +70,7 @@ class Cloud:
 
     def kernels_on(self, node: Node) -> list[Path]:
         """What the node's first worker keeps of kernels."""
-        return list((self.home_of(node) / ".jupyter-tpu" / "kernels").iterdir())
+        return list((self.home_of(node) / ".jupyter-tpu" / "kernels").glob("*"))
 
     async def _do(self, ask: Callable[[CloudApi], Awaitable[Operation]]) -> None:
         cloud = await connect_cloud(self.settings)
@@ -141,7 +141,7 @@ def nothing_is_left_behind(folders: Path) -> Iterator[None]:
     yield
     for thread in threading.enumerate():
         if thread.name == "jupyter-tpu links":
-            thread.join(30)  # it may have a last wish to carry out
+            thread.join(60)  # it may have a last wish to carry out
     assert "jupyter-tpu links" not in {thread.name for thread in threading.enumerate()}
     assert list(folders.glob("jtpu-kernel-*")) == []
 

@@ -64,14 +64,14 @@ async def printed(client: Client, code: str, **options: Any) -> str:
 async def until_it_prints(client: Client, request: str) -> None:
     """Busy is not enough: ipykernel ignores SIGINT between that and the first line of the cell."""
     while True:
-        message = await client.get_iopub_msg(timeout=30)
+        message = await client.get_iopub_msg(timeout=60)
         if message["parent_header"].get("msg_id") == request and message["msg_type"] == "stream":
             return
 
 
 async def reply_to(client: Client, request: str) -> dict[str, Any]:
     while True:
-        reply: dict[str, Any] = await client.get_shell_msg(timeout=30)
+        reply: dict[str, Any] = await client.get_shell_msg(timeout=60)
         if reply["parent_header"].get("msg_id") == request:
             return reply
 
@@ -153,7 +153,7 @@ async def test_comms_carry_widget_messages_both_ways(kernel: tuple[AsyncKernelMa
     for kind, content in (("comm_open", {"target_name": "echo"}), ("comm_msg", {})):
         message = session.msg(kind, {"comm_id": "c1", "data": {"n": 7}, **content})
         session.send(client.shell_channel.socket, message, buffers=[b"\x00\xff"])
-    while (echo := await client.get_iopub_msg(timeout=30))["msg_type"] != "comm_msg":
+    while (echo := await client.get_iopub_msg(timeout=60))["msg_type"] != "comm_msg":
         pass
     assert echo["content"]["data"] == {"n": 7}
     assert bytes(echo["buffers"][0]) == b"\x00\xff"
@@ -164,7 +164,7 @@ async def test_the_debugger_answers(kernel: tuple[AsyncKernelManager, Client]) -
     arguments = {"clientID": "test", "adapterID": "", "linesStartAt1": True, "columnsStartAt1": True}
     request = {"seq": 1, "type": "request", "command": "initialize", "arguments": arguments}
     client.control_channel.send(client.session.msg("debug_request", request))
-    reply = await client.control_channel.get_msg(timeout=30)
+    reply = await client.control_channel.get_msg(timeout=60)
     assert reply["msg_type"] == "debug_reply"
     assert reply["content"]["success"]
 
@@ -173,11 +173,11 @@ async def test_two_clients_see_the_same_output(kernel: tuple[AsyncKernelManager,
     manager, client = kernel
     other = AsyncKernelClient()  # manager.client() would have the same identity as the first one
     other.load_connection_file(manager.connection_file)
-    other.start_channels()
+    other.start_channels(hb=False)  # one that misses a beat of a second calls the kernel dead
     try:
         await other.wait_for_ready(timeout=60)
         await printed(client, "print('for all')")
-        while (message := await other.get_iopub_msg(timeout=30))["msg_type"] != "stream":
+        while (message := await other.get_iopub_msg(timeout=60))["msg_type"] != "stream":
             pass
         assert message["content"]["text"] == "for all\n"
     finally:
@@ -198,7 +198,7 @@ async def test_a_client_that_waits_for_its_reply_and_reads_no_output_gets_both(s
         await reply_to(client, request)
     text = ""
     while text.count("\n") < 4000:
-        message = await client.get_iopub_msg(timeout=30)
+        message = await client.get_iopub_msg(timeout=60)
         text += message["content"].get("text", "")
     assert [line.partition(" ")[0] for line in text.splitlines()] == [str(n) for n in range(4000)]
 
@@ -206,7 +206,7 @@ async def test_a_client_that_waits_for_its_reply_and_reads_no_output_gets_both(s
 async def test_a_kernel_that_dies_is_seen_dead_and_starts_again(kernel: tuple[AsyncKernelManager, Client]) -> None:
     manager, client = kernel
     client.execute("import os; os._exit(3)")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await manager.provisioner.wait() == 3
     assert not await manager.is_alive()
     await manager.restart_kernel(now=True)
@@ -220,7 +220,7 @@ async def test_what_was_meant_for_a_dead_process_and_comes_late_spares_the_next_
 ) -> None:
     manager, client = await start(kernel_name)
     client.execute("import os; os._exit(3)")
-    await asyncio.wait_for(manager.provisioner.wait(), 30)
+    await asyncio.wait_for(manager.provisioner.wait(), 60)
     late = manager.session.msg(kind, {"restart": True} if kind == "shutdown_request" else {})
     await manager.restart_kernel(now=True)
     await client.wait_for_ready(timeout=60)
@@ -231,7 +231,7 @@ async def test_what_was_meant_for_a_dead_process_and_comes_late_spares_the_next_
     client.control_channel.send(late)
     asked = client.session.msg("kernel_info_request")
     client.control_channel.send(asked)
-    reply = await client.get_control_msg(timeout=30)
+    reply = await client.get_control_msg(timeout=60)
     go.touch()
 
     assert reply["parent_header"]["msg_id"] == asked["header"]["msg_id"]
@@ -241,6 +241,6 @@ async def test_what_was_meant_for_a_dead_process_and_comes_late_spares_the_next_
 async def test_a_killed_kernel_is_seen_dead_by_its_signal(start: Any, kernel_name: str) -> None:
     manager, client = await start(kernel_name)
     client.execute("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await manager.provisioner.wait() == -9
     assert await manager.provisioner.poll() == -9

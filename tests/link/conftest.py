@@ -34,12 +34,15 @@ class LocalStream:
         self._reader, self._writer = reader, writer
         self._repeats = repeats
         self._left = left
+        self.written = bytearray()
+        """What has been given to the agent's socket."""
 
     async def read(self, n: int) -> bytes:
         return self._counted(await self._reader.read(min(n, self._left)))
 
     def write(self, data: bytes) -> None:
         self._writer.write((data * self._repeats)[: self._left])
+        self.written += data
         self._counted(data)
 
     def _counted(self, data: bytes) -> bytes:
@@ -195,7 +198,7 @@ class Worker:
         with suppress(ProcessLookupError):
             pidfd = os.pidfd_open(pid)
             os.kill(pid, signal.SIGKILL)
-            select.select([pidfd], [], [], 10)
+            select.select([pidfd], [], [], 60)
             os.close(pidfd)
 
     def kill_everything(self) -> None:
@@ -265,7 +268,7 @@ class Client:
     async def event(self, name: str) -> dict[str, Any]:
         return await self.wait(lambda message: message.get("event") == name)
 
-    async def wait(self, wanted: Callable[[dict[str, Any]], bool], timeout: float = 30) -> dict[str, Any]:
+    async def wait(self, wanted: Callable[[dict[str, Any]], bool], timeout: float = 60) -> dict[str, Any]:
         """The first message, past or future, that is wanted."""
 
         async def search() -> dict[str, Any]:

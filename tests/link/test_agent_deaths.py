@@ -42,7 +42,6 @@ def events(client: Any) -> list[str]:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1])
 async def test_every_line_arrives_once_while_the_agent_is_killed_again_and_again(
     client: Any, worker: Any, seed: int

@@ -85,7 +85,7 @@ async def test_the_states_of_a_link_are_told(worker: Any, open_link: Callable[..
 
     link = await open_link(on_state=on_state)
     worker.cut()
-    await asyncio.wait_for(back.wait(), 20)
+    await asyncio.wait_for(back.wait(), 60)
     await link.close()
     assert states == ["connecting", "live", "down", "resuming", "live", "lost"]
 
@@ -133,7 +133,7 @@ async def test_an_adopted_kernel_can_still_be_interrupted_asked_and_killed(clien
     await client.start()
     await client.run("1")
     os.kill(client.link.agent["pid"], signal.SIGKILL)
-    running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(60)")
+    running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(600)")
     await client.wait(lambda message: message.get("msg_type") == "stream")
     client.send("control", "interrupt_request", {})
     assert (await client.reply(running))["content"]["ename"] == "KeyboardInterrupt"
@@ -233,7 +233,7 @@ async def test_an_agent_that_cannot_start_any_more_is_given_up_with_its_own_word
 async def end_supervisor(worker: Any) -> None:
     pidfd = os.pidfd_open(worker.supervisor_pid())
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-    await asyncio.to_thread(select.select, [pidfd], [], [], 20)
+    await asyncio.to_thread(select.select, [pidfd], [], [], 60)
     os.close(pidfd)
 
 

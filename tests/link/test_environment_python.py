@@ -16,8 +16,6 @@ from tiny_wheels import write_index
 
 from jupyter_tpu.errors import EnvironmentFailed
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from agent_processes import agent_stopped
 from tiers import mostly_nightly
 
 from jupyter_tpu.agent.paths import Home
@@ -26,15 +27,21 @@ def kernel_of(worker: Any) -> Path:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Look again and again; the file system tells nobody of changes."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
+def remove_folders(worker: Any) -> None:
+    """Remove them before the agent can restore the first."""
+    with agent_stopped(worker.home):
+        shutil.rmtree(home_of(worker).run)
+        shutil.rmtree(home_of(worker).root, ignore_errors=True)
+
+
 async def remove_home(worker: Any) -> None:
     """As ``rm -rf`` does it; returns when the agent has done what it can."""
-    shutil.rmtree(home_of(worker).run)
-    shutil.rmtree(home_of(worker).root, ignore_errors=True)
+    remove_folders(worker)
     await until((kernel_of(worker) / "kernel.json").exists)
 
 
@@ -116,7 +123,6 @@ async def test_what_a_kernel_had_printed_is_kept_when_its_agents_folder_is_remov
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(120)
 async def test_a_kernel_that_no_later_agent_can_reach_is_ended_with_words(client: Any, worker: Any) -> None:
     pid = (await client.start())["pid"]
     await client.run("print('it runs')")
@@ -131,8 +137,9 @@ async def test_a_folder_that_cannot_be_restored_is_told_in_the_notebook(client: 
     await client.start()
     await client.run("print('in a cell')")
     root = home_of(worker).root
-    root.rename(root.with_name("elsewhere"))
-    root.write_text("in the way")
+    with agent_stopped(worker.home):
+        root.rename(root.with_name("elsewhere"))
+        root.write_text("in the way")
     told = await client.event("words")
     assert "cannot be restored" in told["message"]
     assert ".jupyter-tpu" in told["message"]
@@ -168,8 +175,7 @@ async def test_a_kernel_is_restarted_and_another_starts_right_after_the_agents_f
 ) -> None:
     await client.start()
     await client.run("x = 1")
-    shutil.rmtree(home_of(worker).run)
-    shutil.rmtree(home_of(worker).root, ignore_errors=True)
+    remove_folders(worker)
     other = type(client)(client.link, "kernel-2")
     await asyncio.gather(client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"}), other.start())
     for each in (client, other):

@@ -123,7 +123,7 @@ async def test_a_spare_ends_with_its_agent_and_a_kernel_made_of_one_does_not(cli
     await client.run("x = 1")
     second = await spare_of(client)
     os.kill(client.link.agent["pid"], signal.SIGKILL)
-    await asyncio.to_thread(psutil.wait_procs, [second], 30)
+    await asyncio.to_thread(psutil.wait_procs, [second], 60)
     assert not second.is_running()
     await client.run("print(x)")
     assert client.printed() == "1\n"

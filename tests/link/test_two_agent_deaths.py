@@ -274,7 +274,7 @@ async def test_a_cell_asked_in_a_cut_runs_behind_a_failure_that_ends_no_others(
 async def test_an_interrupt_that_an_agent_has_sent_before_it_died_is_not_sent_again(client: Any, worker: Any) -> None:
     await client.start()
     path, client_id = client.link.agent["socket"], "ab" * 16
-    first = client.execute("print('first', flush=True)\nimport time\ntime.sleep(60)")
+    first = client.execute("print('first', flush=True)\nimport time\ntime.sleep(600)")
     await client.wait(lambda message: message.get("msg_type") == "stream")
     async with hand_made_client(path, client_id) as call:
         await call(1, "interrupt", kernel_id="kernel-1")

@@ -41,7 +41,7 @@ def run_cells(tmp_path) -> RunCells:
             env={**inherited, "IPYTHONDIR": str(tmp_path), **(environ or {})},
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=240,
         )
         return ShellRun(succeeded=done.returncode == 0, text=done.stdout + done.stderr)
 

@@ -18,7 +18,7 @@ def test_the_tutorial_learns_the_digits_on_eight_devices(monkeypatch):
     monkeypatch.setenv("TPU_ACCELERATOR_TYPE", "v5litepod-8")
     notebook = nbformat.read(TUTORIAL, as_version=4)
     extension = "--IPKernelApp.extra_extensions=jupyter_tpu"
-    NotebookClient(notebook, timeout=100, kernel_name="python3", extra_arguments=[extension]).execute()
+    NotebookClient(notebook, timeout=240, kernel_name="python3", extra_arguments=[extension]).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     printed = "".join(output.get("text", "") for output in outputs)
     assert "on 8 devices" in printed

@@ -31,7 +31,7 @@ ZONE = "us-central1-a"
 RUNTIME_VERSION = "v2-alpha-tpuv5-lite"
 ACCELERATOR_TYPE = "v5litepod-8"
 TIME_SCALE = 200
-READY_TIMEOUT_S = 60
+READY_TIMEOUT_S = 200
 ROOT = str(Path(jupyter_tpu.__file__).parent.parent)
 UNCHANGED = dict(os.environ)
 """The environment that no test has changed, for emulators that outlive the test which starts them."""
@@ -130,7 +130,7 @@ class Emulator:
         if self._process is None:
             return
         self._process.send_signal(number)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=60)
         if self._process.stdout is not None:
             self._process.stdout.close()
         self._process = None

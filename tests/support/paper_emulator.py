@@ -68,7 +68,7 @@ class PaperEmulator:
         self.rest, self.grpc = ready["rest"], ready["grpc"]
 
     def close(self) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
 
 async def serve(folder: Path) -> None:

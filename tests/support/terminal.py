@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from warm_python import WarmPopen, run_warm
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
-TIMEOUT_S = 110
+TIMEOUT_S = 240
 
 
 @dataclass
@@ -53,6 +54,13 @@ class Terminal:
     def tpu(self, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **variables}
         return run_warm(self.command(*argv), env=environment, cwd=self.home, timeout=TIMEOUT_S)
+
+    def tpu_until(self, words: str, *argv: str) -> str:
+        """What a command prints, asked again until these words are in it: a node reports in its own time."""
+        end = time.monotonic() + TIMEOUT_S
+        while words not in (printed := self.tpu(*argv).stdout):
+            assert time.monotonic() < end, printed
+        return printed
 
     def tpu_in_fresh_python(self, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """The same in an interpreter that has imported nothing, for tests of how a command starts."""

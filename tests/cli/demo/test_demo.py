@@ -44,7 +44,7 @@ class Demo:
             headers={"Authorization": f"token {self.token}"},
             method=verb,
         )
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
             return json.load(answer)
 
     def family(self) -> list[psutil.Process]:
@@ -89,7 +89,7 @@ def _reached(process: subprocess.Popen[str]) -> Demo:
 
 
 def ended(family: list[psutil.Process]) -> bool:
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=60)
     return not alive
 
 
@@ -111,7 +111,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         family = demo.family()
         assert len(family) >= 2
         demo.process.send_signal(signal.SIGTERM)
-        assert demo.process.wait(timeout=40) == 0
+        assert demo.process.wait(timeout=60) == 0
         assert demo.process.stdout is not None
         said = demo.process.stdout.read()
     assert ended(family)
@@ -124,7 +124,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         assert "kept" in json.dumps(listed)
         family = again.family()
         again.child("jupyterlab").kill()
-        assert again.process.wait(timeout=40) == 1
+        assert again.process.wait(timeout=60) == 1
         assert again.process.stdout is not None
         said = again.process.stdout.read()
     assert "JupyterLab exited unexpectedly" in said
@@ -168,7 +168,7 @@ async def said_in_a_terminal(demo: Demo, typed: str, pattern: str) -> tuple[str,
     shell = await websocket_connect(HTTPRequest(address, headers={"Authorization": f"token {demo.token}"}))
     await shell.write_message(json.dumps(["stdin", typed]))
     written = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (match := re.search(pattern, written)):
             kind, text = json.loads(await shell.read_message() or '["disconnect", 1]')
             assert kind != "disconnect", written
@@ -182,7 +182,7 @@ def test_a_killed_demo_leaves_nothing_running(terminal: Terminal, folder: Path) 
     with running(terminal, folder) as demo:
         family = demo.family()
         demo.process.kill()
-        demo.process.wait(timeout=10)
+        demo.process.wait(timeout=60)
 
     assert ended(family)
 

@@ -14,8 +14,6 @@ from tiny_wheels import write_index
 if TYPE_CHECKING:
     from terminal import Terminal
 
-pytestmark = pytest.mark.timeout(240)
-
 ZONE = "us-central1-a"
 
 

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 if TYPE_CHECKING:
     from terminal import Terminal
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.nightly
 
 ZONE = "us-central1-a"
 

@@ -15,7 +15,7 @@ from tiny_wheels import write_index
 if TYPE_CHECKING:
     from terminal import Terminal
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.nightly
 
 ZONE = "us-central1-a"
 MAKE = ("env", "make", "far-node", "jax", "--push")

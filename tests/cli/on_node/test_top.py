@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,14 +35,6 @@ def program_with_the_chips(terminal: Terminal, node: str) -> Iterator[subprocess
         holder.communicate(timeout=60)
 
 
-def until(look: Callable[[], Any], is_it: Callable[[Any], bool]) -> Any:
-    end = time.monotonic() + PATIENCE_S
-    while not is_it(found := look()):
-        assert time.monotonic() < end, found
-    return found
-
-
-@pytest.mark.timeout(300)
 def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> None:
     terminal.tpu("create", "busy", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
     assert terminal.tpu("release", "busy", "--yes").stdout == "No process uses the chips.\n"
@@ -52,7 +43,7 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
 
     terminal.cloud.set_metrics("busy", duty_percent=[12.5], memory_percent=[25])
     with program_with_the_chips(terminal, "busy"):
-        shown = until(lambda: terminal.tpu("top", "busy").stdout, lambda shown: "CORE" in shown)
+        shown = terminal.tpu_until("CORE", "top", "busy")
         assert "12.5 %" in shown
         assert "4.0 of 16.0 GiB" in shown
         (holder,) = terminal.tpu_json("ps", "busy")["workers"][0]["holders"]
@@ -67,7 +58,6 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(300)
 def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_command(terminal: Terminal) -> None:
     terminal.tpu("create", "mute", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
     assert terminal.tpu("ps", "mute").returncode == 0

@@ -141,7 +141,7 @@ def test_a_mail_comes_through_a_pipe(data_dir: Path) -> None:
         input=date + MAIL.encode() + b"\xff",
         env={**os.environ, "JUPYTER_TPU_ENDPOINT": "127.0.0.1:9", "JUPYTER_TPU_PROJECT": "demo-project"},
         capture_output=True,
-        timeout=100,
+        timeout=240,
     )
     assert asked.returncode == 0, asked.stderr
     assert b"read: a term of 90 days" in asked.stderr

@@ -41,7 +41,7 @@ def answered(terminal: Terminal, answer: bytes, *argv: str) -> subprocess.Comple
     try:
         os.write(person, answer)
         return subprocess.run(
-            terminal.command(*argv), stdin=stdin, capture_output=True, text=True, env=terminal.environment, timeout=100
+            terminal.command(*argv), stdin=stdin, capture_output=True, text=True, env=terminal.environment, timeout=240
         )
     finally:
         os.close(person)

@@ -25,8 +25,6 @@ from jupyter_tpu.models import Node, NodeName
 if TYPE_CHECKING:
     from conftest import Cloud
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture(scope="module")
 def index(folders: Path) -> dict[str, str]:

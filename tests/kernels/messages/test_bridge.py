@@ -113,7 +113,7 @@ async def client(addresses: Addresses) -> AsyncIterator[Client]:
 async def welcomed(client: Client, receive_queue: int = 1000) -> zmq.asyncio.Socket:
     """A subscriber that the bridge knows."""
     end = client.connect(zmq.SUB, "iopub", receive_queue)
-    message = await asyncio.wait_for(end.recv_multipart(), 10)
+    message = await asyncio.wait_for(end.recv_multipart(), 60)
     assert Session(key=b"key").deserialize(message[1:])["msg_type"] == "iopub_welcome"
     return end
 
@@ -133,7 +133,7 @@ async def test_a_request_carries_its_senders_identity(
     bridge.join(stream)
     end = client.connect(zmq.DEALER, channel)
     await end.send_multipart([b"<IDS|MSG>", b"hello"])
-    assert await asyncio.wait_for(stream.requests.get(), 10) == (channel, [b"client", b"<IDS|MSG>", b"hello"])
+    assert await asyncio.wait_for(stream.requests.get(), 60) == (channel, [b"client", b"<IDS|MSG>", b"hello"])
 
 
 async def test_requests_made_before_the_kernel_is_up_are_kept_in_order(
@@ -144,10 +144,10 @@ async def test_requests_made_before_the_kernel_is_up_are_kept_in_order(
     for number in range(3):
         await end.send_multipart([b"%d" % number])
     await heart.send(b"ping")
-    await asyncio.wait_for(heart.recv(), 10)
+    await asyncio.wait_for(heart.recv(), 60)
     stream = NotedStream()
     bridge.join(stream)
-    got = [await asyncio.wait_for(stream.requests.get(), 10) for _ in range(3)]
+    got = [await asyncio.wait_for(stream.requests.get(), 60) for _ in range(3)]
     assert [parts[1] for _, parts in got] == [b"0", b"1", b"2"]
 
 
@@ -158,18 +158,18 @@ async def test_a_reply_reaches_only_the_client_it_is_for(bridge: Bridge, address
     ours, theirs = client.connect(zmq.DEALER, "shell"), other.connect(zmq.DEALER, "shell")
     for end in (ours, theirs):
         await end.send(b"hello")
-        await asyncio.wait_for(stream.requests.get(), 10)
+        await asyncio.wait_for(stream.requests.get(), 60)
     bridge.deliver(1, "shell", [b"other", b"for you"])
     bridge.deliver(1, "shell", [b"client", b"for me"])
-    assert await asyncio.wait_for(ours.recv(), 10) == b"for me"
-    assert await asyncio.wait_for(theirs.recv(), 10) == b"for you"
+    assert await asyncio.wait_for(ours.recv(), 60) == b"for me"
+    assert await asyncio.wait_for(theirs.recv(), 60) == b"for you"
     other.close()
 
 
 async def test_the_heartbeat_is_answered_without_a_kernel(bridge: Bridge, addresses: Addresses, client: Client) -> None:
     end = client.connect(zmq.REQ, "hb")
     await end.send(b"ping")
-    assert await asyncio.wait_for(end.recv(), 10) == b"ping"
+    assert await asyncio.wait_for(end.recv(), 60) == b"ping"
 
 
 async def test_output_reaches_every_subscriber(bridge: Bridge, addresses: Addresses, client: Client) -> None:
@@ -177,7 +177,7 @@ async def test_output_reaches_every_subscriber(bridge: Bridge, addresses: Addres
     sockets = [await welcomed(client), await welcomed(other)]
     bridge.deliver(1, "iopub", [b"topic", b"output"])
     for end in sockets:
-        while (message := await asyncio.wait_for(end.recv_multipart(), 10))[0] != b"topic":
+        while (message := await asyncio.wait_for(end.recv_multipart(), 60))[0] != b"topic":
             pass
         assert message == [b"topic", b"output"]
     other.close()
@@ -214,14 +214,14 @@ async def test_what_is_known_of_a_kernel_is_answered_for_it_until_it_is_asked_so
     iopub, shell = await welcomed(client), client.connect(zmq.DEALER, "shell")
     bridge.join(stream, {"implementation": "ipython"})
     await shell.send_multipart(session.serialize(session.msg("kernel_info_request")))
-    reply = session.deserialize(session.feed_identities(await asyncio.wait_for(shell.recv_multipart(), 10))[1])
+    reply = session.deserialize(session.feed_identities(await asyncio.wait_for(shell.recv_multipart(), 60))[1])
     assert (reply["msg_type"], reply["content"]) == ("kernel_info_reply", {"implementation": "ipython"})
     states = [session.deserialize(session.feed_identities(await iopub.recv_multipart())[1]) for _ in range(2)]
     assert [state["content"]["execution_state"] for state in states] == ["busy", "idle"]
     assert {state["parent_header"]["msg_id"] for state in states} == {reply["parent_header"]["msg_id"]}
     for kind in ("execute_request", "kernel_info_request"):
         await shell.send_multipart(session.serialize(session.msg(kind)))
-        await asyncio.wait_for(stream.requests.get(), 10)
+        await asyncio.wait_for(stream.requests.get(), 60)
 
 
 async def test_a_kernel_that_has_spoken_answers_for_itself(bridge: Bridge, client: Client) -> None:
@@ -229,20 +229,20 @@ async def test_a_kernel_that_has_spoken_answers_for_itself(bridge: Bridge, clien
     bridge.join(stream, {"implementation": "ipython"})
     bridge.deliver(1, "iopub", session.serialize(session.msg("status", {"execution_state": "busy"})))
     await client.connect(zmq.DEALER, "shell").send_multipart(session.serialize(session.msg("kernel_info_request")))
-    await asyncio.wait_for(stream.requests.get(), 10)
+    await asyncio.wait_for(stream.requests.get(), 60)
 
 
 async def test_a_request_with_a_wrong_signature_is_not_answered_for_the_kernel(bridge: Bridge, client: Client) -> None:
     session, stream = Session(key=b"another key"), NotedStream()
     bridge.join(stream, {"implementation": "ipython"})
     await client.connect(zmq.DEALER, "shell").send_multipart(session.serialize(session.msg("kernel_info_request")))
-    await asyncio.wait_for(stream.requests.get(), 10)
+    await asyncio.wait_for(stream.requests.get(), 60)
 
 
 async def next_stream(end: zmq.asyncio.Socket) -> dict[str, Any]:
     """The parent header of the next thing printed."""
     while True:
-        parts = await asyncio.wait_for(end.recv_multipart(), 10)
+        parts = await asyncio.wait_for(end.recv_multipart(), 60)
         _, header, parent = parts[parts.index(b"<IDS|MSG>") + 1 :][:3]
         if json.loads(header).get("msg_type") == "stream":
             return dict(json.loads(parent))
@@ -260,10 +260,10 @@ async def test_a_slow_subscriber_holds_the_stream_and_loses_nothing(
         count += 1
         await asyncio.sleep(0)
     for number in range(count):
-        assert (await asyncio.wait_for(end.recv_multipart(), 10))[0] == b"%d" % number
+        assert (await asyncio.wait_for(end.recv_multipart(), 60))[0] == b"%d" % number
     while stream.is_held:
         stream.changed.clear()
-        await asyncio.wait_for(stream.changed.wait(), 10)
+        await asyncio.wait_for(stream.changed.wait(), 60)
 
 
 async def test_output_does_not_overtake_what_waits_when_a_slow_subscriber_has_read(
@@ -283,7 +283,7 @@ async def test_output_does_not_overtake_what_waits_when_a_slow_subscriber_has_re
     for number in range(count, count + 10):
         bridge.deliver(1, "iopub", [b"%d" % number, body])
     while len(heard) < count + 10:
-        heard.append((await asyncio.wait_for(end.recv_multipart(), 10))[0])
+        heard.append((await asyncio.wait_for(end.recv_multipart(), 60))[0])
     assert heard == [b"%d" % number for number in range(count + 10)]
 
 
@@ -302,13 +302,13 @@ async def test_a_subscriber_that_never_reads_does_not_stop_the_others(addresses:
         count += 1
     seen = 0
     while seen < count:
-        message = await asyncio.wait_for(reader.recv_multipart(), 10)
+        message = await asyncio.wait_for(reader.recv_multipart(), 60)
         if len(message) == 2:
             assert message[0] == b"%d" % seen
             seen += 1
     while stream.is_held:
         stream.changed.clear()
-        await asyncio.wait_for(stream.changed.wait(), 10)
+        await asyncio.wait_for(stream.changed.wait(), 60)
     sleeper.close()
     bridge.close()
     context.destroy(linger=0)
@@ -333,10 +333,10 @@ async def test_a_subscriber_that_is_alone_loses_nothing_however_long_it_does_not
             count += 1
         await asyncio.sleep(0)
     for number in range(count):
-        assert (await asyncio.wait_for(end.recv_multipart(), 10))[0] == b"%d" % number
+        assert (await asyncio.wait_for(end.recv_multipart(), 60))[0] == b"%d" % number
     while stream.is_held:
         stream.changed.clear()
-        await asyncio.wait_for(stream.changed.wait(), 10)
+        await asyncio.wait_for(stream.changed.wait(), 60)
     bridge.close()
     context.destroy(linger=0)
 
@@ -350,8 +350,8 @@ async def test_a_request_that_cannot_be_passed_on_does_not_keep_those_behind_it(
     end = client.connect(zmq.DEALER, "shell")
     for body in (b"unwanted", b"wanted"):
         await end.send(body)
-    assert await asyncio.wait_for(stream.requests.get(), 10) == ("shell", [b"client", b"wanted"])
-    assert isinstance(await asyncio.wait_for(faults.get(), 10), ValueError)
+    assert await asyncio.wait_for(stream.requests.get(), 60) == ("shell", [b"client", b"wanted"])
+    assert isinstance(await asyncio.wait_for(faults.get(), 60), ValueError)
 
 
 async def test_names_that_a_manager_has_removed_are_published_again() -> None:

@@ -282,10 +282,11 @@ async def test_followers_that_come_and_go_at_any_moment_leave_nothing_behind(man
         await follower.close()
         await follower.close()
     await steady.until(lambda message: is_idle_of(message, request))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while streams() != 1:  # noqa: ASYNC110 - a slow reader joins the live stream without any event
             await asyncio.sleep(0.1)
-    assert len(asyncio.all_tasks()) == before[0]
+        while len(asyncio.all_tasks()) > before[0]:  # noqa: ASYNC110 - tasks that were cancelled end a turn later
+            await asyncio.sleep(0.1)
     assert threading.active_count() <= before[1]
     assert steady.printed().split() == [str(n) for n in range(3000)]
 
@@ -313,16 +314,19 @@ async def test_a_receiver_that_fails_once_misses_nothing(
 ) -> None:
     seqs: list[int] = []
     refused: list[KernelMessage] = []
+    delivered = asyncio.Event()
 
     def fail_first(messages: list[KernelMessage]) -> None:
         if not refused:
             refused.extend(messages)
             raise ValueError("unwanted")
         seqs.extend(message.seq for message in messages)
+        delivered.set()
 
     await provisioner_of(manager).follow(0, fail_first)
     front_end = await FrontEnd(manager).follow()
     await front_end.run("1")
+    await asyncio.wait_for(delivered.wait(), 60)
     assert "could not be delivered" in caplog.text
     assert seqs == list(range(refused[0].seq, refused[0].seq + len(seqs)))
 
@@ -380,7 +384,7 @@ asyncio.run(main())
 
 
 def test_followers_that_never_finish_their_first_batch_cost_no_memory_and_stop_nobody(kernel_name: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FLOOD, kernel_name], capture_output=True, text=True, timeout=110)
+    done = subprocess.run([sys.executable, "-c", FLOOD, kernel_name], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     got_mib, grown_mib = map(int, done.stdout.split())
     assert got_mib >= 200

@@ -50,7 +50,7 @@ def doctor(cloud: Cloud, *argv: str, **variables: str) -> subprocess.CompletedPr
     settings = cloud.settings
     cloud_is = {"JUPYTER_TPU_PROJECT": settings.project, "JUPYTER_TPU_ENDPOINT": settings.endpoint}
     command = [sys.executable, "-m", "jupyter_tpu.cli", "doctor", *argv]
-    return run_warm(command, env={**os.environ, **cloud_is, **variables}, timeout=100)
+    return run_warm(command, env={**os.environ, **cloud_is, **variables}, timeout=240)
 
 
 def test_a_notebook_is_told_what_is_so_on_its_node(client: Any) -> None:

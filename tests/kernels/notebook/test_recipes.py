@@ -12,8 +12,6 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbclient import NotebookClient
 
 RECIPES = Path(__file__).parents[3] / "docs" / "how-to" / "recipes"
-pytestmark = pytest.mark.timeout(300)
-
 NAMES = ("flax_optax", "jax", "tf_keras", "torch_tpu", "torch_xla_spmd", "transformers")
 
 

@@ -15,8 +15,6 @@ from jupyter_tpu.models import Node
 
 PATIENCE_S = 90
 
-pytestmark = pytest.mark.timeout(300)
-
 
 class Notebook:
     """A notebook of that name, with a kernel on the node."""

@@ -241,6 +241,6 @@ async def test_the_agent_gets_no_key_as_others_can_read_its_copy() -> None:
     sync.adopt(NOTE)
     sync.send_to_agent()
 
-    copy = await asyncio.wait_for(sent, 10)
+    copy = await asyncio.wait_for(sent, 60)
     assert copy["kernel_name"] == NOTE.kernel_name
     assert NOTE.key not in json.dumps(copy)

@@ -300,7 +300,7 @@ class Ear:
         return [body for _, _, body in self.messages]
 
     async def until(self, is_enough: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not is_enough():
                 self._news.clear()
                 await self._news.wait()
@@ -335,7 +335,7 @@ class RawClient:
 
     async def next(self) -> Frame | None:
         """The next frame; None once the agent has hung up."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not self._frames:
                 data = await self._read()
                 if not data:

@@ -112,7 +112,7 @@ async def meet(said: bytes) -> tuple[Link, list[tuple[int, str, list[bytes]]], l
     call = asyncio.create_task(link.call("status"))
     with suppress(AgentBroken):
         await link.open()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await agent.stream.is_done.wait()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -196,7 +196,7 @@ async def test_an_older_agent_that_tells_no_end_counts_as_caught_up() -> None:
     await link.open()
     link.attach("kernel-1", on_message=lambda seq, channel, parts: None)
     agents[0].stream.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await is_back.wait()
     assert link.spare is None
     await link.close()

@@ -32,8 +32,8 @@ def test_a_sleep_shows_in_the_clocks(awake_s: float, boot_s: float, slept: bool)
 
 
 def test_the_machines_clocks_can_be_read() -> None:
-    sensor = SleepSensor(*read_clocks())
-    assert not sensor.has_slept(*read_clocks())
+    clocks = read_clocks()
+    assert not SleepSensor(*clocks).has_slept(*clocks)
 
 
 def test_the_clock_of_what_waits_runs_on_in_a_sleep() -> None:
@@ -62,7 +62,7 @@ async def test_a_message_that_waited_over_a_sleep_is_as_old_as_the_sleep_was_lon
 
 async def test_a_wake_ends_the_pause_between_attempts() -> None:
     attempts = Attempts(hurried_s=5)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for _ in range(500):  # by then a pause takes 2 s
             attempts.hurry()
             await attempts.pause()
@@ -101,14 +101,14 @@ async def test_a_connection_that_is_being_opened_has_little_time_left_after_a_wa
     link.begin()
     await is_connecting.wait()
     link.hurry()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await is_down.wait()
     await link.close()
 
 
 async def test_a_live_path_survives_the_doubt(place: Any, new_ear: Any) -> None:
     kernel, ear, states = place.new_kernel(), new_ear(), []
-    link = place.link(on_state=lambda state, error, since: states.append(state), silence_s=3)
+    link = place.link(on_state=lambda state, error, since: states.append(state), silence_s=60)
     await link.open()
     ear.attach(link, kernel)
     for number in range(5):
@@ -134,7 +134,7 @@ async def test_a_state_keeps_its_beginning_while_attempts_fail() -> None:
 
     link = Link(connect, on_state=on_state)
     link.begin()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await is_enough.wait()
     assert told[0][0] == "connecting"
     assert {state for state, _ in told[1:21]} == {"down"}
