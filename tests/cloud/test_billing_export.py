@@ -37,7 +37,7 @@ def live(emulator: Any, days: float) -> None:
             headers={"Content-Type": "application/json"},
             method="POST",
         )
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120):
             pass
     emulator.control.pause()
     emulator.control.advance(days * DAY_S)

@@ -23,7 +23,7 @@ async def cloud(emulator: Any) -> AsyncIterator[CloudApi]:
 
 async def is_ready(cloud: CloudApi, name: NodeName) -> None:
     """Return when the node is READY; the emulator tells nobody by itself."""
-    for _ in range(400):
+    for _ in range(2400):
         if (await cloud.get_node(name)).state == "READY":
             return
         await asyncio.sleep(0.05)
@@ -48,7 +48,7 @@ async def test_changed_metadata_keeps_what_others_put_there(cloud: CloudApi, emu
     await is_ready(cloud, name)
     operation = await cloud.update_node_metadata(name, {"ours": "2"})
     assert operation.verb == "update"
-    for _ in range(400):
+    for _ in range(2400):
         if (await cloud.get_operation(operation.name)).done:
             break
         await asyncio.sleep(0.05)

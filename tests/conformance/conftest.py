@@ -142,7 +142,7 @@ class GrpcAsyncDriver(PackagedDriver):
     async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
         operation = await self._ask(method, *arguments, **named)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(120):
                 while not await operation.done():  # noqa: ASYNC110 - the API offers nothing but asking again
                     await asyncio.sleep(POLL_S)
             return await operation.result()

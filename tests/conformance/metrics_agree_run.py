@@ -224,7 +224,7 @@ class Server:
         """The answer; None for a refusal."""
         request = urllib.request.Request(f"{self._url}{route}", headers={"Authorization": f"token {self._token}"})
         try:
-            with _OPENER.open(request, timeout=60) as answer:
+            with _OPENER.open(request, timeout=120) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as refusal:
             refusal.close()

@@ -29,7 +29,7 @@ class Rest:
             return answer.status, await answer.json()
 
     async def finished(self, operation: dict[str, Any], version: str) -> dict[str, Any]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not operation["done"]:
                 await asyncio.sleep(0.02)
                 _, operation = await self.ask("GET", f"/{version}/{operation['name']}")

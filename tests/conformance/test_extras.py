@@ -22,7 +22,7 @@ def ask(emulator: Any) -> Ask:
     def answer(path: str, body: Any = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        with urllib.request.urlopen(urllib.request.Request(emulator.rest + path, data, headers), timeout=30) as got:
+        with urllib.request.urlopen(urllib.request.Request(emulator.rest + path, data, headers), timeout=120) as got:
             return dict(json.load(got))
 
     return answer
@@ -85,9 +85,9 @@ def test_names_may_have_the_projects_number(ask: Ask, emulator: Any) -> None:
 
 
 def test_answers_are_printed_for_people_unless_asked_otherwise(emulator: Any) -> None:
-    with urllib.request.urlopen(f"{emulator.rest}/v2/{emulator.parent}", timeout=30) as pretty:
+    with urllib.request.urlopen(f"{emulator.rest}/v2/{emulator.parent}", timeout=120) as pretty:
         lines = pretty.read().decode().splitlines()
-    with urllib.request.urlopen(f"{emulator.rest}/v2/{emulator.parent}?prettyPrint=false", timeout=30) as plain:
+    with urllib.request.urlopen(f"{emulator.rest}/v2/{emulator.parent}?prettyPrint=false", timeout=120) as plain:
         text = plain.read().decode()
 
     assert lines == ["{", f'  "name": "{emulator.parent}",', f'  "locationId": "{emulator.zone}"', "}"]

@@ -18,7 +18,7 @@ def queued(emulator: Any, **fields: Any) -> dict[str, Any]:
 
 async def reached(driver: Any, name: str, state: str) -> dict[str, Any]:
     """The queued resource once it is in a state; the API offers nothing but asking again."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while (shown := await driver.get_queued(name))["state"]["state"] != state:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return shown

@@ -125,7 +125,7 @@ def encoded(value: Any) -> bytes:
 def send(emulator: Any) -> Iterator[Callable[[str, str, bytes], tuple[int, str, bytes]]]:
     """Sends to an emulator with a READY node and a queued resource; time stands still, so that nothing boots."""
     node = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
-    connection = http.client.HTTPConnection(emulator.rest.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(emulator.rest.removeprefix("http://"), timeout=120)
 
     def exchange(verb: str, path: str, body: bytes) -> tuple[int, str, bytes]:
         connection.request(verb, path, body, {"Content-Type": "application/json"})

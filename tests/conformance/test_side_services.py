@@ -84,7 +84,7 @@ def create(tpu: Any, emulator: Any, node_id: str = "n1", zone: str = "", **field
     parent = f"projects/{emulator.project}/locations/{zone or emulator.zone}"
     nodes = tpu.projects().locations()
     operation = nodes.nodes().create(parent=parent, nodeId=node_id, body={**NODE, **fields}).execute()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not operation["done"]:
         assert time.monotonic() < deadline
         time.sleep(0.02)

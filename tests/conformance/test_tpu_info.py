@@ -25,7 +25,7 @@ OWNER = re.compile(r"\| (/dev/\S+) +\|(?:.*\|)? (\d+) +\|(?: python +\|)?")
 
 
 @pytest.mark.system("unshare")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_tpu_info_shows_chips_memory_duty_and_holder(in_namespaces: list[str], tmp_path: Path) -> None:
     argv = [*in_namespaces, sys.executable, str(RUN), str(tmp_path), *EXPECTED]
 

@@ -81,7 +81,7 @@ async def answers(accelerator_type: str, folder: Path, rest: str, key: asyncssh.
         # it knows only /dev/vfio in its table of chips
         owners = tpu_info("--process") if accelerator_type == "v3-8" else ""
         busy = tpu_info()
-    client.delete_node(name=node.name).result(timeout=60)
+    client.delete_node(name=node.name).result(timeout=120)
     return {"busy": busy, "owners": owners, "pid": said.split()[-1]}
 
 
@@ -95,7 +95,7 @@ def make_node(
         metadata={"ssh-keys": ssh_keys},
     )
     parent = f"projects/demo-project/locations/{zone}"
-    made: tpu_v2.Node = client.create_node(parent=parent, node_id=node_id, node=node).result(timeout=60)
+    made: tpu_v2.Node = client.create_node(parent=parent, node_id=node_id, node=node).result(timeout=120)
     return made
 
 

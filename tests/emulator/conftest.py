@@ -21,7 +21,7 @@ USER = getpass.getuser()
 
 async def finished(operation: Any) -> Any:
     """Its result, asked for more often than the client's own second allows; the API offers nothing but asking."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not await operation.done():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
     return await operation.result()

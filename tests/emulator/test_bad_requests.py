@@ -40,7 +40,7 @@ def answer_to(
     request = urllib.request.Request(emulator.rest + path, data=data, headers={"Content-Type": kind})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=120) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -117,7 +117,7 @@ def test_the_code_of_a_fault_is_a_word_or_a_number(emulator: Any, code: object) 
     emulator.control.add_fault("ListNodes", "error", code=code)
 
     with pytest.raises(urllib.error.HTTPError, match="503") as refused:
-        urllib.request.urlopen(emulator.rest + NODES, timeout=30)
+        urllib.request.urlopen(emulator.rest + NODES, timeout=120)
     refused.value.close()
 
 
@@ -246,7 +246,7 @@ def test_a_body_that_curl_sends_as_a_form_is_refused_as_google_does(silent: Any)
 
 @pytest.mark.parametrize("is_chunked", [False, True])
 def test_a_huge_body_is_refused_without_being_kept(silent: Any, is_chunked: bool) -> None:
-    connection = http.client.HTTPConnection(silent.rest.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(silent.rest.removeprefix("http://"), timeout=120)
     with contextlib.closing(connection):
         sent = (b" " * 65_536 for _ in range(200)) if is_chunked else b" " * 200 * 65_536
         with contextlib.suppress(ConnectionError):  # the answer may come before all is sent
@@ -324,7 +324,7 @@ def test_tls_is_told_that_the_port_speaks_plain_http(silent: Any) -> None:
 def raw_answer(emulator: Any, sent: bytes) -> tuple[int, bytes, dict[str, Any]]:
     """Status, headers and error of the answer to bytes."""
     host, _, port = emulator.rest.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(sent)
         with contextlib.closing(http.client.HTTPResponse(connection)) as answer:
             answer.begin()
@@ -333,7 +333,7 @@ def raw_answer(emulator: Any, sent: bytes) -> tuple[int, bytes, dict[str, Any]]:
 
 def test_a_client_that_hangs_up_in_its_body_does_no_harm(silent: Any) -> None:
     host, _, port = silent.rest.removeprefix("http://").partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(CREATE + b"Content-Length: 1000\r\n\r\n{")
 
     assert answer_to(silent, NODES, None) == (200, {})
@@ -370,7 +370,7 @@ def test_a_cloud_that_asks_for_a_token_refuses_calls_without(
     request = urllib.request.Request(emulator.rest + NODES, headers=headers)
 
     with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=120)
 
     with refused.value as answer:
         error = json.load(answer)["error"]
@@ -391,7 +391,7 @@ def test_any_bearer_token_is_taken(make_emulator: Any) -> None:
         make_emulator("--require-auth").rest + NODES, headers={"Authorization": "Bearer t"}
     )
 
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         assert json.load(answer) == {}
 
 
@@ -399,7 +399,7 @@ def test_a_token_that_looks_like_a_workers_but_is_forged_is_refused(emulator: An
     request = urllib.request.Request(emulator.rest + NODES, headers={"Authorization": "Bearer ya29.emulated.x.y"})
 
     with pytest.raises(urllib.error.HTTPError, match="401") as refused:
-        urllib.request.urlopen(request, timeout=30)
+        urllib.request.urlopen(request, timeout=120)
     refused.value.close()
 
 

@@ -92,7 +92,7 @@ class Player:
             asked.data = (body if isinstance(body, str) else json.dumps(self._sent(body))).encode()
             asked.add_header("Content-Type", "application/json")
         try:
-            with self._opener.open(asked, timeout=60) as answer:
+            with self._opener.open(asked, timeout=120) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -151,7 +151,7 @@ def test_an_idle_emulator_is_small_and_does_not_grow(make_emulator: Any) -> None
 def test_what_it_cannot_do_is_said_in_words(tmp_path: Path, options: list[str], words: str) -> None:
     argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(tmp_path / "s"), *options]
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=with_package())
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=with_package())
 
     assert done.returncode != 0
     assert words in done.stderr
@@ -164,7 +164,7 @@ def test_a_store_that_cannot_be_read_is_named_and_kept(tmp_path: Path, damage: b
     path.mkdir() if damage is None else path.write_bytes(damage)
     argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(tmp_path)]
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, env=with_package())
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=with_package())
 
     assert done.returncode == 1
     assert f"The emulator cannot start: {path} cannot be used (" in done.stderr
@@ -200,7 +200,7 @@ def test_without_a_state_folder_nothing_is_left(tmp_path: Path, number: signal.S
         ready = json.loads(process.stdout.readline())
         assert ready["pid"] == process.pid
         process.send_signal(number)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
     assert list(tmp_path.iterdir()) == []
 
@@ -212,7 +212,7 @@ def test_one_that_was_started_with_nohup_outlives_its_terminal(tmp_path: Path) -
         process.send_signal(signal.SIGHUP)
         assert control.info()["pid"] == process.pid
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 async def test_closing_the_terminal_ends_the_workers_too(cloud: Any, user_key: Any, login: Any) -> None:

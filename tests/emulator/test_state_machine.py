@@ -85,7 +85,7 @@ class Api:
         self._connect()
 
     def _connect(self) -> None:
-        self._socket = socket.create_connection(self._address, timeout=60)
+        self._socket = socket.create_connection(self._address, timeout=120)
         self._answers = self._socket.makefile("rb")
 
     def close(self) -> None:

@@ -49,18 +49,18 @@ class Bench:
         }
         return NodeSpec(**{**wanted, **changes})
 
-    async def change(self, kind: str, *, state: str, timeout_s: float = 20) -> FleetChange:
-        """The next change of that kind to that state."""
-        seen = len(self.changes)
-        async with asyncio.timeout(timeout_s):
-            while True:
-                for change in self.changes[seen:]:
-                    if (change.kind, change.state) == (kind, state):
-                        return change
-                self._changed.clear()
-                await self._changed.wait()
+    async def change(self, kind: str, *, state: str) -> FleetChange:
+        """The first change of that kind to that state, which may have come already."""
 
-    async def until(self, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
+        def found() -> FleetChange | None:
+            return next((each for each in self.changes if (each.kind, each.state) == (kind, state)), None)
+
+        await self.until(lambda: found() is not None)
+        change = found()
+        assert change is not None
+        return change
+
+    async def until(self, is_so: Callable[[], bool], timeout_s: float = 120) -> None:
         """Until that is so; looked at after each change."""
         async with asyncio.timeout(timeout_s):
             while not is_so():

@@ -211,7 +211,7 @@ async def recovered(bench: Any, fleet: Fleet, case: Case) -> None:
     journal.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("verb", mostly_nightly(STEPS, count=2))
 async def test_whatever_step_a_process_dies_at_nothing_is_left(bench: Any, verb: str) -> None:
     cases = cases_of(bench, verb)

@@ -62,8 +62,10 @@ class Server:
     async def settled(self, intent_id: str) -> Any:
         """An intent once it has come to an end."""
         address = f"{self.url.replace('http', 'ws', 1)}api/events/subscribe"
-        events = await websocket_connect(HTTPRequest(address, headers={"Authorization": f"token {self.token}"}))
-        async with asyncio.timeout(60):
+        headers = {"Authorization": f"token {self.token}"}
+        request = HTTPRequest(address, headers=headers, connect_timeout=120, request_timeout=120)
+        events = await websocket_connect(request)
+        async with asyncio.timeout(120):
             while not (intent := self.get(f"jupyter-tpu/v1/intents/{intent_id}")[1])["settled"]:
                 await events.read_message()
             events.close()
@@ -74,7 +76,7 @@ class Server:
     def _ask(self, request: urllib.request.Request) -> Any:
         request.add_header("Authorization", f"token {self.token}")
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=100) as answer:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=240) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as refusal:
             with refusal:
@@ -109,12 +111,12 @@ def start_server(terminal: Terminal) -> Iterator[Callable[..., Server]]:
     yield start
     for process in started:
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
 
 def _address(process: subprocess.Popen[bytes], info: Path, log_file: Path) -> str:
     """Where the server listens, from the file that it writes shortly before it does."""
-    for _ in range(600):
+    for _ in range(1800):
         try:
             process.wait(timeout=0.1)
             break

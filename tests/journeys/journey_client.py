@@ -20,7 +20,7 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 Message = dict[str, Any]
-WITHIN_S = 90
+WITHIN_S = 180
 MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 

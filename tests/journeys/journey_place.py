@@ -33,7 +33,7 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _LOOK_EVERY_S = 0.05
 
 
-def wait_for(what: Callable[[], Any], failure: Callable[[], str], within_s: float = 60) -> Any:
+def wait_for(what: Callable[[], Any], failure: Callable[[], str], within_s: float = 180) -> Any:
     """What `what` returns once that is true; other processes cannot call us, so they are asked again and again."""
     deadline = time.monotonic() + within_s
     while not (result := what()):
@@ -74,7 +74,7 @@ class Place:
 
     def tpu(self, *argv: str) -> str:
         command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
-        done = run_warm(command, env=self.environment, timeout=110)
+        done = run_warm(command, env=self.environment, timeout=240)
         assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -97,7 +97,7 @@ class Place:
         """As the system does when memory is short: nothing is told to anybody."""
         assert self.server is not None
         self.server.send_signal(signal.SIGKILL)
-        self.server.wait(timeout=30)
+        self.server.wait(timeout=120)
 
     def server_log(self) -> str:
         return self.log_file("server").read_text(errors="replace")[-8000:]
@@ -120,7 +120,7 @@ class Place:
             method=verb,
         )
         try:
-            with _OPENER.open(request, timeout=60) as answer:
+            with _OPENER.open(request, timeout=120) as answer:
                 text = answer.read()
                 return json.loads(text) if text else None
         except urllib.error.HTTPError as refusal:
@@ -181,7 +181,7 @@ class Place:
         """Let a cell go on that waits for this file; see `GATES`."""
         (self.home / gate).touch()
 
-    def wait_for_mark(self, mark: str, within_s: float = 60) -> None:
+    def wait_for_mark(self, mark: str, within_s: float = 180) -> None:
         """Until a cell has left this mark."""
         path = self.home / mark
         wait_for(path.exists, lambda: f"no cell has come to {mark}\n{self.server_log()}", within_s)
@@ -189,7 +189,7 @@ class Place:
     def close(self) -> None:
         if self.server is not None and self.server.poll() is None:
             self.server.kill()
-            self.server.wait(timeout=30)
+            self.server.wait(timeout=120)
         self.emulator.stop()
 
 

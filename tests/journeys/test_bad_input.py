@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from conftest import Server
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("terminal", ["embedded"], indirect=True)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.parametrize("terminal", ["embedded"], indirect=True)]
 
 ZONE = "us-central1-a"
 NODE = f"projects/demo-project/locations/{ZONE}/nodes/my-node"
@@ -198,7 +198,7 @@ KERNELS = {
 NBCLIENT = """
 import sys, nbformat.v4, nbclient
 notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")])
-nbclient.NotebookClient(notebook, kernel_name=sys.argv[1], timeout=60).execute()
+nbclient.NotebookClient(notebook, kernel_name=sys.argv[1], timeout=120).execute()
 """
 
 

@@ -14,7 +14,7 @@ from run_all_schedules import play_run_all
 from run_all_schedules import schedule as run_all_schedule
 from tiers import SSHD_KINDS, mostly_nightly
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(600)]
 
 RUN_ALL_SEEDS = {
     27: "server killed, agent killed twice, connection lost, a cell fails",

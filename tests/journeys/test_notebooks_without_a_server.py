@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from terminal import Terminal
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 DIGITS = files("jupyter_tpu") / "notebook" / "examples" / "digits.ipynb"
 

@@ -16,7 +16,7 @@ from tiers import SSHD_KINDS
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(600)]
 
 LINES = [f"line {number}" for number in range(100)]
 HUNDRED_LINES = """

@@ -7,7 +7,7 @@ import logging
 import pytest
 from journey_wear import soak_for
 
-pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 def test_cuts_and_restarts_wear_nothing_out() -> None:

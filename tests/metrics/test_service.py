@@ -81,7 +81,7 @@ def test_a_process_that_hangs_is_given_up_and_the_others_are_read(serve: Any) ->
     hanging = serve(ALL, hangs=threading.Event())
     answering = serve({HBM_USED: [(5, 7)]})
 
-    told = told_by(hanging.port, answering.port, answer_s=1.0)
+    told = told_by(hanging.port, answering.port, answer_s=5.0)
 
     assert told.values == {HBM_USED: [(5, 7)]}
     assert "does not answer" in told.why_not[DUTY_CYCLE]

@@ -179,7 +179,7 @@ def answers(url: str) -> bool:
 
 def ask(url: str) -> Any:
     request = urllib.request.Request(url, headers={"Authorization": f"token {TOKEN}"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
         return json.load(answer)
 
 

@@ -47,7 +47,7 @@ def test_the_emulated_cloud_comes_with_the_server_and_ends_with_it(binder: subpr
     (cloud,) = server.children()
     assert "emulator" in cloud.cmdline()
 
-    binder.communicate(timeout=30)
+    binder.communicate(timeout=120)
 
     assert binder.returncode == 0
-    cloud.wait(timeout=30)
+    cloud.wait(timeout=120)

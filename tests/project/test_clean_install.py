@@ -106,7 +106,7 @@ CELL = """
 import sys
 from jupyter_client.manager import start_new_kernel
 manager, client = start_new_kernel(kernel_name=sys.argv[1], startup_timeout=60)
-client.execute_interactive("import os; print(os.environ['TPU_ACCELERATOR_TYPE'])", timeout=60)
+client.execute_interactive("import os; print(os.environ['TPU_ACCELERATOR_TYPE'])", timeout=120)
 client.stop_channels()
 manager.shutdown_kernel()
 """
@@ -157,7 +157,7 @@ def server_url(connected: CleanInstall, tmp_path: Path) -> Iterator[str]:
 
 def address(server: subprocess.Popen[bytes], runtime: Path, log: Path) -> str:
     """Where the server listens, from the file that it writes shortly before it does."""
-    for _ in range(300):
+    for _ in range(1800):
         try:
             server.wait(timeout=0.1)
             break
@@ -176,7 +176,7 @@ def listens(port: int) -> bool:
 
 def test_the_server_answers_for_the_extension(connected: CleanInstall, server_url: str) -> None:
     request = urllib.request.Request(f"{server_url}jupyter-tpu/v1/status", headers={"Authorization": f"token {TOKEN}"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
         status = json.load(answer)
     assert (status["project"], status["emulated"]) == (connected.variables["JUPYTER_TPU_PROJECT"], True)
     assert status["error"] is None

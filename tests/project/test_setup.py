@@ -33,7 +33,7 @@ class Machine:
     def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [str(shutil.which("bash")), str(ROOT / ".ci" / script), *arguments]
         environ = {"PATH": str(self.folder), "HOME": str(self.folder)}
-        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def set_up_checkout(tmp_path: Path) -> Path:
 def plan(checkout: Path, target: str) -> list[str]:
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # of `make test`
     command = ["make", "--dry-run", target]
-    done = subprocess.run(command, cwd=checkout, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=checkout, env=environ, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

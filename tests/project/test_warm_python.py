@@ -48,9 +48,9 @@ def command(*argv: str) -> list[str]:
 @pytest.mark.parametrize("argv", [(), ("0",), ("3",), ("words",), ("raise",)])
 def test_streams_and_exit_code_are_those_of_a_fresh_interpreter(program: dict[str, Any], argv: tuple[str, ...]) -> None:
     fresh = subprocess.run(
-        command(*argv), input="what it reads", capture_output=True, text=True, timeout=60, check=False, **program
+        command(*argv), input="what it reads", capture_output=True, text=True, timeout=120, check=False, **program
     )
-    warm = run_warm(command(*argv), input="what it reads", timeout=60, **program)
+    warm = run_warm(command(*argv), input="what it reads", timeout=120, **program)
 
     assert (warm.returncode, warm.stdout) == (fresh.returncode, fresh.stdout)
     assert warm.stderr.splitlines()[-2:] == fresh.stderr.splitlines()[-2:]
@@ -61,7 +61,8 @@ def test_it_is_a_process_of_its_own(program: dict[str, Any]) -> None:
         command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **program
     ) as process:
         assert process.pid != os.getpid()
-        name, argv, said, folder, mark, leads_a_session = json.loads(process.communicate(timeout=60)[0].splitlines()[0])
+        printed, _ = process.communicate(timeout=120)
+        name, argv, said, folder, mark, leads_a_session = json.loads(printed.splitlines()[0])
     assert (name, argv, said, mark, leads_a_session) == ("__main__", [], "", "its own", True)
     assert Path(folder) == program["cwd"]
 
@@ -75,4 +76,4 @@ def test_a_signal_ends_it(program: dict[str, Any], number: signal.Signals) -> No
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=0.01)
         process.send_signal(number)
-        assert process.wait(timeout=30) == -number
+        assert process.wait(timeout=120) == -number

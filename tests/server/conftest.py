@@ -27,8 +27,8 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 from warm_python import WarmPopen
 
 CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_browser": False, "allow_root": True}}
-START_TIMEOUT_S = 60
-EVENT_TIMEOUT_S = 90  # a fleet that is not sure whether the cloud heard it looks for a minute
+START_TIMEOUT_S = 180
+EVENT_TIMEOUT_S = 180  # a fleet that is not sure whether the cloud heard it looks for a minute
 NOTHING: Mapping[str, str] = MappingProxyType({})
 V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -95,7 +95,7 @@ class Server:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{self.url}{route}", data=data, headers=all_headers, method=verb)
         try:
-            with _OPENER.open(request, timeout=30) as answer:
+            with _OPENER.open(request, timeout=120) as answer:
                 return Answer(answer.status, dict(answer.headers), answer.read().decode())
         except urllib.error.HTTPError as refusal:
             with refusal:
@@ -107,7 +107,7 @@ class Server:
     @asynccontextmanager
     async def events(self) -> AsyncIterator[Events]:
         address = f"{self.url.replace('http', 'ws', 1)}api/events/subscribe"
-        socket = await websocket_connect(HTTPRequest(address, headers={"Authorization": f"token {self.token}"}))
+        socket = await websocket_connect(_websocket_request(address, self.token))
         try:
             yield Events(socket)
         finally:
@@ -121,11 +121,11 @@ class Server:
     def kill(self) -> None:
         """SIGKILL, as a crash or the out-of-memory killer would."""
         self.process.kill()
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
 
 StartServer = Callable[..., Server]
@@ -232,6 +232,11 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def _websocket_request(address: str, token: str) -> HTTPRequest:
+    headers = {"Authorization": f"token {token}"}
+    return HTTPRequest(address, headers=headers, connect_timeout=EVENT_TIMEOUT_S, request_timeout=EVENT_TIMEOUT_S)
+
+
 class OpenPages:
     """Pages of one test; those that are still open are closed with it."""
 
@@ -288,7 +293,7 @@ class Page:
         self._reading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        request = HTTPRequest(self._address, headers={"Authorization": f"token {self._token}"}, request_timeout=60)
+        request = _websocket_request(self._address, self._token)
         protocols = [self._protocol] if self._protocol else []
         self._socket = await websocket_connect(request, subprotocols=protocols, max_message_size=self._largest_message)
         self._reading = asyncio.create_task(self._read(self._socket))

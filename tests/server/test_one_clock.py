@@ -50,7 +50,7 @@ def environment_of(server: Server, cloud: Cloud) -> dict[str, str]:
 
 def cost_in_terminal(server: Server, cloud: Cloud) -> float:
     command = [sys.executable, "-m", "jupyter_tpu.cli", "cost", "--json"]
-    done = run_warm(command, env=environment_of(server, cloud), cwd=server.folder, timeout=100)
+    done = run_warm(command, env=environment_of(server, cloud), cwd=server.folder, timeout=240)
     return float(json.loads(done.stdout)["nodes"][-1]["usd"])
 
 

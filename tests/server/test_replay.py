@@ -13,7 +13,7 @@ from openapi_schema_validator import OAS31Validator
 if TYPE_CHECKING:
     from conftest import Cloud, Events, OpenPages, Page, Server, StartServer
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ZONE = "us-central1-a"
 CUT = "import time\nfor n in range(3):\n    display(n)\ntime.sleep(600)"

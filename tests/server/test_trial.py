@@ -24,7 +24,7 @@ NO_CLOUD = {"JUPYTER_TPU_ENDPOINT": "", "JUPYTER_TPU_PROJECT": "some-project", "
 
 
 def node_when_ready(server: Server) -> dict[str, Any]:
-    end = time.monotonic() + 90
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         for node in server.tpu("GET", "nodes").json["nodes"]:
             if node["state"] == "READY" and node["kernelspec"]:

@@ -64,7 +64,7 @@ def states(steps: dict[str, Step]) -> list[str]:
 def put_billing(rest: str, project: str, account: str) -> None:
     url, body = f"{rest}/v1/projects/{project}/billingInfo", json.dumps({"billingAccountName": account}).encode()
     request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"}, method="PUT")
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120):
         pass
 
 

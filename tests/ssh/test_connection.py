@@ -115,7 +115,7 @@ async def test_a_server_that_goes_away_is_noticed_by_reader_and_connection(
     opened = await connect(address, user_key, config_files=())
     stream = await opened.execute("cat")
     embedded_server.connections[0].abort()
-    await asyncio.wait_for(opened.wait_closed(), 10)
+    await asyncio.wait_for(opened.wait_closed(), 120)
     with pytest.raises(WorkerUnreachable, match="was lost"):
         await stream.read(1)
     with pytest.raises(WorkerUnreachable, match="was lost"):
@@ -285,7 +285,7 @@ async def test_what_the_wrapper_of_a_proxy_command_has_started_is_ended_too(
     script.write_text(f"{RELAY}\nimport signal\nsignal.pause()\n")
     wrapper.write_text(f"{sys.executable} {script} $1 $2; true\n")
     opened = await connect(address, user_key, proxy_command=f"sh {wrapper} %h %p", config_files=())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await opened.close()
     assert [each for each in psutil.process_iter(["cmdline"]) if str(script) in (each.info["cmdline"] or ())] == []
 

@@ -45,7 +45,7 @@ async def plain_ssh(config: Path, alias: str) -> tuple[int | None, str, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, errors = await asyncio.wait_for(process.communicate(), 30)
+    out, errors = await asyncio.wait_for(process.communicate(), 120)
     return process.returncode, out.decode(), errors.decode()
 
 

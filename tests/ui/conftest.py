@@ -22,6 +22,13 @@ FLAGS = [
     "--disable-sync",
 ]
 SCREENSHOTS = Path(__file__).parent / "screenshots"
+TEST_TIMEOUT_S = 900  # a test waits for many things one after the other, and each may come late
+# The one limit of all waits: what is waited for comes on a machine that is loaded or slow, too.
+PATIENCE_MS = 180_000
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +47,7 @@ def path_to_server(demo: Demo) -> Iterator[PathToServer]:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    expect.set_options(timeout=60_000)  # what is waited for comes on a loaded machine, too
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             str(tmp_path_factory.mktemp("chromium")),
@@ -49,6 +56,7 @@ def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             args=FLAGS,
             viewport={"width": 1280, "height": 800},
         )
+        context.set_default_timeout(PATIENCE_MS)
         yield context
         context.close()
 
@@ -89,7 +97,6 @@ def open_lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[
 
 
 def _visit(page: Page, url: str) -> None:
-    page.set_default_timeout(60_000)
     page.goto(f"{url}&reset")
     page.wait_for_function(IS_OPEN)
     page.wait_for_selector("#jupyterlab-splash", state="detached")

@@ -27,12 +27,13 @@ from playwright.sync_api import BrowserContext, expect, sync_playwright
 ROOT = Path(__file__).parents[2]
 PINS = {"oldest": ("jupyterlab==4.2.0", "notebook==7.2.0"), "newest": ("jupyterlab>=4.2", "notebook>=7.2")}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+PATIENCE_MS = 90_000
 PLUGIN_FAILED = "Plugin 'jupyter-tpu:"
 SHOWN = "import jupyterlab, notebook; print('JupyterLab', jupyterlab.__version__, '· Notebook', notebook.__version__)"
 
 
 def main(kinds: Sequence[str]) -> int:
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=PATIENCE_MS)
     with tempfile.TemporaryDirectory(prefix="jtpu-lab-") as folder:
         wheel = build_wheel(Path(folder))
         for kind in kinds or PINS:
@@ -58,11 +59,9 @@ def play(context: BrowserContext, url: str) -> None:
     failed: list[str] = []
     context.on("console", lambda said: failed.append(said.text) if PLUGIN_FAILED in said.text else None)
     page = context.new_page()
-    page.set_default_timeout(60_000)
     in_jupyterlab(page, url)
     page.close()
     tree = context.new_page()
-    tree.set_default_timeout(60_000)
     in_notebook(tree, context, url.replace("/lab", "/tree", 1))
     assert not failed, failed
 
@@ -71,7 +70,9 @@ def play(context: BrowserContext, url: str) -> None:
 def browser() -> Iterator[BrowserContext]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-        yield chromium.new_context(viewport={"width": 1280, "height": 800})
+        context = chromium.new_context(viewport={"width": 1280, "height": 800})
+        context.set_default_timeout(PATIENCE_MS)
+        yield context
         chromium.close()
 
 

@@ -10,7 +10,6 @@ SPEC = {
     "accelerator_type": "v5litepod-8",
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
-READY_WITHIN_MS = 90_000
 KERNEL_IS_IDLE = "() => window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 RUN = "([id, args]) => { void window.jupyterapp.commands.execute(id, args); }"
 HAS_KERNEL = """() => Object.keys(window.jupyterapp.serviceManager.kernelspecs.specs?.kernelspecs ?? {})
@@ -31,7 +30,7 @@ def in_jupyterlab(page: Page, url: str) -> None:
     expect(page.locator(".jp-tpu-RunningNode")).to_contain_text("my-node$9.60/h")
     expect(page.locator(".jp-tpu-MoneyStatus")).to_contain_text("$9.60/h")
     delete_node(page)
-    expect(page.locator(".jp-tpu-RunningNode")).to_have_count(0, timeout=READY_WITHIN_MS)
+    expect(page.locator(".jp-tpu-RunningNode")).to_have_count(0)
 
 
 def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
@@ -45,12 +44,11 @@ def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
     expect(tab).to_have_attribute("aria-selected", "true")
     expect(page.locator("#jupyter-tpu-panel form")).to_be_visible()
     page.evaluate(RUN, ["tpu:create-node", SPEC])
-    page.wait_for_function(HAS_KERNEL, timeout=READY_WITHIN_MS)
+    page.wait_for_function(HAS_KERNEL)
     page.locator(".lm-TabBar-tab", has_text="Files").click()
     page.locator(".jp-DropdownMenu").get_by_text("New").click()
     with context.expect_page() as opened:
         page.locator(".lm-Menu-item", has_text="my-node").click()
-    opened.value.set_default_timeout(60_000)
     opened.value.wait_for_function(HAS_COMMAND)
     run_on_node(opened.value)
     opened.value.close()
@@ -58,20 +56,20 @@ def in_notebook(page: Page, context: BrowserContext, url: str) -> None:
     node = page.locator("#jupyter-tpu-panel").get_by_role("listitem").filter(has_text="my-node")
     expect(node).to_be_visible()
     delete_node(page)
-    expect(node).to_have_count(0, timeout=READY_WITHIN_MS)
+    expect(node).to_have_count(0)
 
 
 def ready(page: Page) -> Locator:
     """The notification that the node is ready."""
     notice = page.locator(".Toastify__toast", has_text="my-node is ready.")
-    expect(notice).to_be_visible(timeout=READY_WITHIN_MS)
+    expect(notice).to_be_visible()
     return notice
 
 
 def run_on_node(page: Page) -> None:
     """Run a cell of the new notebook, whose result only the node can give."""
     # a cell that is run before there is a kernel does not run, and the indicator is idle then, too
-    page.wait_for_function(KERNEL_IS_IDLE, timeout=READY_WITHIN_MS)
+    page.wait_for_function(KERNEL_IS_IDLE)
     notebook = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     code = notebook.locator(".jp-CodeCell .cm-content").first
     # both focus the cell themselves: JupyterLab moves the focus while it opens a notebook

@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, TimeoutError, expect
 if TYPE_CHECKING:
     from conftest import Demo
 
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 IS_OPEN = "() => window.jupyterapp?.restored.then(() => true)"
 NOTEBOOK = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 CURRENT = "window.jupyterapp.shell.currentWidget"

@@ -25,6 +25,8 @@ SPEC = {
     "runtime_version": "v2-alpha-tpuv5-lite",
     "spot": False,
 }
+# JupyterLab saves what is open every two minutes, which a test may take on a slow machine.
+DOCUMENTS = "lab/api/settings/@jupyterlab/docmanager-extension:plugin"
 
 
 @dataclass
@@ -57,13 +59,13 @@ class Demo:
             method=method,
             headers={"Authorization": f"token {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read() or "null")
 
     def create_node(self, spec: Mapping[str, Any] = SPEC) -> str:
         """Create a node; returns its kernelspec when it is READY."""
         self.ask("jupyter-tpu/v1/nodes", "POST", spec)
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             for node in self.ask("jupyter-tpu/v1/nodes")["nodes"]:
                 if node["node_id"] == spec["node_id"] and node["state"] == "READY" and node["kernelspec"]:
@@ -72,7 +74,7 @@ class Demo:
         raise AssertionError("The node did not become READY.")
 
     def ledger(self) -> Any:
-        with urllib.request.urlopen(self.ledger_url, timeout=30) as answer:
+        with urllib.request.urlopen(self.ledger_url, timeout=120) as answer:
             return json.load(answer)
 
 
@@ -95,12 +97,14 @@ def start_demo(folder: Path, *options: str) -> Demo:
         ledger = re.search(r"http://127\.0\.0\.1:\d+/emulator/v1/ledger", printed)
         if lab and ledger:
             threading.Thread(target=process.stdout.read, daemon=True).start()  # nothing may block on a full pipe
-            return Demo(folder=folder, process=process, url=lab[0], ledger_url=ledger[0])
+            demo = Demo(folder=folder, process=process, url=lab[0], ledger_url=ledger[0])
+            demo.ask(DOCUMENTS, "PUT", {"raw": '{"autosave": false}'})
+            return demo
     raise AssertionError("The demo ended without saying where it is:\n" + printed)
 
 
 def stop_demo(demo: Demo) -> None:
     demo.process.send_signal(signal.SIGINT)
-    demo.process.wait(timeout=60)
+    demo.process.wait(timeout=120)
     if demo.process.stdout is not None:
         demo.process.stdout.close()

@@ -15,10 +15,8 @@ from playwright.sync_api import Locator, Page, expect
 if TYPE_CHECKING:
     from conftest import Demo, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.system("chromium")]
 
-READY_WITHIN_MS = 90_000
-TRAINED_WITHIN_MS = 150_000
 
 NOTEBOOK_IN_FRONT = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 
@@ -27,7 +25,7 @@ def get_json(demo: Demo, route: str) -> Any:
     request = urllib.request.Request(
         f"{demo.base_url}/jupyter-tpu/v1/{route}", headers={"Authorization": f"token {demo.token}"}
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return json.load(answer)
 
 
@@ -64,7 +62,7 @@ def create_for_the_example(page: Page, panel: Locator, picture: Picture) -> Loca
     expect(form.get_by_text("More", exact=True)).to_be_in_viewport(ratio=1)
     picture(page, "create-form")
     create.click()
-    page.wait_for_selector(NOTEBOOK_IN_FRONT, timeout=READY_WITHIN_MS)
+    page.wait_for_selector(NOTEBOOK_IN_FRONT)
     return page.locator(NOTEBOOK_IN_FRONT)
 
 
@@ -74,7 +72,7 @@ def delete_node(panel: Locator, node_id: str, picture: Picture) -> None:
     expect(dialog).to_contain_text("$9.60 per hour")
     picture(panel.page, "delete-question")
     dialog.get_by_role("button", name="Delete").click()
-    expect(panel.get_by_role("listitem").filter(has_text=node_id)).to_have_count(0, timeout=READY_WITHIN_MS)
+    expect(panel.get_by_role("listitem").filter(has_text=node_id)).to_have_count(0)
 
 
 def use_dark_theme(page: Page) -> None:
@@ -94,10 +92,10 @@ def stop_and_start(panel: Locator, node_id: str) -> None:
     node = panel.get_by_role("listitem").filter(has_text=node_id)
     choose(panel, node_id, "Stop…")
     panel.page.locator(".jp-Dialog").get_by_role("button", name="Stop").click()
-    expect(node).to_contain_text("Stopped", timeout=READY_WITHIN_MS)
+    expect(node).to_contain_text("Stopped")
     node.get_by_role("button", name=f"Start {node_id}").click()
-    expect(node).to_contain_text("Ready", timeout=READY_WITHIN_MS)
-    expect(node.get_by_role("button", name=f"Open notebook on {node_id}")).to_be_enabled(timeout=READY_WITHIN_MS)
+    expect(node).to_contain_text("Ready")
+    expect(node.get_by_role("button", name=f"Open notebook on {node_id}")).to_be_enabled()
 
 
 def test_a_new_user_trains_on_a_node_and_deletes_it_with_six_clicks_at_most(
@@ -108,9 +106,7 @@ def test_a_new_user_trains_on_a_node_and_deletes_it_with_six_clicks_at_most(
 
     notebook = create_for_the_example(lab, panel, picture)
 
-    expect(notebook.get_by_text(re.compile(r"test accuracy.*9[5-9]\.\d", re.I)).last).to_be_visible(
-        timeout=TRAINED_WITHIN_MS
-    )
+    expect(notebook.get_by_text(re.compile(r"test accuracy.*9[5-9]\.\d", re.I)).last).to_be_visible()
     expect(notebook.locator(".jp-OutputArea img")).to_have_count(2)  # the digits and the loss curve
     expect(notebook.locator(".jp-OutputArea").filter(has_text="emulated").first).to_be_visible()
     notebook.locator(".jp-OutputArea img").last.scroll_into_view_if_needed()

@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.workers.process_tree import processes_of
 if TYPE_CHECKING:
     from conftest import Demo, OpenLab, Picture
 
-pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium")]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ VIOLATIONS = """async () => {
   return found.violations.map(each => `${each.id}: ${each.nodes.map(node => node.target).slice(0, 5).join(', ')}`);
 }"""
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.nightly, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.nightly]
 
 
 class Quiet(SimpleHTTPRequestHandler):

@@ -137,6 +137,6 @@ def script_addresses(base_url: str, extension: str) -> dict[str, str]:
     Args:
         extension: such as ``anywidget/extension.js``.
     """
-    with urllib.request.urlopen(f"{base_url}/nbextensions/{extension}", timeout=60) as answer:
+    with urllib.request.urlopen(f"{base_url}/nbextensions/{extension}", timeout=120) as answer:
         found = re.findall(r"""["']?([\w@/-]+)["']?: ["'](nbextensions/[\w@/-]+)["']""", answer.read().decode())
     return {name: f"{base_url}/{path}" for name, path in found}

@@ -9,6 +9,9 @@ import { KernelStatus } from '../kernelstatus';
 import { ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { trans } from './fixtures';
 
+/** The time in all tests, so that what they show does not depend on how long they take. */
+const NOW_MS = 1_700_000_000_000;
+
 /** A session whose kernel is `k1`. */
 class Session {
   session: { kernel: { id: string; name: string; status?: string } } | null = {
@@ -26,8 +29,10 @@ describe('the status in a notebook', () => {
   let fetchLink: (kernelId: string) => Promise<ILink>;
   let session: Session;
   let widget: KernelStatus;
+  let clock: jest.SpyInstance<number>;
 
   beforeEach(async () => {
+    clock = jest.spyOn(Date, 'now').mockReturnValue(NOW_MS);
     fetchLink = () => Promise.reject(new Error('There is no such kernel.'));
     session = new Session();
     widget = new KernelStatus(
@@ -39,7 +44,10 @@ describe('the status in a notebook', () => {
     await after(() => Widget.attach(widget, document.body));
   });
 
-  afterEach(() => widget.dispose());
+  afterEach(() => {
+    widget.dispose();
+    clock.mockRestore();
+  });
 
   async function after(what: () => void): Promise<string | null> {
     await act(async () => {
@@ -102,7 +110,7 @@ describe('the status in a notebook', () => {
 
   function link(state: ILinkEvent['state'], rest: Partial<ILinkEvent> = {}): void {
     const event = { kernel_id: 'k1', kernel_name: 'spec', node_name: 'n', message: 'Key refused.' };
-    const since = Date.now() / 1000 - 30;
+    const since = NOW_MS / 1000 - 30;
     events.emit({ schema_id: LINK_SCHEMA, ...event, since, error_code: '', state, ...rest });
   }
 
@@ -139,7 +147,7 @@ describe('the status in a notebook', () => {
   });
 
   function down(): ILink {
-    return { state: 'down', since: Date.now() / 1000 - 60, message: '', error_code: 'link_down' };
+    return { state: 'down', since: NOW_MS / 1000 - 60, message: '', error_code: 'link_down' };
   }
 
   it('asks how a kernel is reached that it meets, since events tell only of changes', async () => {
@@ -164,26 +172,19 @@ describe('the status in a notebook', () => {
   });
 
   it('does not say of a kernel that is dead for good that the server is away', async () => {
-    const told = jest.spyOn(Date, 'now');
-    const now = Date.now();
     await after(() => session.connectionStatusChanged.emit('connected'));
     session.session!.kernel.status = 'dead';
     await after(() => session.connectionStatusChanged.emit('disconnected'));
-    told.mockReturnValue(now + 12_000);
+    clock.mockReturnValue(NOW_MS + 12_000);
     expect(await after(() => widget.update())).toBe('');
-    told.mockRestore();
   });
 
   it('says when the server itself does not answer, but not while a page is new', async () => {
-    const told = jest.spyOn(Date, 'now');
-    const now = Date.now();
     expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
     await after(() => session.connectionStatusChanged.emit('connected'));
-    told.mockReturnValue(now);
     expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
-    told.mockReturnValue(now + 12_000);
+    clock.mockReturnValue(NOW_MS + 12_000);
     expect(await after(() => widget.update())).toBe('Server unreachable · 12 s');
-    told.mockRestore();
     expect(await after(() => session.connectionStatusChanged.emit('connected'))).toBe('');
   });
 });

@@ -13,7 +13,12 @@ import { IProblem } from '../tokens';
 import { node, STOCKOUT, trans } from './fixtures';
 import { core, GIB, holder, metrics, NOW, sample, v3Sample, worker } from './loadfixtures';
 
-afterEach(cleanup);
+// the ages that are shown do not depend on how long a test takes
+beforeEach(() => void jest.spyOn(Date, 'now').mockReturnValue(1_700_000_000_000));
+afterEach(() => {
+  cleanup();
+  jest.restoreAllMocks();
+});
 
 /** A browser's window in which everything is in sight; jsdom lays nothing out. */
 class AllInSight {

@@ -619,6 +619,10 @@ describe('a lost connection', () => {
   });
   const ago = (seconds: number): number => Date.now() / 1000 - seconds;
 
+  // what is shown does not depend on how long a test takes
+  beforeEach(() => void jest.spyOn(Date, 'now').mockReturnValue(1_700_000_000_000));
+  afterEach(() => jest.restoreAllMocks());
+
   function card(shown: IMoneyModel): void {
     const row = moneyRenderers(shown, actions(), GETTING, trans).autostopAlerts;
     render(row(node('my-node', { name: NODE })));

@@ -23,7 +23,7 @@ def client(emulator: Any, monkeypatch: pytest.MonkeyPatch) -> api.Client:
 def finished(client: api.Client, emulator: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def wait(operation: dict[str, Any]) -> dict[str, Any]:
         emulator.control.advance(1000)
-        return client.wait_operation(operation, poll_interval=0.05, timeout=30)
+        return client.wait_operation(operation, poll_interval=0.05, timeout=120)
 
     return wait
 

@@ -68,7 +68,7 @@ methods = "google.cloud.tpu.v2.Tpu/ListNodes", "google.cloud.location.Locations/
 def ask(path, body=None):
     request = urllib.request.Request(rest + path, data=body, headers={"Content-Type": "application/json"})
     try:
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30).close()
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120).close()
         return "served"
     except urllib.error.HTTPError as error:
         return json.load(error)["error"]["status"]
@@ -76,7 +76,7 @@ def ask(path, body=None):
 def call(method):
     with grpc.insecure_channel(target, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         try:
-            channel.unary_unary(f"/{method}")(b"\\n" + bytes([len(zone)]) + zone.encode(), timeout=30)
+            channel.unary_unary(f"/{method}")(b"\\n" + bytes([len(zone)]) + zone.encode(), timeout=120)
             return "served"
         except grpc.RpcError as error:
             return error.code().name
@@ -176,7 +176,7 @@ def node_body(emulator: Any) -> dict[str, str]:
 def metadata_token(port_file: Path) -> str:
     address = f"http://127.0.0.1:{port_file.read_text()}/computeMetadata/v1/instance/service-accounts/default/token"
     request = urllib.request.Request(address, headers={"Metadata-Flavor": "Google"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
         return str(json.load(answer)["access_token"])
 
 
@@ -184,7 +184,7 @@ def post(emulator: Any, path: str, body: dict[str, str], token: str) -> int:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     request = urllib.request.Request(f"{emulator.rest}/v2/{path}", data=json.dumps(body).encode(), headers=headers)
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60) as answer:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

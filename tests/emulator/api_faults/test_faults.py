@@ -286,7 +286,7 @@ async def test_an_answer_may_be_late_although_the_call_is_done(cloud: Any) -> No
     cloud.control.add_fault("CreateNode", "latency", seconds=600, applied=True)
     slow = asyncio.ensure_future(cloud.ask_for_node())
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while await names(cloud) == []:  # noqa: ASYNC110 - the API offers nothing but asking
             await asyncio.sleep(0.01)
 
@@ -438,9 +438,9 @@ async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, s
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await answer
             metadata = dict(await answer.initial_metadata())
-            assert parsedate_to_datetime(metadata["date"]).timestamp() == pytest.approx(now, abs=20)
-            shown = await asyncio.to_thread(requests.get, f"{paused.emulator.rest}/v2/{name}", timeout=30)
-            assert parsedate_to_datetime(shown.headers["Date"]).timestamp() == pytest.approx(now, abs=20)
+            assert parsedate_to_datetime(metadata["date"]).timestamp() == pytest.approx(now, abs=300)
+            shown = await asyncio.to_thread(requests.get, f"{paused.emulator.rest}/v2/{name}", timeout=120)
+            assert parsedate_to_datetime(shown.headers["Date"]).timestamp() == pytest.approx(now, abs=300)
 
 
 # -- what cannot be asked for
@@ -470,7 +470,7 @@ async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, s
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_in_words(emulator: Any, asked: dict[str, Any], words: str) -> None:
-    answer = requests.post(f"{emulator.rest}/emulator/v1/faults", json=asked, timeout=30)
+    answer = requests.post(f"{emulator.rest}/emulator/v1/faults", json=asked, timeout=120)
 
     assert answer.status_code == 400
     assert answer.json()["error"]["status"] == code_pb2.Code.Name(code_pb2.INVALID_ARGUMENT)

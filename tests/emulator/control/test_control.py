@@ -24,12 +24,12 @@ CHANGED = ["clock", "project", "quotas", "capacity", "stockout", "preempt", "mai
 def post(emulator: Any, path: str, body: Any) -> requests.Response:
     data = body if isinstance(body, bytes) else json.dumps(body)
     headers = {"Content-Type": "application/json"}
-    return requests.post(f"{emulator.rest}/emulator/v1/{path}", data=data, headers=headers, timeout=30)
+    return requests.post(f"{emulator.rest}/emulator/v1/{path}", data=data, headers=headers, timeout=120)
 
 
 def test_all_that_can_be_read_is_there(emulator: Any) -> None:
     for path in [*READ, "reservations", "links"]:
-        assert requests.get(f"{emulator.rest}/emulator/v1/{path}", timeout=30).status_code == 200, path
+        assert requests.get(f"{emulator.rest}/emulator/v1/{path}", timeout=120).status_code == 200, path
 
 
 async def test_the_state_shows_all_at_once(cloud: Any) -> None:
@@ -259,7 +259,7 @@ def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused_in_words(emulator: Any, verb: str, path: str, words: str) -> None:
-    answer = requests.request(verb, f"{emulator.rest}/emulator/v1/{path}", timeout=30)
+    answer = requests.request(verb, f"{emulator.rest}/emulator/v1/{path}", timeout=120)
 
     assert answer.status_code == 400
     assert words in answer.json()["error"]["message"]
@@ -275,7 +275,7 @@ def test_a_body_that_is_no_object_is_refused(emulator: Any, path: str, body: byt
 
 @pytest.mark.parametrize(("verb", "path"), [("GET", "nothing"), ("PUT", "clock"), ("DELETE", "ledger"), ("GET", "")])
 def test_a_route_that_is_none_is_answered_with_an_error_envelope(emulator: Any, verb: str, path: str) -> None:
-    answer = requests.request(verb, f"{emulator.rest}/emulator/v1/{path}", timeout=30)
+    answer = requests.request(verb, f"{emulator.rest}/emulator/v1/{path}", timeout=120)
 
     assert answer.status_code in (404, 405)
     assert answer.json()["error"]["code"] == answer.status_code

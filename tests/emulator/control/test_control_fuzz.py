@@ -67,9 +67,9 @@ def asked(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 def test_any_request_gets_an_answer(emulator: Any, request_: tuple[str, dict[str, Any]]) -> None:
     path, body = request_
 
-    answer = requests.post(f"{emulator.rest}/emulator/v1/{path}", json=body, timeout=30)
+    answer = requests.post(f"{emulator.rest}/emulator/v1/{path}", json=body, timeout=120)
 
     assert answer.status_code in (200, 400, 404), answer.text
     assert isinstance(answer.json(), dict)
-    assert requests.get(f"{emulator.rest}/emulator/v1/state", timeout=30).status_code == 200
+    assert requests.get(f"{emulator.rest}/emulator/v1/state", timeout=120).status_code == 200
     assert "Traceback" not in emulator.log()

@@ -37,7 +37,7 @@ async def state_of(cloud: Any, queued_id: str = "q1") -> tpu_v2.QueuedResourceSt
 async def failure_of(operation: Any) -> Any:
     """The ``google.rpc.Status`` that an operation ended with."""
     with pytest.raises(exceptions.GoogleAPICallError):
-        await operation.result(timeout=20)
+        await operation.result(timeout=120)
     return operation.operation.error
 
 
@@ -87,7 +87,7 @@ async def test_a_stock_out_for_a_while_is_over_after_it(cloud: Any) -> None:
 
     operation = await cloud.ask_for_node("n2")
     cloud.control.advance(100)
-    assert (await operation.result(timeout=20)).name.endswith("/n2")
+    assert (await operation.result(timeout=120)).name.endswith("/n2")
 
 
 async def failed_in(cloud: Any, node_id: str) -> Any:
@@ -140,7 +140,7 @@ async def test_used_up_addresses_fail_a_queued_resource_and_internal_ones_help(c
         accelerator_type="v5litepod-16", network_config=tpu_v2.NetworkConfig(enable_external_ips=False)
     )
     cloud.control.advance(100)
-    assert (await operation.result(timeout=20)).state == tpu_v2.Node.State.READY
+    assert (await operation.result(timeout=120)).state == tpu_v2.Node.State.READY
 
 
 async def test_capacity_outlives_a_restart(cloud: Any) -> None:

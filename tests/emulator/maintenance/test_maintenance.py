@@ -69,7 +69,7 @@ async def test_a_simulated_event_repairs_the_node_and_gives_it_back(cloud: Any, 
     assert not await operation.done()
 
     cloud.control.advance(300)
-    ready = await operation.result(timeout=20)
+    ready = await operation.result(timeout=120)
     assert (ready.state.name, ready.health.name) == ("READY", "HEALTHY")
     assert "hostkeys/ssh-ed25519" in (await cloud.guest_items())[0]
     assert (await cloud.get()).health_description == ""
@@ -122,7 +122,7 @@ async def test_pending_maintenance_can_be_started_by_hand(cloud: Any, alpha: Any
         await perform(alpha, node)
 
     cloud.control.advance(300)
-    assert (await operation.result(timeout=20)).state.name == "READY"
+    assert (await operation.result(timeout=120)).state.name == "READY"
     cloud.control.advance(WEEK_S)
     assert (await cloud.get()).state == State.READY
     assert await upcoming(rest, node) is None
@@ -166,7 +166,7 @@ async def test_a_node_can_be_deleted_while_it_is_maintained(cloud: Any, alpha: A
     with pytest.raises(exceptions.NotFound):
         await cloud.get()
     with pytest.raises(exceptions.GoogleAPICallError):
-        await operation.result(timeout=20)
+        await operation.result(timeout=120)
     assert cloud.control.maintenance() == []
 
 
@@ -212,7 +212,7 @@ async def test_a_reserved_node_without_a_reservation_is_rolled_back(
     operation = await cloud.ask_for_node(scheduling_config=tpu_v2.SchedulingConfig(reserved=True))
 
     with pytest.raises(exceptions.GoogleAPICallError):
-        await operation.result(timeout=20)
+        await operation.result(timeout=120)
 
     error = operation.operation.error
     assert error.code == code
@@ -238,7 +238,7 @@ async def test_the_nodes_of_a_queued_resource_are_maintained_together(cloud: Any
     assert not await operation.done()
 
     cloud.control.advance(300)
-    result = await operation.result(timeout=20)
+    result = await operation.result(timeout=120)
     assert (result.name, result.state.state.name) == (name, "ACTIVE")
     assert [info["nodeName"] for info in await maintenance_info(emulator, name)] == ["n-0"]
     request.node_names = ["n-7"]

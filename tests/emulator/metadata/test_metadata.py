@@ -105,7 +105,7 @@ async def test_a_node_deletes_itself_with_its_own_token(make_worker: Any, cloud:
 
     assert operation["metadata"]["verb"] == "delete"
     cloud.control.resume()
-    await asyncio.wait_for(worker.connection.wait_closed(), 20)
+    await asyncio.wait_for(worker.connection.wait_closed(), 120)
 
 
 async def test_the_agents_guard_finds_its_node_and_the_api_by_what_a_login_is_told(
@@ -117,7 +117,7 @@ async def test_the_agents_guard_finds_its_node_and_the_api_by_what_a_login_is_to
 
     assert await asyncio.to_thread(OwnNode(environ).check) == cloud.emulator.node_name("n1")
     await asyncio.to_thread(OwnNode(environ).end, "delete")
-    await asyncio.wait_for(worker.connection.wait_closed(), 20)
+    await asyncio.wait_for(worker.connection.wait_closed(), 120)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ async def test_who_waits_for_a_change_is_told_of_it_at_once(make_worker: Any, cl
     node = tpu_v2.Node(name=cloud.emulator.node_name("n1"), metadata={**user_key.metadata, "stage": "two"})
     await cloud.client.update_node(node=node, update_mask=FieldMask(paths=["metadata"]))
 
-    assert (still, await asyncio.wait_for(waiting, 20)) == ("one", "two")
+    assert (still, await asyncio.wait_for(waiting, 120)) == ("one", "two")
     assert await worker.text(path) == "two"
 
 
@@ -381,7 +381,7 @@ async def test_maintenance_is_announced_on_the_worker(make_worker: Any, cloud: A
     cloud.control.announce_maintenance(cloud.emulator.node_name("n1"))
 
     assert json.loads(before) == {"error": "no notifications have been received yet, try again later"}
-    announced = json.loads(await asyncio.wait_for(waiting, 20))
+    announced = json.loads(await asyncio.wait_for(waiting, 120))
     assert (announced["type"], announced["maintenance_status"]) == ("SCHEDULED", "PENDING")
     assert await worker.text("instance/maintenance-event") == "NONE"
 

@@ -147,7 +147,7 @@ async def test_a_preempted_node_stays_listed_counts_and_can_only_be_deleted(clou
 async def update(cloud: Any, paths: list[str], **fields: Any) -> tpu_v2.Node:
     node = tpu_v2.Node(name=cloud.emulator.node_name("n1"), **fields)
     operation = await cloud.client.update_node(node=node, update_mask=FieldMask(paths=paths))
-    return await operation.result(timeout=20)
+    return await operation.result(timeout=120)
 
 
 async def test_an_update_changes_only_what_the_mask_names(cloud: Any) -> None:

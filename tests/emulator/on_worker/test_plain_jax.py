@@ -25,8 +25,8 @@ async def connection(cloud: Any, user_key: Any, login: Any) -> Any:
 @pytest.mark.shows("jax-takes-the-chips")
 async def test_plain_jax_shows_the_devices_of_the_type_and_a_second_process_is_refused(connection: Any) -> None:
     holder = await connection.create_process(f'python3 -c "{HOLD}"')
-    said = await asyncio.wait_for(holder.stdout.readline(), 60)
-    pid = int(await asyncio.wait_for(holder.stdout.readline(), 20))
+    said = await asyncio.wait_for(holder.stdout.readline(), 120)
+    pid = int(await asyncio.wait_for(holder.stdout.readline(), 120))
     second = await connection.run(f'python3 -c "{DEVICES}"')
     on_cpu = await connection.run("JAX_PLATFORMS=cpu python3 -c 'import jax; print(len(jax.devices()))'")
     holder.stdin.write_eof()

@@ -35,7 +35,7 @@ KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIHVPbHJkZXIgdGhhbiBhbnkgb2YgdXMgYWxsIHRvZ2V0"
 
 def emulator_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "jupyter_tpu.emulator", *arguments]
-    return run_warm(command, timeout=60)
+    return run_warm(command, timeout=120)
 
 
 def ask(url: str, verb: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -43,7 +43,7 @@ def ask(url: str, verb: str, path: str, body: object = None, **headers: str) -> 
     request = urllib.request.Request(url + path, data=data, method=verb, headers=headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(request, timeout=30) as answer:
+        with opener.open(request, timeout=120) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -69,7 +69,7 @@ class Recorder:
     def close(self) -> tuple[int, str]:
         """Its exit status and what it said."""
         self._process.send_signal(signal.SIGTERM)
-        _, said = self._process.communicate(timeout=30)
+        _, said = self._process.communicate(timeout=120)
         return self._process.returncode, said
 
 

@@ -56,7 +56,7 @@ class Worker:
         return ["-P", self._port, "-i", str(self._key), *(f"-o{name}={value}" for name, value in both.items())]
 
     def _run(self, *argv: str, said: str = "") -> str:
-        done = subprocess.run(argv, input=said, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(argv, input=said, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -62,7 +62,7 @@ def test_reads_answer_on_a_full_disk(paper_emulator: Any) -> None:
     control = EmulatorControl(paper_emulator.rest)
     nodes = f"{paper_emulator.rest}/v2/projects/demo-project/locations/us-west4-a/nodes"
     with full_disk(control.info()["pid"]):
-        with urllib.request.urlopen(nodes, timeout=30) as answer:
+        with urllib.request.urlopen(nodes, timeout=120) as answer:
             assert json.load(answer) == {}
         assert control.state()["nodes"] == []
         assert control.ledger()["nodes"] == []

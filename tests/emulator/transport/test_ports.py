@@ -32,7 +32,7 @@ def refused(state_dir: Path) -> Refused:
         argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(state_dir), *options]
         root = str(Path(__file__).parents[3])
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": root}, check=False
+            argv, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": root}, check=False
         )
         assert "Traceback" not in done.stderr
         assert done.stdout == ""

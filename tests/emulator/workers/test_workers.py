@@ -119,7 +119,7 @@ async def test_a_shell_on_a_terminal_runs_what_is_typed(connection: Any) -> None
     process = await connection.create_process(term_type="xterm", term_size=(91, 33))
     process.stdin.write("stty size; tty; exit 5\n")
 
-    done = await asyncio.wait_for(process.wait(), 20)
+    done = await asyncio.wait_for(process.wait(), 120)
 
     assert "33 91" in done.stdout
     assert "/dev/" in done.stdout
@@ -130,12 +130,12 @@ async def test_a_unix_socket_in_the_home_is_reached_through_the_connection(cloud
     server = await connection.create_process("python3 -", stderr=asyncssh.STDOUT)
     server.stdin.write(ECHO_SERVER)
     server.stdin.write_eof()
-    assert await asyncio.wait_for(server.stdout.readline(), 20) == "listening\n"
+    assert await asyncio.wait_for(server.stdout.readline(), 120) == "listening\n"
 
     reader, writer = await connection.open_unix_connection(str(home_of(cloud) / "echo.sock"))
     writer.write(b"x" * 1_000_000)
 
-    assert await asyncio.wait_for(reader.readexactly(1_000_000), 20) == b"x" * 1_000_000
+    assert await asyncio.wait_for(reader.readexactly(1_000_000), 120) == b"x" * 1_000_000
     writer.close()
 
 
@@ -146,7 +146,7 @@ async def test_a_tcp_port_on_the_workers_loopback_is_reached_through_the_connect
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
         reader, writer = await connection.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
-        assert await asyncio.wait_for(reader.read(), 20) == b"hello"
+        assert await asyncio.wait_for(reader.read(), 120) == b"hello"
         writer.close()
 
 
@@ -169,13 +169,12 @@ async def test_every_process_of_a_worker_ends_with_it(cloud: Any, connection: An
     else:
         await getattr(cloud, verb)()
 
-    await asyncio.wait_for(connection.wait_closed(), 20)
+    await asyncio.wait_for(connection.wait_closed(), 120)
     assert processes_of([token]) == []
     assert home.exists() == (verb != "delete")
 
 
-def until_files_go(folder: Path) -> None:
-    before = len(list(folder.iterdir()))
+def until_files_go(folder: Path, before: int) -> None:
     with suppress(FileNotFoundError):  # it may have gone as a whole between two looks
         while len(list(folder.iterdir())) == before:
             time.sleep(0.001)
@@ -185,8 +184,9 @@ async def test_a_reset_bears_with_a_node_that_is_being_deleted(cloud: Any, conne
     home = home_of(cloud)
     for number in range(1000):
         (home / str(number)).mkdir()
+    before = len(list(home.iterdir()))
     await cloud.client.delete_node(name=cloud.emulator.node_name("n1"))
-    await asyncio.to_thread(until_files_go, home)
+    await asyncio.to_thread(until_files_go, home, before)
 
     await asyncio.to_thread(cloud.control.reset)
 
@@ -238,7 +238,7 @@ async def test_a_key_that_is_added_later_may_log_in(cloud: Any, connection: Any,
     line = f"{user_key.metadata['ssh-keys'].partition(':')[0]}:{other.export_public_key().decode().strip()}"
     node = tpu_v2.Node(name=cloud.emulator.node_name("n1"), metadata={"ssh-keys": line})
     operation = await cloud.client.update_node(node=node, update_mask=FieldMask(paths=["metadata"]))
-    await operation.result(timeout=20)
+    await operation.result(timeout=120)
 
     (items,) = await cloud.guest_items()
     assert (await (await login(items, client_keys=[other])).run("true")).exit_status == 0
@@ -258,7 +258,7 @@ async def test_openssh_logs_in_with_the_host_key_pinned(cloud: Any, user_key: An
     process = await asyncio.create_subprocess_exec(
         *argv, "127.0.0.1", "cat && exit 3", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    output, _ = await asyncio.wait_for(process.communicate(b"over OpenSSH"), 30)
+    output, _ = await asyncio.wait_for(process.communicate(b"over OpenSSH"), 120)
 
     assert (output, process.returncode) == (b"over OpenSSH", 3)
 
@@ -267,7 +267,7 @@ async def test_openssh_forwards_a_unix_socket(cloud: Any, connection: Any, user_
     server = await connection.create_process("python3 -")
     server.stdin.write(ECHO_SERVER)
     server.stdin.write_eof()
-    await asyncio.wait_for(server.stdout.readline(), 20)
+    await asyncio.wait_for(server.stdout.readline(), 120)
     (items,) = await cloud.guest_items()
     known = tmp_path / "known_hosts"
     known.write_text(f"[127.0.0.1]:{items['emulator/ssh-port']} ssh-ed25519 {items['hostkeys/ssh-ed25519']}\n")
@@ -281,10 +281,10 @@ async def test_openssh_forwards_a_unix_socket(cloud: Any, connection: Any, user_
         *argv, "-L", forward, "127.0.0.1", "echo up; cat", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     try:
-        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"up\n"
+        assert await asyncio.wait_for(process.stdout.readline(), 120) == b"up\n"
         reader, writer = await asyncio.open_unix_connection(str(local))
         writer.write(b"through")
-        assert await asyncio.wait_for(reader.readexactly(7), 20) == b"through"
+        assert await asyncio.wait_for(reader.readexactly(7), 120) == b"through"
         writer.close()
     finally:
         process.send_signal(signal.SIGTERM)

@@ -32,7 +32,7 @@ async def ready(bench: Any, fleet: Any, journal: Journal) -> Node:
 
 async def until_open(journal: Journal, number: int) -> None:
     """Until the ledger says of so many nodes that they are READY."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while open_spans(journal) != number:  # noqa: ASYNC110 - the journal never calls
             await asyncio.sleep(0.05)
 
@@ -49,7 +49,7 @@ def entries(bench: Any, journal: Journal, *actions: str) -> list[Entry]:
 
 
 async def ended(bench: Any, journal: Journal) -> Entry:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not (found := entries(bench, journal, "ended")):  # noqa: ASYNC110 - the journal never calls
             await asyncio.sleep(0.05)
     (entry,) = found

@@ -53,7 +53,7 @@ class Agents:
         return next(params for node, each, params in reversed(self.told) if (node, each) == ("my-node", kind))
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not is_so():
                 self._news.clear()
                 await self._news.wait()

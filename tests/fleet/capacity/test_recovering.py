@@ -162,7 +162,7 @@ async def test_what_went_while_nobody_looked_may_have_ended_by_its_rules(bench: 
     await choices.choose()
     await fleet.close()
     operation = await bench.cloud.delete_node(bench.name())  # as its own guard asks for it
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not operation.done:
             operation = await bench.cloud.get_operation(operation.name)
     await bench.fleet(quick)

@@ -45,7 +45,7 @@ class Seeker:
 
     async def until(self, search_id: str, is_it: Callable[[Search], bool]) -> Search:
         """The search when that holds."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             async for search in self.desk.watch(search_id, every_s=0.02):
                 if is_it(search):
                     return search

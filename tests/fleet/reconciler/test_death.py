@@ -49,7 +49,7 @@ async def test_a_deletion_is_finished_after_the_death(bench: Any, point: str) ->
     await fleet.close()
     await bench.die("delete", point)
     fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         for intent in (await fleet.refresh()).intents:
             assert (await fleet.wait(intent.intent_id)).succeeded
     assert (await fleet.refresh()).nodes == ()

@@ -108,7 +108,7 @@ async def test_no_more_is_spent_than_the_cap_and_one_tick(desk: Desk) -> None:
     while not desk.noted_actions("stop"):
         assert control.ledger()["total_usd"] - before <= cap
         await desk.tick(1.0)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while control.billing():
             await desk.fleet.refresh()
     assert control.ledger()["total_usd"] - before <= cap + USD_PER_SECOND
@@ -336,7 +336,7 @@ async def test_a_node_that_went_while_nobody_looked_uses_a_budget_as_long_as_it_
     await desk.tick()
     desk.budget(1.0)
     await bench.cloud.delete_node(bench.name())
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while (await bench.cloud.list_nodes()).nodes:
             pass
     with sqlite3.connect(bench.folder / "journal.db") as database:

@@ -179,7 +179,7 @@ async def test_what_the_cloud_holds_for_others_counts_as_well(bench: Any, cloud:
     part = "queuedResources?queuedResourceId=theirs" if is_queued else "nodes?nodeId=theirs"
     url = f"{bench.emulator.rest}/v2/{parent}/{part}"
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120):
         pass
 
     assert rows(await read_quota(cloud)) == rows_of_the_cloud(bench)

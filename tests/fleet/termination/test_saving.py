@@ -69,7 +69,7 @@ class Answering:
 
 
 async def until_ended(bench: Any) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while await asyncio.to_thread(bench.emulator.control.billing):  # noqa: ASYNC110 - it never calls
             await asyncio.sleep(0.05)
 

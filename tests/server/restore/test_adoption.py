@@ -29,11 +29,11 @@ from jupyter_tpu.models import NodeName
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Server, StartServer
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ZONE = "us-central1-a"
 NODE = {"zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
-PATIENCE = 1200
+PATIENCE = 3600
 
 EndServer = Callable[["Server"], None]
 
@@ -76,7 +76,7 @@ class Home:
         environment = {name: str(self.server.folder / folder) for name, folder in folders.items()}
         command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
         variables = {**os.environ, **environment, **self.cloud.variables}
-        return run_warm(command, env=variables, timeout=100)
+        return run_warm(command, env=variables, timeout=240)
 
     def end_kernels(self) -> None:
         """End those of servers that run, then those that nobody has."""
@@ -183,13 +183,13 @@ def value_of(server: Server, kernel_id: str, expression: str) -> str:
     """What the kernel computes."""
     with console(server, kernel_id) as client:
         asked = {"value": expression}
-        reply = client.execute("", user_expressions=asked, silent=True, reply=True, timeout=60, stop_on_error=False)
+        reply = client.execute("", user_expressions=asked, silent=True, reply=True, timeout=120, stop_on_error=False)
     return str(reply["content"]["user_expressions"]["value"]["data"]["text/plain"])
 
 
 def run(server: Server, kernel_id: str, code: str) -> None:
     with console(server, kernel_id) as client:
-        reply = client.execute(code, reply=True, timeout=60, stop_on_error=False)
+        reply = client.execute(code, reply=True, timeout=120, stop_on_error=False)
     assert reply["content"]["status"] == "ok", reply
 
 
@@ -205,7 +205,7 @@ def state_of(server: Server, kernel_id: str) -> str:
 
 
 def reply_to(client: BlockingKernelClient, msg_id: str) -> dict[str, Any]:
-    while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != msg_id:
+    while (reply := client.get_shell_msg(timeout=120))["parent_header"]["msg_id"] != msg_id:
         pass
     return dict(reply["content"])
 
@@ -236,7 +236,7 @@ def without_kernel_state(sessions: list[dict[str, Any]]) -> list[tuple[Any, ...]
 def end_by(number: int) -> EndServer:
     def end(server: Server) -> None:
         server.process.send_signal(number)
-        server.process.wait(timeout=60)
+        server.process.wait(timeout=120)
 
     return end
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ZONE = "us-central1-a"
 NODE = {"node_id": "my-node", "zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
-PATIENCE_S = 90
+PATIENCE_S = 180
 Message = dict[str, Any]
 
 
@@ -117,7 +117,13 @@ class Kernel:
         session = uuid.uuid4().hex
         url = f"{self.server.url.replace('http', 'ws', 1)}api/kernels/{self.kernel_id}/channels?session_id={session}"
         headers = {"Authorization": f"token {self.server.token}"}
-        page = Page(await websocket_connect(HTTPRequest(url, headers=headers), max_message_size=2**30), session)
+        page = Page(
+            await websocket_connect(
+                HTTPRequest(url, headers=headers, connect_timeout=PATIENCE_S, request_timeout=PATIENCE_S),
+                max_message_size=2**30,
+            ),
+            session,
+        )
         try:
             yield page
         finally:

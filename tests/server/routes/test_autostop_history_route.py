@@ -38,7 +38,7 @@ async def test_the_last_hour_of_a_node_is_told_once_its_agent_answers(server: Se
         server.tpu("POST", "nodes", NODE)
         await events.until(lambda event: event.get("phase") == "ready")
         assert past_of(server)["idle_after_s"] == 3600
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             while not (past := await asyncio.to_thread(past_of, server))["stretches"]:
                 assert past["why_unknown"]
                 await asyncio.sleep(0.2)

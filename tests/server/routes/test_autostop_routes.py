@@ -35,7 +35,7 @@ def assert_fits(body: Any, schema: str) -> None:
 
 async def comes_true(check: Callable[[], bool]) -> None:
     """What guards and agents do is no event of the fleet."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while not await asyncio.to_thread(check):  # noqa: ASYNC110 - a server answers questions
             await asyncio.sleep(0.2)
 

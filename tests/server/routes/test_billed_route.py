@@ -30,7 +30,7 @@ def live_an_hour(cloud: Cloud) -> None:
         headers={"Content-Type": "application/json"},
         method="POST",
     )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120):
         pass
     cloud.control.advance(3600)
 

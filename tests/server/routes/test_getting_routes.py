@@ -40,7 +40,7 @@ def search(server: Server, search_id: str) -> dict[str, Any]:
 
 def until(server: Server, search_id: str, outcome: str) -> dict[str, Any]:
     """The search when a try of it has that outcome; polled, as a panel does."""
-    for _ in range(600):
+    for _ in range(1800):
         found = search(server, search_id)
         if outcome in [each["outcome"] for each in found["tries"]]:
             return found

@@ -61,7 +61,7 @@ class Measured:
 
     async def worker_that(self, is_it: Callable[[Any], bool], query: str = "") -> Any:
         """The first worker, once it is so."""
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             while True:
                 worker = (await asyncio.to_thread(self.metrics, query))["workers"][0]
                 if worker["sample"] is not None and worker["error"] is None and is_it(worker):
@@ -79,7 +79,7 @@ class Measured:
 def node(server: Server) -> Iterator[str]:
     """A READY node with its kernelspec, for the tests that look at one; its name."""
     assert server.tpu("POST", "nodes", NODE).status == 202
-    end = time.monotonic() + 90
+    end = time.monotonic() + 120
     while not server.tpu("GET", f"nodes/{ZONE}/{NODE_ID}").json.get("kernelspec"):
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -132,7 +132,7 @@ async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_not
 
 def until_dead(server: Server, kernel_id: str) -> None:
     """Until Jupyter Server has heard that the kernel has ended for good, and lists it as dead or not at all."""
-    end = time.monotonic() + 90
+    end = time.monotonic() + 120
     while (answer := server.request("GET", f"api/kernels/{kernel_id}")).status == 200:
         if answer.json["execution_state"] == "dead":
             return
@@ -177,7 +177,7 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
 async def test_a_worker_that_does_not_answer_shows_what_it_said_last(measured: Measured) -> None:
     before = await measured.worker_that(lambda worker: True)
     with agent_stopped(measured.cloud.control.workers(NODE_ID)[0]["home"]):
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(120):
             while (silent := await asyncio.to_thread(measured.metrics))["is_complete"]:  # noqa: ASYNC110 - it is asked
                 await asyncio.sleep(0.1)
     (worker,) = silent["workers"]
@@ -202,7 +202,7 @@ async def test_looking_opens_no_first_connection(server: Server, elsewhere: Any)
 
 async def _once_seen_ready(server: Server) -> Any:
     """The node's worker in an answer of the time when the server has seen it READY; it may have seen it being made."""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(120):
         while True:
             answer = (await asyncio.to_thread(server.tpu, "GET", f"nodes/{ZONE}/apart/metrics")).json
             assert_fits(answer, "Metrics")

@@ -42,7 +42,7 @@ def no_budgets_left(server: Server) -> Iterator[None]:
     yield
     for budget in server.tpu("GET", "spend").json["budgets"]:
         assert server.tpu("DELETE", f"budgets/{budget['name']}").status == 204
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while notices := server.tpu("GET", "nodes").json["notices"]:  # the budget enforcer looks once a second
         assert time.monotonic() < deadline, notices
         time.sleep(0.05)

@@ -50,7 +50,7 @@ def create_elsewhere(cloud: Cloud, node_id: str, **fields: str) -> None:
     request = urllib.request.Request(
         url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}, method="POST"
     )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120):
         pass
 
 

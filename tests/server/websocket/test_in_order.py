@@ -43,7 +43,7 @@ async def test_a_change_that_takes_long_is_not_overtaken_by_the_next() -> None:
         for _ in range(10):  # turns of the loop in which the second could overtake
             await asyncio.sleep(0)
         first_may_end.set()
-        await asyncio.wait_for(all_done.wait(), 10)
+        await asyncio.wait_for(all_done.wait(), 120)
 
     assert done == [1, 2]
 
@@ -59,6 +59,6 @@ async def test_one_that_fails_is_logged_and_does_not_hold_up_the_next(caplog: py
     async with at_work(perform) as queue:
         queue.put(1)
         queue.put(2)
-        await asyncio.wait_for(second_done.wait(), 10)
+        await asyncio.wait_for(second_done.wait(), 120)
 
     assert "the first fails" in caplog.text

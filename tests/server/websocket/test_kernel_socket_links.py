@@ -17,7 +17,7 @@ from jupyter_tpu.agent.paths import Home
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Server, StartServer
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 ZONE = "us-central1-a"
 NODE = {"zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
@@ -69,7 +69,7 @@ def network(faulty_cloud: Cloud) -> Iterator[Network]:
 
 def until(check: Callable[[], Any]) -> Any:
     """What `check` finds; asked over and over, because a REST API never calls."""
-    for _ in range(1200):
+    for _ in range(3600):
         if found := check():
             return found
         signal.sigtimedwait([], 0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from conftest import OpenLab, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system("chromium")]
 
 ZONE = "us-central1-a"
 SPEC = {
@@ -45,6 +46,7 @@ WATCH = """() => {
 LINES = ".jp-tpu-LineAbove-line"
 # What an ended kernel may not leave in a notebook: text in its cells, and notices in its toolbar.
 RED = "[data-mime-type$='stderr'], [data-mime-type$='.error'], .jp-tpu-KernelStatus span"
+STATUS_BAR = "#jp-bottom-panel"
 STATUS = f"() => ({CURRENT}).sessionContext.kernelDisplayStatus"
 
 
@@ -152,16 +154,12 @@ def activate(page: Page, notebook: Notebook) -> None:
     notebook.open_in(page)
 
 
-def bar(page: Page) -> str:
-    return " ".join(page.locator(".jp-StatusBar-Widget").all_inner_texts())
-
-
 def check_voice(page: Page, notebooks: list[Notebook], line: str, button: str | None) -> None:
     """Each notebook has the one line, and nothing else says anything."""
     for notebook in notebooks:
         activate(page, notebook)
         shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-        expect(shown.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
+        expect(shown.locator(LINES)).to_contain_text(re.compile(line))
         expect(shown.locator(LINES)).to_have_count(1)
         page.wait_for_function(
             f"() => !['idle', 'busy', 'initializing', 'connecting', 'restarting'].includes(({STATUS})())"
@@ -170,10 +168,10 @@ def check_voice(page: Page, notebooks: list[Notebook], line: str, button: str | 
             expect(shown.get_by_role("button", name=button)).to_be_visible()
             expect(shown.get_by_role("button", name="Choose kernel…")).to_be_visible()
         assert shown.locator(RED).all_inner_texts() == []
-        prompts = shown.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()
-        assert "[*]:" not in prompts
-        status = bar(page)
-        assert not re.search("Initializing|Idle|Busy|Reconnecting|Restarting", status), status
+        expect(shown.locator(".jp-CodeCell .jp-InputPrompt", has_text="[*]:")).to_have_count(0)
+        expect(page.locator(STATUS_BAR)).not_to_contain_text(
+            re.compile("Initializing|Idle|Busy|Reconnecting|Restarting")
+        )
     assert page.evaluate("window.seen") == []
 
 
@@ -208,7 +206,7 @@ def test_the_line_is_there_again_after_a_reload_and_no_kernel_is_asked_for(
     notebooks = opened(demo, page, kernel_name, tmp_path, ["reloaded"], "pass_gate('a')")
     line, way = f"You deleted {node} at {CLOCK}.", "Recreate node…"
     demo.ask(_node(node), "DELETE")
-    expect(page.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
+    expect(page.locator(LINES)).to_contain_text(re.compile(line))
     # off every list: its kernelspec, and the session that would give the notebook its kernel
     until(lambda: not demo.ask("api/sessions"), "the session is still listed")
     until(lambda: kernel_name not in demo.ask("api/kernelspecs")["kernelspecs"], "the kernelspec is still listed")
@@ -231,6 +229,17 @@ def test_the_line_is_there_again_after_a_reload_and_no_kernel_is_asked_for(
     expect(page.locator(LINES)).to_have_count(0)
 
 
+@contextmanager
+def slow_cloud(control: EmulatorControl) -> Iterator[None]:
+    """A node takes so long to create that what is shown meanwhile is seen, however slow this machine is."""
+    scale = control.clock()["scale"]
+    control.set_time_scale(scale / 10)
+    try:
+        yield
+    finally:
+        control.set_time_scale(scale)
+
+
 @pytest.mark.nightly
 def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     demo: Demo, control: EmulatorControl, open_lab: OpenLab, tmp_path: Path, picture: Picture
@@ -247,17 +256,18 @@ def test_auto_recovery_counts_in_the_line_and_gives_the_kernel_back(
     control.preempt(_full(node))
     line = rf"Node pre-empted {CLOCK} · recreating \(attempt 1 of 3\) · \d+:\d\d"
     shown = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
-    expect(shown.locator(LINES)).to_contain_text(re.compile(line), timeout=90_000)
-    expect(shown.locator(LINES)).to_have_count(1)
-    page.wait_for_function(f"() => ({STATUS})() === 'starting'")
-    picture(page, "end-of-a-node-recreating")
+    with slow_cloud(control):
+        expect(shown.locator(LINES)).to_contain_text(re.compile(line))
+        expect(shown.locator(LINES)).to_have_count(1)
+        page.wait_for_function(f"() => ({STATUS})() === 'starting'")
+        picture(page, "end-of-a-node-recreating")
     rerun = shown.get_by_role("button", name="Rerun lost cells…")
     for notebook in notebooks:
         activate(page, notebook)
-        expect(rerun).to_be_enabled(timeout=120_000)
+        expect(rerun).to_be_enabled()
         expect(shown.locator(LINES)).to_have_count(1)
         page.wait_for_function(f"() => ({STATUS})() === 'idle'")
-        assert "Idle" in bar(page)
+        expect(page.locator(STATUS_BAR)).to_contain_text("Idle")
     picture(page, "end-of-a-node-recreated")
     shown.get_by_role("button", name="Dismiss").click()
     expect(shown.locator(LINES)).to_have_count(0)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from conftest import Demo, OpenLab, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
 STATUS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-tpu-KernelStatus"
@@ -40,7 +40,7 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     cloud.fault_link(NODE, "refuse")
     cloud.fault_link(NODE, "reset")
 
-    expect(status).to_contain_text("Disconnected ·", timeout=30_000)
+    expect(status).to_contain_text("Disconnected ·")
     expect(status.get_by_title("The kernel keeps running.")).to_be_visible()
     expect(lab.locator("#jp-bottom-panel")).to_contain_text("| Busy")  # the link's state is not the kernel's
     expect_shown(lab, ["[*]", numbers(0, 10)])
@@ -49,7 +49,7 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     notebook.has_reached("b")
     cloud.fault_link(NODE, "clear")
     expect_shown(lab, ["[*]", numbers(0, 30)])
-    expect(status).to_have_text("", timeout=30_000)
+    expect(status).to_have_text("")
     notebook.pass_gate("b")
     expect_shown(lab, ["[2]", numbers(0, 30)])
 
@@ -65,7 +65,7 @@ def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
     notebook.has_reached("a")
     cloud.fault_link(NODE, "refuse")
     cloud.fault_link(NODE, "reset")
-    expect(first.locator(STATUS)).to_contain_text("Disconnected ·", timeout=30_000)
+    expect(first.locator(STATUS)).to_contain_text("Disconnected ·")
     first.close()
 
     page = open_lab()
@@ -74,7 +74,7 @@ def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
     expect(page.locator(STATUS)).to_contain_text("Disconnected ·")
     picture(page, "opened-while-down")
     cloud.fault_link(NODE, "clear")
-    expect(page.locator(STATUS)).to_have_text("", timeout=30_000)
+    expect(page.locator(STATUS)).to_have_text("")
     expect_shown(page, ["[*]", numbers(0, 10)])
     notebook.pass_gate("a")
 
@@ -93,7 +93,7 @@ def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_
     path_to_server.fault("refuse")
     path_to_server.fault("reset")
 
-    expect(status).to_contain_text("Server unreachable ·", timeout=30_000)
+    expect(status).to_contain_text("Server unreachable ·")
     picture(page, "server-away")
     notebook.pass_gate("a")
     notebook.has_reached("b")

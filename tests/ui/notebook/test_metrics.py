@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 if TYPE_CHECKING:
     from conftest import Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 AXE = Path(__file__).parents[3] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()\nprint('taken')"

@@ -24,7 +24,7 @@ from playwright.sync_api import Page, expect
 if TYPE_CHECKING:
     from conftest import Demo, OpenLab, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 KINDS = [
@@ -130,6 +130,7 @@ def test_outputs_of_cells_that_ended_come_back_with_the_error_and_what_it_aborte
 
     expect(shown.locator(".jp-CodeCell").nth(2)).to_contain_text("ValueError: no more")
     expect(shown.locator(".jp-CodeCell")).to_have_count(4)
+    expect_prompts(page, "[2]", "[3]", "[ ]")
     first, second, third = page.evaluate(SHOWN)[1:]
     assert first == ["[2]", numbers(0, 50)]
     assert second[:2] == ["[3]", numbers(50, 100)]

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 if TYPE_CHECKING:
     from conftest import OpenLab
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 SCRIPTS = [
     """

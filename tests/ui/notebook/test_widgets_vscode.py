@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from conftest import Demo, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 OpenWindow = Callable[..., VsCode]
 

@@ -22,12 +22,13 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 if TYPE_CHECKING:
     from conftest import Demo, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system("chromium")]
 
 CHINESE = Path(__file__).parents[3] / "jupyter_tpu/locale/zh_CN/LC_MESSAGES/jupyter_tpu.json"
 LANGUAGE = "lab/api/settings/@jupyterlab/translation-extension:plugin"
 DAY_S = 86_400
 NARROW_PX = 250  # the panel's width when JupyterLab is opened for the first time
+NO_NODES = ".jp-tpu-Empty:not(.jp-tpu-Muted)"
 OPEN_DETAILS = "node => node.querySelectorAll('details').forEach(details => { details.open = true; })"
 EXECUTE = "([id, args]) => { void window.jupyterapp.commands.execute(id, args); }"
 # What sticks out of its element, and text that is cut where no tooltip has the whole.
@@ -86,7 +87,6 @@ class Shown:
 def shown(request: pytest.FixtureRequest, demo: Demo, browser: BrowserContext) -> Iterator[Shown]:
     look: Look = request.param
     page = browser.new_page()
-    page.set_default_timeout(60_000)
     page.set_viewport_size({"width": 1280 // look.zoom, "height": 800 // look.zoom})
     page.add_init_script("localStorage.clear()")  # the first steps were not done yet
     # a language pack for JupyterLab itself is not installed
@@ -116,10 +116,12 @@ def first_steps(shown: Shown) -> Locator:
 
 def empty_panel(shown: Shown) -> Locator:
     panel = shown.without_nodes()
-    if (steps := panel.locator(".jp-tpu-FirstSteps")).count():
+    steps = panel.locator(".jp-tpu-FirstSteps")
+    expect(steps.or_(panel.locator(NO_NODES))).to_be_visible()  # the list has come, so it is known which of them it is
+    if steps.count():
         panel.locator(".jp-tpu-Setup > .jp-tpu-Actions button").click()
     expect(steps).to_have_count(0)
-    expect(panel.locator(".jp-tpu-Empty")).to_be_visible()
+    expect(panel.locator(NO_NODES)).to_be_visible()
     return panel
 
 

@@ -49,18 +49,17 @@ def lab_url(tmp_path: Path) -> Iterator[str]:
         argv = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
         process = WarmPopen(argv, env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     info = tmp_path / "runtime" / f"jpserver-{process.pid}.json"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while not (info.exists() and info.stat().st_size):
         assert time.monotonic() < end, (tmp_path / "lab.log").read_text()
         time.sleep(0.1)
     yield f"{json.loads(info.read_text())['url']}lab?token=newcomer&reset"
     process.terminate()
-    process.wait(timeout=60)
+    process.wait(timeout=120)
 
 
 def test_a_newcomer_tries_the_emulated_cloud_and_goes_back(lab_url: str, browser: BrowserContext) -> None:
     page = browser.new_page()
-    page.set_default_timeout(60_000)
     page.goto(lab_url)
     page.wait_for_function(IS_OPEN)
     page.evaluate("window.jupyterapp.shell.activateById('jupyter-tpu-panel')")

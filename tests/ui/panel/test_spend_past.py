@@ -21,7 +21,7 @@ from jupyter_tpu.money.accrual import NodesObservation, ObservedNode
 if TYPE_CHECKING:
     from conftest import Demo, Picture
 
-pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium")]
 
 AXE = Path(__file__).parents[3] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 HOUR_S = 3600.0
