@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 from emulator import Emulator, EmulatorPool
+from hypothesis import HealthCheck, settings
+
+# By default Hypothesis fails an example that takes 200 ms, and a test whose first examples take a second to make up.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -404,7 +404,6 @@ def test_no_order_of_events_breaks_the_books(paper_emulator: PaperEmulator) -> N
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=25,
-            deadline=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
         ),

@@ -344,7 +344,6 @@ def test_no_order_of_events_leaks_money() -> None:
             max_examples=EXAMPLES or CHECKED,
             derandomize=not EXAMPLES,
             database=None,
-            deadline=None,
             stateful_step_count=16,
             print_blob=True,
             report_multiple_bugs=False,

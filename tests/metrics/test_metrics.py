@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.metrics.history import SampleHistory, thinned
@@ -157,7 +157,6 @@ def test_what_is_not_known_is_said_by_its_title_and_as_far_as_that_is_so() -> No
     ]
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([HBM_TOTAL, HBM_USED, DUTY_CYCLE, TENSORCORE, QUEUE_SIZE]),

@@ -200,7 +200,7 @@ def test_an_answer_in_single_bytes_is_read() -> None:
     assert told == RawMetrics(values={DUTY_CYCLE: [(3, 42.5)]})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_reader_fail(answer: bytes) -> None:
     with saying(answer) as port:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.errors import BadInput
@@ -125,7 +125,6 @@ def test_a_total_never_begins_anew() -> None:
     assert window_of(budget(period="total"), NOON, utc).ends_at is None
 
 
-@settings(deadline=None)
 @given(
     now=st.integers(1_500_000_000, 3_000_000_000),
     offset_h=st.integers(-12, 14),

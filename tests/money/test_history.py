@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.errors import BadInput
@@ -154,7 +154,6 @@ SLOTS = st.one_of(
 OFFSETS = st.sampled_from([utc, kathmandu, BERLIN_AUTUMN, NEW_YORK_AUTUMN])
 
 
-@settings(deadline=None)
 @given(SPANS, SLOTS, OFFSETS)
 def test_all_slots_together_are_what_the_ledger_says_of_the_same_time(
     spans: list[Span], asked: tuple[By, int], offset_at: Callable[[float], float]
@@ -169,7 +168,6 @@ def test_all_slots_together_are_what_the_ledger_says_of_the_same_time(
     assert any(slot.usd is None for slot in slots) == bool(seen.unpriced)
 
 
-@settings(deadline=None)
 @given(SPANS, st.sampled_from(UNITS), st.sampled_from(["day", "week", "month", "total"]))
 def test_the_course_of_a_budget_rises_to_what_is_used_of_it_now(spans: list[Span], unit: Unit, period: Any) -> None:
     books = account(*spans)

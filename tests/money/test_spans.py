@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.accelerators import list_price
@@ -191,7 +191,6 @@ lives = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 looks = st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=40)
 
 
-@settings(deadline=None)
 @given(lives, looks)
 def test_the_ledger_never_charges_more_than_the_node_was_ready(lives: list[int], looks: list[tuple[int, bool]]) -> None:
     """The node is READY in every second span of `lives`, each time as another one; looks come in any order."""
@@ -218,7 +217,6 @@ def test_the_ledger_never_charges_more_than_the_node_was_ready(lives: list[int],
 moments = st.floats(0, 1e6, allow_nan=False)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(moments, moments, st.booleans()), max_size=8), st.lists(moments, max_size=8))
 def test_windows_that_follow_each_other_add_up_to_the_whole(
     ends: list[tuple[float, float, bool]], cuts: list[float]

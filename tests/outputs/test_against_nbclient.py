@@ -78,7 +78,7 @@ def merged(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(sequences)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_outputs_are_those_of_nbclient(
     recorded: Recorded, reduce: Callable[..., Reducer], sequence: list[tuple[int, tuple[str, dict[str, Any]]]]
 ) -> None:

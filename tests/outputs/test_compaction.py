@@ -46,7 +46,7 @@ def of_messages(recorded: Recorded, sequence: list[tuple[str, dict[str, Any]]]) 
 
 
 @given(sequences, sequences)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_what_follows_ends_as_if_every_message_had_been_seen(
     recorded: Recorded, reduce: Reduce, sequence: list[Any], following: list[Any]
 ) -> None:
@@ -61,7 +61,6 @@ def test_what_follows_ends_as_if_every_message_had_been_seen(
 
 
 @given(sequences)
-@settings(deadline=None)
 def test_cut_outputs_come_as_they_are_shown(recorded: Recorded, reduce: Reduce, sequence: list[Any]) -> None:
     busy = recorded.said("status", execution_state="busy")
     request = reduce([busy, *of_messages(recorded, sequence)], head=4, tail=6).requests["r"]
@@ -72,7 +71,6 @@ def test_cut_outputs_come_as_they_are_shown(recorded: Recorded, reduce: Reduce, 
 
 
 @given(sequences)
-@settings(deadline=None)
 def test_compacting_twice_changes_nothing(recorded: Recorded, reduce: Reduce, sequence: list[Any]) -> None:
     busy = recorded.said("status", execution_state="busy")
     once = compact(reduce([busy, *of_messages(recorded, sequence)]).requests["r"])

@@ -52,7 +52,7 @@ entries = st.tuples(st.sampled_from(CHANNELS), messages | st.lists(part, max_siz
 
 
 @given(st.lists(entries, max_size=20))
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 def test_no_order_of_nonsense_breaks_it(reduce: Reduce, nonsense: list[tuple[str, list[bytes]]]) -> None:
     reducer = reduce(nonsense)
 

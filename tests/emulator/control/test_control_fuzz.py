@@ -62,7 +62,7 @@ def asked(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return path, draw(st.dictionaries(names, values, max_size=5))
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(request_=asked())
 def test_any_request_gets_an_answer(emulator: Any, request_: tuple[str, dict[str, Any]]) -> None:
     path, body = request_

@@ -57,7 +57,7 @@ def view(version: str, extras: Any) -> versions.View:
     return versions.View(version, message_types.new, lambda name: extras)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_queued_resource_of_v2alpha1_survives_the_way_through_the_core(data: st.DataObject) -> None:
     kind = message_types.rest_types("v2alpha1").descriptor("QueuedResource")
@@ -71,7 +71,7 @@ def test_a_queued_resource_of_v2alpha1_survives_the_way_through_the_core(data: s
     assert json_format.MessageToDict(shown) == sent.get("queuedResource", {})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_node_of_v2alpha1_survives_the_way_through_the_core(data: st.DataObject) -> None:
     kind = message_types.rest_types("v2alpha1").descriptor("Node")
