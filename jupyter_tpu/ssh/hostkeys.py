@@ -29,9 +29,10 @@ class HostKeyStore:
         self.path = path
 
     def pinned(self, alias: str) -> tuple[str, ...]:
-        """Return the host keys pinned under `alias`."""
-        entries = (line.split(maxsplit=1) for line in self._lines())
-        return tuple(entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
+        """Return the host keys pinned under `alias`; damage, such as a line that a full disk cut off, is not a pin."""
+        entries = (line.split(maxsplit=1) for line in self._text().splitlines())
+        ours = (entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
+        return tuple(key for key in ours if _is_public_key(key))
 
     def pin(self, alias: str, published: Iterable[str]) -> tuple[str, ...]:
         """Return the keys to accept for `alias`, pinning what the cloud has `published` if nothing is pinned yet.
@@ -56,8 +57,10 @@ class HostKeyStore:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch(mode=0o600)
         self.path.chmod(0o600)  # an earlier version left it readable
+        # after a line that a full disk cut off, a new one starts
+        cut_off = self._text()[-1:] not in ("", "\n")
         with self.path.open("a") as file:
-            file.write("".join(f"{alias} {key}\n" for key in keys))
+            file.write("\n" * cut_off + "".join(f"{alias} {key}\n" for key in keys))
         return keys
 
     def _refuse_change(self, alias: str, pinned: tuple[str, ...], keys: tuple[str, ...]) -> None:
@@ -67,11 +70,11 @@ class HostKeyStore:
             if known.get(_type(key), key) != key:
                 raise host_key_changed(alias, (known[_type(key)],), key, self.path)
 
-    def _lines(self) -> list[str]:
+    def _text(self) -> str:
         try:
-            return [line for line in self.path.read_text().splitlines() if line.strip()]
+            return self.path.read_text(errors="replace")
         except FileNotFoundError:
-            return []
+            return ""
 
 
 def host_key_changed(
@@ -116,6 +119,13 @@ def _canonical(key: str) -> str:
     except asyncssh.KeyImportError as error:
         raise BadInput(Text("{key} is not an SSH public key.", key=repr(key[:80])), raw=str(error)) from error
     return " ".join(parts[:2])
+
+
+def _is_public_key(key: str) -> bool:
+    try:
+        return bool(_canonical(key))
+    except BadInput:
+        return False
 
 
 def _type(key: str) -> str:

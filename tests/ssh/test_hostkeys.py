@@ -70,3 +70,19 @@ def test_what_is_no_public_key_never_reaches_the_file(store: HostKeyStore, lie: 
 def test_the_comment_of_a_published_key_is_dropped(store: HostKeyStore) -> None:
     key = new_public_key()
     assert store.pin("tpu-1-w0", [f"{key} root@worker"]) == (key,)
+
+
+def test_a_line_that_a_full_disk_cut_off_is_no_pin(store: HostKeyStore) -> None:
+    key, other = new_public_key(), new_public_key()
+    store.pin("tpu-1-w0", [key])
+    store.path.write_bytes(store.path.read_bytes()[:-20])
+    assert store.pin("tpu-1-w0", [key]) == (key,)
+    assert store.pin("tpu-2-w0", [other]) == (other,)
+    assert (store.pinned("tpu-1-w0"), store.pinned("tpu-2-w0")) == ((key,), (other,))
+
+
+def test_bytes_that_are_no_text_hide_no_other_pin(store: HostKeyStore) -> None:
+    key = new_public_key()
+    store.pin("tpu-1-w0", [key])
+    store.path.write_bytes(b"\xf8\xff\x00\n" + store.path.read_bytes())
+    assert store.pin("tpu-1-w0", []) == (key,)
