@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado import web
 
-from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
+from jupyter_tpu.errors import IntentNotFound, JournalUnwritable, NodeNotFound, Text, TpuError
+from jupyter_tpu.fleet.reconciler.new_intents import new_intent
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
+from jupyter_tpu.fleet.termination.termination_executor import end_directly
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet import Fleet, FleetSnapshot
+    from jupyter_tpu.fleet.assembly import OpenFleet
     from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+    from jupyter_tpu.lifecycle.intents import Intent
     from jupyter_tpu.server.kernelspec_sync import KernelspecSync
     from jupyter_tpu.server.lazy_fleet import LazyFleet
     from jupyter_tpu.server.served_cloud import ServedCloud
@@ -121,6 +127,16 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         """Return what each node has cost."""
         return await asyncio.to_thread((await self.ledger()).node_costs, await self.cloud_now())
 
+    async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:
+        """Begin to stop or delete a node, and finish the response with the intent."""
+        name = await self.node_name(zone, node_id)
+        opened = await self.app.fleet.get()
+        try:
+            intent = await (opened.fleet.stop(name) if verb == "stop" else opened.fleet.delete(name))
+        except JournalUnwritable as unwritable:  # a full disk must not keep a node billed
+            intent = await _end_directly(opened, verb, name, unwritable)
+        self.write_json(intent_view(intent), status=202)
+
     async def cloud_now(self) -> float:
         """Return the time by the cloud's clock (Unix seconds); all computations with money use it."""
         return (await self.app.fleet.get()).cloud.clock.now()
@@ -159,6 +175,17 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
             self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
             return
         super().log_exception(typ, value, tb)
+
+
+async def _end_directly(
+    opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
+) -> Intent:
+    """Ask the cloud without the journal; return an intent that is in no list, because nothing follows it."""
+    await end_directly(opened.cloud, verb, name, wait=False)
+    await opened.fleet.refresh()  # the list shows what the node does
+    intent = new_intent(verb, name, endpoint=opened.settings.endpoint, now=time.time())
+    sent = Text("{message} The request is sent anyway.", message=unwritable.message)
+    return replace(intent, phase="stopping" if verb == "stop" else "deleting", message=str(sent), settled=True)
 
 
 def _tpu_error(kwargs: dict[str, Any]) -> TpuError | None:
@@ -240,9 +267,7 @@ class NodeHandler(TpuHandler):
     @authorized
     async def delete(self, zone: str, node_id: str) -> None:
         """Begin to delete the node and return the intent."""
-        name = await self.node_name(zone, node_id)
-        intent = await (await self.fleet()).delete(name)
-        self.write_json(intent_view(intent), status=202)
+        await self.end("delete", zone, node_id)
 
 
 class StopHandler(TpuHandler):
@@ -252,9 +277,7 @@ class StopHandler(TpuHandler):
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
         """Begin to stop the node and return the intent."""
-        name = await self.node_name(zone, node_id)
-        intent = await (await self.fleet()).stop(name)
-        self.write_json(intent_view(intent), status=202)
+        await self.end("stop", zone, node_id)
 
 
 class StartHandler(TpuHandler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import urllib.request
 from collections.abc import Callable
 from importlib import resources
@@ -104,6 +105,28 @@ async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> No
 
         server.tpu("DELETE", f"nodes/{ZONE}/twice")
         await events.until(reaches("deleted", "twice"))
+
+
+async def test_a_full_disk_keeps_no_node_billed(server: Server, cloud: Cloud) -> None:
+    async with server.events() as events:
+        for node_id in ("forgotten", "unwanted"):
+            server.tpu("POST", "nodes", {**NEW_NODE, "node_id": node_id})
+            await events.until(reaches("ready", node_id))
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        stopped = server.tpu("POST", f"nodes/{ZONE}/forgotten/stop")
+        deleted = server.tpu("DELETE", f"nodes/{ZONE}/unwanted")
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+    for sent, phase in ((stopped, "stopping"), (deleted, "deleting")):
+        assert sent.status == 202
+        assert_fits(sent.json, "Intent")
+        assert (sent.json["phase"], sent.json["settled"]) == (phase, True)
+        assert "cannot be written" in sent.json["message"]
+        assert sent.json["message"].endswith("The request is sent anyway.")
+    cloud.control.advance(3600)
+    assert cloud.control.billing() == []
 
 
 async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server, cloud: Cloud) -> None:
