@@ -163,23 +163,24 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "pages"),
+    ("name", "code", "pages", "source"),
     mostly_nightly(
         [
-            ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0),
-            ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0),
-            ("attended", "while True: pass", 1),
+            ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0, "accelerator"),
+            ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0, "output"),
+            ("attended", "while True: pass", 1, "connection"),
         ],
         count=1,
     ),
     ids=["chip use", "output", "a page"],
 )
 async def test_a_cell_is_not_unattended_with(
-    cloud: Any, make_node: Any, open_link: Any, name: str, code: str, pages: int
+    cloud: Any, make_node: Any, open_link: Any, name: str, code: str, pages: int, source: str
 ) -> None:
     node = await make_node(name)
     link = await open_link(node)
     await run_cell(link, code)
+    await activity_that(link, lambda found: found["sources"][source]["state"] == "active", pages=pages)
     await link.call("set_brakes", {"rules": UNATTENDED, "revision": 1})
 
     found = await activity_that(
