@@ -75,7 +75,7 @@ class Cloud:
     async def _do(self, ask: Callable[[CloudApi], Awaitable[Operation]]) -> None:
         cloud = await connect_cloud(self.settings)
         operation = await ask(cloud)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not operation.done:
                 await asyncio.sleep(0.05)
                 operation = await cloud.get_operation(operation.name)
@@ -84,7 +84,7 @@ class Cloud:
 
     async def _published(self, name: NodeName) -> Node:
         cloud = await connect_cloud(self.settings)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not await _has_host_keys(cloud, name):  # noqa: ASYNC110 - a cloud answers questions, it never calls
                 await asyncio.sleep(0.05)
         node = await cloud.get_node(name)
