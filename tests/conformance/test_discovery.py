@@ -128,6 +128,7 @@ async def test_v1_lists_locations_and_types_as_its_document_says(rest: Rest) -> 
 
 
 async def test_a_running_operation_prints_done_false(rest: Rest, emulator: Any) -> None:
+    emulator.control.pause()
     _, operation = await rest.ask("POST", f"/v2/{emulator.parent}/nodes?nodeId=n1", json=NODE)
 
     assert operation["done"] is False

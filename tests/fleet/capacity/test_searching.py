@@ -202,7 +202,9 @@ async def test_a_search_with_time_waits_and_tries_again_until_it_is_over(bench: 
 
 async def test_twenty_searches_and_two_fleets_make_one_node(bench: Any, seek: Any) -> None:
     seekers = [await seek(), await seek()]
+    bench.emulator.control.pause()  # the node is not READY before the last one asks
     begun = await asyncio.gather(*(seekers[at % 2].desk.begin("my-node", candidates()) for at in range(20)))
+    bench.emulator.control.resume()
     assert len({search.search_id for search in begun}) == 1
     for seeker in seekers:
         assert (await seeker.end(begun[0].search_id)).phase == "found"
@@ -211,7 +213,9 @@ async def test_twenty_searches_and_two_fleets_make_one_node(bench: Any, seek: An
 
 async def test_fifty_creations_by_two_fleets_make_one_node(bench: Any, seek: Any) -> None:
     fleets = [(await seek()).fleet, (await seek()).fleet]
+    bench.emulator.control.pause()  # the node is not READY before the last one asks
     begun = await asyncio.gather(*(fleets[at % 2].create(bench.spec()) for at in range(50)))
+    bench.emulator.control.resume()
     assert len({intent.intent_id for intent in begun}) == 1
     assert (await fleets[0].wait(begun[0].intent_id)).succeeded
     assert made(bench) == [ZONES[0]]

@@ -59,8 +59,10 @@ async def test_a_deletion_is_finished_after_the_death(bench: Any, point: str) ->
 async def test_two_fleets_share_what_is_being_done(bench: Any) -> None:
     first = await bench.fleet()
     second = await bench.fleet()
+    bench.emulator.control.pause()  # the node is not READY before the second one asks
     intent = await first.create(bench.spec())
     assert (await second.create(bench.spec())).intent_id == intent.intent_id
+    bench.emulator.control.resume()
     seen = await asyncio.gather(first.wait(intent.intent_id), second.wait(intent.intent_id))
     assert [each.phase for each in seen] == ["ready", "ready"]
     assert (await second.refresh()).node(bench.name()) is not None
@@ -70,9 +72,11 @@ async def test_two_fleets_share_what_is_being_done(bench: Any) -> None:
 async def test_a_deletion_waits_for_a_node_that_another_process_is_asking_for(bench: Any) -> None:
     bench.emulator.control.add_fault("CreateNode", "latency", seconds=1.5)
     first, second = await bench.fleet(), await bench.fleet(limits=Limits(ask_again_s=0.1))
+    bench.emulator.control.pause()  # the node is not READY before the second one asks
     created = await first.create(bench.spec())
-    deleted = await second.wait((await second.delete(bench.name())).intent_id)
-    assert deleted.succeeded
+    deleted = await second.delete(bench.name())
+    bench.emulator.control.resume()
+    assert (await second.wait(deleted.intent_id)).succeeded
     assert (await first.wait(created.intent_id)).phase == "cancelled"
     assert (await second.refresh()).nodes == ()
     bench.emulator.control.advance(3600)

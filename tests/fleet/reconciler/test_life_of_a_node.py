@@ -57,8 +57,11 @@ async def test_a_deleted_node_is_gone_and_costs_nothing(bench: Any) -> None:
 
 async def test_a_deletion_overrules_a_creation_that_is_under_way(bench: Any) -> None:
     fleet = await bench.fleet()
+    bench.emulator.control.pause()  # the node is not READY before its deletion is asked for
     created = await fleet.create(bench.spec())
-    deleted = await fleet.wait((await fleet.delete(bench.name())).intent_id)
+    deleted = await fleet.delete(bench.name())
+    bench.emulator.control.resume()
+    deleted = await fleet.wait(deleted.intent_id)
     created = await fleet.wait(created.intent_id)
     assert (created.phase, created.settled, created.succeeded) == ("cancelled", True, False)
     assert deleted.succeeded
@@ -67,7 +70,9 @@ async def test_a_deletion_overrules_a_creation_that_is_under_way(bench: Any) -> 
 
 async def test_fifty_parallel_wishes_for_one_node_make_one_node(bench: Any) -> None:
     fleet = await bench.fleet()
+    bench.emulator.control.pause()  # the node is not READY before the last one asks
     intents = await asyncio.gather(*(fleet.create(bench.spec()) for _ in range(50)))
+    bench.emulator.control.resume()
     assert len({intent.intent_id for intent in intents}) == 1
     await fleet.wait(intents[0].intent_id)
     assert len((await fleet.refresh()).nodes) == 1

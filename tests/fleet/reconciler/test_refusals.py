@@ -117,6 +117,7 @@ async def test_a_failed_intent_can_be_dismissed_but_not_an_open_one(bench: Any) 
     bench.emulator.control.add_fault("CreateNode", "quota")
     fleet = await bench.fleet()
     failed = await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    bench.emulator.control.pause()
     opened = await fleet.create(bench.spec("other"))
     with pytest.raises(WrongState):
         await fleet.dismiss(opened.intent_id)

@@ -51,12 +51,14 @@ def until(server: Server, search_id: str, outcome: str) -> dict[str, Any]:
 @pytest.mark.nightly
 def test_a_search_finds_the_zone_with_room(server: Server, cloud: Cloud) -> None:
     cloud.control.set_capacity(ZONE, "v5e", 0)
+    cloud.control.pause()  # no node is READY before the search is asked for again
     begun = server.tpu("POST", "searches", {"node_id": "sought", "candidates": WANTED})
     assert begun.status == 202, begun.text
     assert_fits(begun.json, "Search")
     assert [each["outcome"] for each in begun.json["tries"]] == ["waiting", "waiting"]
     again = server.tpu("POST", "searches", {"node_id": "sought", "candidates": WANTED})
     assert again.json["search_id"] == begun.json["search_id"]
+    cloud.control.resume()
     found = until(server, begun.json["search_id"], "won")
     assert (found["phase"], found["node_name"].split("/")[3]) == ("found", ELSEWHERE)
     assert "There is no more capacity" in found["tries"][0]["raw"]

@@ -96,8 +96,10 @@ async def test_a_node_lives_and_its_kernelspec_with_it(server: Server) -> None:
 
 async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> None:
     async with server.events() as events:
+        cloud.control.pause()  # the node is not READY before the second click
         first = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "twice"})
         second = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "twice"})
+        cloud.control.resume()
         assert first.json["intent_id"] == second.json["intent_id"]
         await events.until(reaches("ready", "twice"))
 
