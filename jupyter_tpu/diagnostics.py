@@ -13,31 +13,39 @@ OK, WARNING, FAULT, UNKNOWN = "ok", "warning", "fault", "unknown"
 STATES = (OK, WARNING, FAULT, UNKNOWN)
 
 
-FIXES: Mapping[str, tuple[str, str]] = {
-    "ask-again": ("Check it from your own machine: jupyter tpu doctor NODE", "jupyter tpu doctor {node}"),
+FIXES: Mapping[str, tuple[Text, str]] = {
+    "ask-again": (
+        Text("Check it from your own machine: jupyter tpu doctor NODE"),
+        "jupyter tpu doctor {node}",
+    ),
     "end-process": (
-        "%tpu release --pid {pid} ends it; its outputs stay.",
+        Text("%tpu release --pid {pid} ends it; its outputs stay."),
         "jupyter tpu release {node} --pid {pid} ends it; its outputs stay.",
     ),
     "make-environment": (
-        "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each gets its own, with the Python that it needs.",
+        Text(
+            "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each gets its own, with the Python that it"
+            " needs."
+        ),
         "jupyter tpu env make {node} FRAMEWORK. Each gets its own, with the Python that it needs.",
     ),
     "recreate-node": (
-        "On your own machine: delete the node and create another one.",
+        Text("On your own machine: delete the node and create another one."),
         "jupyter tpu delete {node}, then create another one: the cloud can't stop it. Its disk is lost.",
     ),
     "replace-agent": (
-        "On your own machine: jupyter tpu stop NODE, then jupyter tpu start NODE. The agent is replaced; kernels stop. "
-        "A spot node or a slice of several VMs can't be stopped: delete it and create another one.",
+        Text(
+            "On your own machine: jupyter tpu stop NODE, then jupyter tpu start NODE. The agent is replaced; kernels"
+            " stop. A spot node or a slice of several VMs can't be stopped: delete it and create another one."
+        ),
         "jupyter tpu stop {node}, then jupyter tpu start {node}. The agent is replaced; kernels stop.",
     ),
     "send-rules": (
-        "On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node.",
+        Text("On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node."),
         "jupyter tpu autostop {node} shows its rules and sends them to the node.",
     ),
     "set-rules": (
-        "On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h",
+        Text("On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h"),
         "jupyter tpu autostop {node} --idle 1h --session 12h",
     ),
 }
@@ -67,7 +75,7 @@ class Finding:
     def fixed_by(self, code: str, **values: object) -> Finding:
         """Build a finding whose fix is one of `FIXES`."""
         texts = {name: str(value) for name, value in values.items()}
-        return replace(self, fix=FIXES[code][0].format(**texts), fix_code=code, fix_values=texts)
+        return replace(self, fix=FIXES[code][0].with_arguments(**texts), fix_code=code, fix_values=texts)
 
     def in_terminal(self, node: str, code: str = "") -> Finding:
         """Return the finding with its fix as written in a terminal.
@@ -76,7 +84,7 @@ class Finding:
             node: the node's name, and its zone as an option.
             code: of another one of `FIXES`, to write that instead.
         """
-        _, text = FIXES.get(code or self.fix_code, ("", ""))
+        text = FIXES[code or self.fix_code][1] if (code or self.fix_code) in FIXES else ""
         return replace(self, fix=_filled(text, {**self.fix_values, "node": node})) if text else self
 
     def to_json(self) -> dict[str, Any]:
@@ -99,6 +107,14 @@ class Finding:
 def _filled(text: str, values: Mapping[str, str]) -> str:
     """Fill in a text; a value that an agent of another version did not send stays as it is in the text."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
+
+
+_STATE_TEXTS = {OK: Text("ok"), WARNING: Text("warning"), FAULT: Text("fault"), UNKNOWN: Text("unknown")}
+
+
+def state_text(state: str) -> str:
+    """Return a state for display."""
+    return _STATE_TEXTS.get(state, state)
 
 
 def summary(findings: Iterable[Finding]) -> str:

@@ -190,8 +190,11 @@ class TpuError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows instead of a traceback: its frames would not help the user."""
+        # Imported here because i18n needs this module, and only notebooks need i18n.
+        from jupyter_tpu.i18n import _
+
         # Cleaned again: attributes may have been set after the error was created.
-        message, *rest = map(harmless, (self.message, self.exists, self.hint, self.raw))
+        message, *rest = map(harmless, (*map(_, (self.message, self.exists, self.hint)), self.raw))
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:

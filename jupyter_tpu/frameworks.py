@@ -149,8 +149,8 @@ def release_of(framework: str, version: str) -> Release | None:
 def python_range(release: Release) -> str:
     """Format the supported Pythons for display: ``3.10 to 3.13``, or ``3.11 or newer``."""
     if release.python_max is None:
-        return f"{_dotted(release.python_min)} or newer"
-    return f"{_dotted(release.python_min)} to {_dotted(release.python_max)}"
+        return Text("{version} or newer", version=_dotted(release.python_min))
+    return Text("{oldest} to {newest}", oldest=_dotted(release.python_min), newest=_dotted(release.python_max))
 
 
 def runtime_version_fits(accelerator_type: str, runtime_version: str, framework: str) -> str:
@@ -172,14 +172,23 @@ def _not_for(generation: str, runtime_version: str) -> str:
         return ""
     # A name with brackets is a pattern for a family of images, not one that can be requested.
     own = ", ".join(name for name in images[generation] if "[" not in name)
-    return f"The runtime version {runtime_version} is for TPU {', '.join(meant_for)}; TPU {generation} takes {own}."
+    return Text(
+        "The runtime version {version} is for TPU {generations}; TPU {generation} takes {own}.",
+        version=runtime_version,
+        generations=", ".join(meant_for),
+        generation=generation,
+        own=own,
+    )
 
 
 def _no_image_for_slices(accelerator_type: str, workers: int, runtime_version: str) -> str:
     is_for_slices = re.fullmatch(r"tpu-vm-tf-[0-9.]+-pod(-[a-z0-9-]+)?", runtime_version)
     if workers == 1 or is_for_slices:
         return ""
-    return (
-        f"{accelerator_type} has {workers} workers, over which TensorFlow runs only with a runtime version "
-        f"tpu-vm-tf-…-pod; this node has {runtime_version or 'an unknown one'}."
+    return Text(
+        "{type} has {count} workers, over which TensorFlow runs only with a runtime version tpu-vm-tf-…-pod; this node"
+        " has {version}.",
+        type=accelerator_type,
+        count=workers,
+        version=runtime_version or Text("an unknown one"),
     )

@@ -11,6 +11,7 @@ import os
 import re
 import textwrap
 import unicodedata
+from collections.abc import Mapping
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -21,8 +22,11 @@ DOMAIN = "jupyter_tpu"
 FOLDER_VARIABLE = "JUPYTER_TPU_LOCALE"
 """For translators: a folder whose catalogues are used instead of the package's."""
 
+LANGUAGE_VARIABLE = "JPY_TPU_LANGUAGE"
+"""The variable that tells a kernel on a node its user's language; LANGUAGE would also change what `!git` prints."""
+
 _kept_english = False
-_VARIABLES = ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+_VARIABLES = (LANGUAGE_VARIABLE, "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
 # An East Asian character with the closing punctuation that must not begin a line, another word, or space.
 _PIECES = re.compile(r"[\u2e80-\uffff][\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*|[^\s\u2e80-\uffff]+|\s+")
 
@@ -36,12 +40,17 @@ def _(text: str, /, **arguments: object) -> str:
         arguments: the values by name; each is shown as it is.
     """
     made = text.with_arguments(**arguments) if isinstance(text, Text) else Text(text, **arguments)
-    catalogue = None if _kept_english else _catalogue()
+    catalogue = None if _kept_english else _catalogue(*_languages())
     # gettext keeps the catalogue's head under the empty text
     if catalogue is None or not made.template:
         return str(made)
     shown = {name: _(value) if isinstance(value, Text) else value for name, value in made.arguments.items()}
     return str(Text(catalogue.gettext(made.template), **shown))
+
+
+def shown(text: str) -> str:
+    """Return a `Text` in the user's language; other text may be data, and stays as it is."""
+    return _(text) if isinstance(text, Text) else text
 
 
 def choose_language(*, is_english: bool) -> None:
@@ -52,20 +61,24 @@ def choose_language(*, is_english: bool) -> None:
     """
     global _kept_english
     _kept_english = is_english
-    if not is_english and _catalogue() is not None:
+    if not is_english and _catalogue(*_languages()) is not None:
         gettext.bindtextdomain(DOMAIN, _folder())
         gettext.textdomain(DOMAIN)
 
 
+def chosen_languages(environ: Mapping[str, str]) -> str:
+    """Return what the environment says about the user's languages, such as ``zh_CN:en``; may be empty."""
+    return next(filter(None, map(environ.get, _VARIABLES)), "")
+
+
 @cache
-def _catalogue() -> gettext.NullTranslations | None:
-    languages = _languages()
+def _catalogue(*languages: str) -> gettext.NullTranslations | None:
     return gettext.translation(DOMAIN, _folder(), languages, fallback=True) if languages else None
 
 
 def _languages() -> list[str]:
     """Return the languages that the user prefers to English, which needs no catalogue."""
-    chosen = next(filter(None, map(os.environ.get, _VARIABLES)), "")
+    chosen = chosen_languages(os.environ)
     return list(takewhile(lambda each: not re.match(r"(en|C|POSIX)\b|en_", each), filter(None, chosen.split(":"))))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
-from jupyter_tpu.errors import plain
+from jupyter_tpu.errors import Text, plain
 
 MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
@@ -69,19 +69,21 @@ class CoreMetric:
 
 CORE_METRICS = (
     # Not served by libtpu's service: this is the name in libtpu's SDK.
-    CoreMetric(name="tensorcore_percent", title="TensorCore", kind="percent", served_as="tensorcore_util"),
-    CoreMetric(name="hbm_used_bytes", title="HBM", kind="bytes", served_as="tpu.runtime.hbm.memory.usage.bytes"),
+    CoreMetric(name="tensorcore_percent", title=Text("TensorCore"), kind="percent", served_as="tensorcore_util"),
+    CoreMetric(name="hbm_used_bytes", title=Text("HBM"), kind="bytes", served_as="tpu.runtime.hbm.memory.usage.bytes"),
     CoreMetric(
-        name="hbm_total_bytes", title="HBM total", kind="capacity", served_as="tpu.runtime.hbm.memory.total.bytes"
+        name="hbm_total_bytes", title=Text("HBM total"), kind="capacity", served_as="tpu.runtime.hbm.memory.total.bytes"
     ),
     CoreMetric(
         name="hbm_bandwidth_percent",
-        title="HBM bandwidth",
+        title=Text("HBM bandwidth"),
         kind="percent",
         served_as="tpu.runtime.hbm.utilization.percent",
     ),
-    CoreMetric(name="idle_s", title="idle", kind="seconds", served_as="tpu.runtime.tensorcore.idle_duration.seconds"),
-    CoreMetric(name="queued", title="queued", kind="count", served_as="hlo.queue.size.gauge"),
+    CoreMetric(
+        name="idle_s", title=Text("idle"), kind="seconds", served_as="tpu.runtime.tensorcore.idle_duration.seconds"
+    ),
+    CoreMetric(name="queued", title=Text("queued"), kind="count", served_as="hlo.queue.size.gauge"),
 )
 """The values of a `Core`, in the order of the columns in which they are shown."""
 
@@ -122,11 +124,20 @@ class Holder:
     is_kernel: bool = False
 
     def __str__(self) -> str:
-        name = f"process {self.pid}"
-        if self.is_kernel and self.notebook:
-            return f"{name}, the kernel of the notebook {plain(self.notebook)}"
-        known = f"{name} ({plain(self.command)})" if self.command else name
-        return f"{known}, started by the kernel of the notebook {plain(self.notebook)}" if self.notebook else known
+        return self.text
+
+    @property
+    def text(self) -> Text:
+        """The process and whose it is, for display."""
+        notebook = plain(self.notebook)
+        if self.is_kernel and notebook:
+            return Text("process {pid}, the kernel of the notebook {notebook}", pid=self.pid, notebook=notebook)
+        known = Text("process {pid}", pid=self.pid)
+        if self.command:
+            known = Text("process {pid} ({command})", pid=self.pid, command=plain(self.command))
+        if not notebook:
+            return known
+        return Text("{process}, started by the kernel of the notebook {notebook}", process=known, notebook=notebook)
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
@@ -172,8 +183,12 @@ class Sample:
         for name, why in self.unknown.items():
             title = titles.get(name, name.replace("_", " "))
             is_partial = any(getattr(row, name, None) is not None for row in (*self.chips, *self.cores))
-            how = f"{'partly ' if is_partial else ''}{UNKNOWN}, " if name != "cores" else ""
-            yield f"{title}: {how}{why}"
+            if name == "cores":
+                yield Text("{title}: {reason}", title=title, reason=why)
+            elif is_partial:
+                yield Text("{title}: partly unknown, {reason}", title=title, reason=why)
+            else:
+                yield Text("{title}: unknown, {reason}", title=title, reason=why)
 
     def to_json(self) -> dict[str, Any]:
         """Return the sample as the agent sends it and the REST API shows it."""

@@ -10,10 +10,15 @@ from dataclasses import dataclass
 
 from jupyter_tpu.durations import duration_text
 from jupyter_tpu.errors import Text
-from jupyter_tpu.metrics import CORE_METRICS, UNKNOWN, Core, CoreMetric, Sample
+from jupyter_tpu.metrics import CORE_METRICS, Core, CoreMetric, Sample
 
-TITLES: Mapping[str, str] = {"duty_percent": "duty cycle", **{metric.name: metric.title for metric in CORE_METRICS}}
+TITLES: Mapping[str, str] = {
+    "duty_percent": Text("duty cycle"),
+    **{metric.name: metric.title for metric in CORE_METRICS},
+}
 """The title of each value of chips and cores, by the name of its field."""
+
+UNKNOWN = Text("unknown")
 
 _GIB = 2**30
 
@@ -55,15 +60,15 @@ def chips_table(sample: Sample) -> Table:
     """
     if not sample.cores:
         return Table(
-            header=("chip", TITLES["duty_percent"]),
+            header=(Text("chip"), TITLES["duty_percent"]),
             rows=tuple((str(chip.chip), percent_text(chip.duty_percent)) for chip in sample.chips),
         )
     duties = {chip.chip: chip.duty_percent for chip in sample.chips}
     shown = [metric for metric in CORE_METRICS if metric.kind != "capacity" and _is_known(metric, sample)]
     # libtpu may report one duty cycle for all cores of a chip
-    of_chip = " of the chip" if sample.duty_per == "chip" else ""
+    duty = Text("duty cycle of the chip") if sample.duty_per == "chip" else TITLES["duty_percent"]
     return Table(
-        header=("core", "chip", f"{TITLES['duty_percent']}{of_chip}", *(metric.title for metric in shown)),
+        header=(Text("core"), Text("chip"), duty, *(metric.title for metric in shown)),
         rows=tuple(
             (
                 str(core.core),

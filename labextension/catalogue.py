@@ -2,12 +2,13 @@
 
 Usage: python labextension/catalogue.py [--check], from the root of the repository.
 
-Texts come from three places: the messages of the front end (src/messages), the titles and descriptions of its
-settings (schema), and the errors and the command line in Python (templates and constant texts, found by
-error_texts.py).
+Texts come from four places: the messages of the front end (src/messages), the titles and descriptions of its
+settings (schema), the errors, the command line and the magics in Python (templates and constant texts, found by
+error_texts.py), and the scripts of the widgets (jupyter_tpu/notebook/widgets).
 Each language has a file for its translators, jupyter_tpu/locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.po: new texts are
-added to it without a translation, and texts that no longer exist are removed. Two files beside it
-are written from it: jupyter_tpu.json, which JupyterLab loads, and jupyter_tpu.mo, which the command line loads.
+added to it without a translation, and texts that no longer exist are removed. Three files beside it are written from
+it: jupyter_tpu.json, which JupyterLab loads; jupyter_tpu.mo, which the command line loads; and node.mo, which goes to
+the nodes with the agent's code and has only the texts of that code.
 
 With --check nothing is written. The exit code is 1 if a file is out of date, or a text has no translation or one with
 other placeholders.
@@ -20,14 +21,16 @@ import json
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.pofile import read_po, write_po
-from error_texts import MODULES, error_templates
+from error_texts import MODULES, PACKAGE, error_templates
 from jupyterlab_server.translation_utils import DEFAULT_SCHEMA_SELECTORS
+
+from jupyter_tpu.agent.archive import CATALOGUE, packed_names
 
 ROOT = Path(__file__).parents[1]
 LOCALE = ROOT / "jupyter_tpu" / "locale"
@@ -63,8 +66,8 @@ UNTRANSLATED = "no translation of"
 _NOT_KEPT = (b'"POT-Creation', b'"PO-Revision', b'"Generated-By', b'"Last-Translator', b'"Report-Msgid-Bugs')
 # Of the front end %1, of Python {name}, of argparse %s and %(name)s.
 _PLACEHOLDER = re.compile(r"%\d|%[rs]|%\(\w+\)[rs]|\{\w+\}")
-# What only a terminal shows.
-_TERMINAL = ("jupyter_tpu/cli/", "jupyter_tpu/commands/")
+# What only a terminal or a cell shows.
+_TERMINAL = ("jupyter_tpu/cli/", "jupyter_tpu/commands/", "jupyter_tpu/notebook/")
 
 
 def main(check: bool) -> str:
@@ -77,8 +80,13 @@ def main(check: bool) -> str:
         catalog.update(texts, no_fuzzy_matching=True)
         catalog.obsolete.clear()
         problems += [f"{language}: {problem}" for problem in _problems(catalog)]
-        written = {".po": _po(catalog), ".json": _json(catalog, language), ".mo": mo(catalog)}
-        for target, content in ((path.with_suffix(suffix), content) for suffix, content in written.items()):
+        written = {
+            f"{DOMAIN}.po": _po(catalog),
+            f"{DOMAIN}.json": _json(catalog, language),
+            f"{DOMAIN}.mo": mo(catalog),
+            CATALOGUE: mo(catalog, {f"jupyter_tpu/{name}" for name in packed_names()}),
+        }
+        for target, content in ((path.with_name(name), content) for name, content in written.items()):
             if not check:
                 target.write_bytes(content)
             elif not target.exists() or target.read_bytes() != content:
@@ -89,7 +97,7 @@ def main(check: bool) -> str:
 def template() -> Catalog:
     """Return all texts in the order of the files, each once, with the files where it stands."""
     catalog = Catalog(domain=DOMAIN, project="jupyter_tpu", fuzzy=False)
-    for path, text, context in (*_messages(), *_settings(), *_errors()):
+    for path, text, context in (*_messages(), *_settings(), *_errors(), *_widgets()):
         # Without line numbers, which would change with every edit.
         catalog.add(text, locations=[(path.relative_to(ROOT).as_posix(), 0)], context=context)
     return catalog
@@ -124,6 +132,12 @@ def _errors() -> Iterator[tuple[Path, str | tuple[str, str], None]]:
         yield GRAMMAR, text, None
     for path in MODULES:
         yield from ((path, text, None) for text in error_templates(path))
+
+
+def _widgets() -> Iterator[tuple[Path, str, None]]:
+    for path in sorted((PACKAGE / "notebook" / "widgets").glob("*.js")):
+        found = extract("javascript", io.BytesIO(path.read_bytes()), keywords={"translated": None})
+        yield from ((path, str(text), None) for _, text, _, _ in found)
 
 
 def _problems(catalog: Catalog) -> Iterator[str]:
@@ -165,12 +179,17 @@ def _json(catalog: Catalog, language: str) -> bytes:
     return (json.dumps({"": head, **texts}, ensure_ascii=False, indent=0) + "\n").encode()
 
 
-def mo(catalog: Catalog) -> bytes:
-    """Return the translations of Python's texts, as gettext reads them; Babel's own writer would add dates."""
+def mo(catalog: Catalog, paths: Container[str] = ()) -> bytes:
+    """Return the translations of Python's texts, as gettext reads them; Babel's own writer would add dates.
+
+    Args:
+        catalog: all translations.
+        paths: the only files whose texts are wanted; empty: all of Python.
+    """
     head = f"Content-Type: text/plain; charset=UTF-8\nPlural-Forms: {catalog.plural_forms}\n"
     texts = {"": head}
     for message in _translated(catalog):
-        if any(path.startswith("jupyter_tpu/") for path, _ in message.locations):
+        if any(path in paths if paths else path.startswith("jupyter_tpu/") for path, _ in message.locations):
             forms = message.id if isinstance(message.id, tuple | list) else (message.id,)
             texts["\0".join(forms)] = "\0".join(_translations(message))
     pairs = sorted((source.encode(), text.encode()) for source, text in texts.items())

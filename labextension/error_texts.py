@@ -16,8 +16,8 @@ from pathlib import Path
 from jupyter_tpu.errors import all_errors
 
 PACKAGE = Path(__file__).parents[1] / "jupyter_tpu"
-# Those on a node are not translated; the emulator speaks for Google; the last two define `Text` and `_`.
-ELSEWHERE = ("agent", "emulator", "notebook", "wire", "errors.py", "i18n.py")
+# The agent's are not translated; the emulator speaks for Google; the last two define `Text` and `_`.
+ELSEWHERE = ("agent", "emulator", "wire", "errors.py", "i18n.py")
 MODULES = sorted(
     path
     for path in PACKAGE.rglob("*.py")
@@ -169,8 +169,10 @@ def _help_texts(tree: ast.Module) -> Iterator[ast.expr]:
     """Yield the help of commands and options, the names of the doctor's checks, and the headers of tables."""
     for node in ast.walk(tree):
         match node:
-            case ast.keyword(arg="help" | "description"):
+            case ast.keyword(arg="help" | "description" | "here"):
                 yield node.value
+            case ast.keyword(arg="examples", value=ast.Dict()):
+                yield from node.value.values
             case ast.Call(func=ast.Name(id="optional_node")):
                 yield from node.args
             case ast.Call(func=ast.Name(id="Finding")):

@@ -19,7 +19,11 @@ LAB = "These are in JupyterLab under *Settings → Settings Editor*."
 ENVIRONMENT = """Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise.
 
 `jupyter tpu` speaks the language that `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG` chooses: English, or Simplified
-Chinese (`zh_CN`). Its `--json` is English, and so is what the journal has recorded and what a node's agent reports."""
+Chinese (`zh_CN`). Its `--json` is English, and so is what the journal has recorded and what a node's agent reports.
+
+`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook, else
+the one of the program that starts the kernel. The kernel gets it as `JPY_TPU_LANGUAGE` when it starts; what your own
+programs read, such as `LANG`, does not change."""
 
 VARIABLES = {
     "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",

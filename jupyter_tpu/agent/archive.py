@@ -14,6 +14,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+CATALOGUE = "node.mo"
+"""The file with the translations of the packed modules only; the laptop's is several times as large."""
+
 _MODULES = (
     "__init__.py",
     "_version.py",
@@ -74,6 +77,11 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
+def packed_names() -> list[str]:
+    """Return the paths of the packed files in the package."""
+    return [name for name, _ in _sources()]
+
+
 def bootstrap_source() -> bytes:
     """Return the program that unpacks the archive on the worker."""
     return (files("jupyter_tpu") / "agent" / "bootstrap.py").read_bytes()
@@ -103,6 +111,10 @@ def _sources() -> Iterator[tuple[str, Traversable]]:
             yield name, package / name
     for name in _PACKAGES:
         yield from _below(name, package / name)
+    for language in (package / "locale").iterdir():
+        folder = language / "LC_MESSAGES"
+        if (folder / CATALOGUE).is_file():
+            yield f"locale/{language.name}/LC_MESSAGES/jupyter_tpu.mo", folder / CATALOGUE
 
 
 def _below(name: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:

@@ -13,19 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from jupyter_tpu import errors
-from jupyter_tpu.errors import Text, TpuError, error_from_json
+from jupyter_tpu.errors import TpuError, error_from_json
 from jupyter_tpu.i18n import _, padded, width_of
+from jupyter_tpu.i18n import shown as shown
 
 QUESTION_END = " [y/N] "
 """End of a question's line on standard error; `local.command` recognises a question by it."""
 
 SCHEMA_VERSION = 1
 """Version of all JSON documents of the command line; raised when a field is removed or changes its meaning."""
-
-
-def shown(text: str) -> str:
-    """Return a `Text` in the user's language; other text may be data, and stays as it is."""
-    return _(text) if isinstance(text, Text) else text
 
 
 def plain(text: str, longest: int = 2000) -> str:

@@ -66,7 +66,7 @@ EXTEND = Command(
     help="keep a node running past its auto-stop",
     here="Keep this node running past its auto-stop. A budget's deadline still applies.",
     examples={
-        "%tpu extend": f"for {DEFAULT_EXTENSION}",
+        "%tpu extend": Text("for {duration}", duration=DEFAULT_EXTENSION),
         "%tpu extend 3h": "for a time (s, m, h or d)",
         "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
         "%tpu extend while-busy": "until the current cell ends",
@@ -127,7 +127,7 @@ DELETE = Command(
 
 # -- money, as the user's own machine last sent it
 
-_SENT = "the newest data from your own machine"
+_SENT = Text("the newest data from your own machine")
 
 COST = Command(
     name="cost",
@@ -158,7 +158,10 @@ PYTHON = Command(
 LOGS = Command(
     name="logs",
     here="Show the end of the agent's log on this machine.",
-    examples={"%tpu logs": f"{LOG_LINES} lines", "%tpu logs 200": f"200 lines; at most {MOST_LOG_LINES:,}"},
+    examples={
+        "%tpu logs": Text("{count} lines", count=LOG_LINES),
+        "%tpu logs 200": Text("200 lines; at most {count}", count=f"{MOST_LOG_LINES:,}"),
+    },
     arguments=(argument("lines", nargs="?", type=whole_number(MOST_LOG_LINES), default=LOG_LINES, metavar="LINES"),),
 )
 DOCTOR = Command(

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import LANGUAGE_VARIABLE, chosen_languages
+
+LANGUAGE_SETTING = "jupyter_tpu_language"
+"""The setting of a Jupyter server's web application that is a function: the language of its front end, or ``""``."""
 
 FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
 """The environment variable with the names of further variables for kernels, separated by commas or blanks."""
@@ -44,12 +48,14 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def kernel_env(node_id: str, env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return what a kernel gets in addition to its worker's environment: the forwarded variables and its node's name.
+    """Return what a kernel gets in addition to its worker's environment: forwarded variables, node and language.
 
     Raises:
         BadInput: one of `names` is not a variable's name.
     """
-    return {**forwarded(env, names), NODE_VARIABLE: node_id}
+    languages = chosen_languages(env)
+    language = {LANGUAGE_VARIABLE: languages} if languages else {}
+    return {**forwarded(env, names), NODE_VARIABLE: node_id, **language}
 
 
 def forwarded_names(env: Mapping[str, str]) -> list[str]:

@@ -23,12 +23,13 @@ from traitlets import Enum, Integer, List, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, Text, TpuError, WrongState
+from jupyter_tpu.i18n import LANGUAGE_VARIABLE
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
 from jupyter_tpu.kernels.connections.pool import LinkStatus, link_thread
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.environments.environment import KernelEnvironment
 from jupyter_tpu.kernels.kernel_host import KernelHost
-from jupyter_tpu.kernels.launch import Launch, forwarded_names, kernel_env
+from jupyter_tpu.kernels.launch import LANGUAGE_SETTING, Launch, forwarded_names, kernel_env
 from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LostRuns, runs_folder
 from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
@@ -590,6 +591,10 @@ class TPUProvisioner(KernelProvisionerBase):
     def _forwarded_env(self, env: Mapping[str, str]) -> dict[str, str]:
         own = self.kernel_spec.env if self.kernel_spec else {}
         node_id = self.node.rpartition("/")[2]
+        server = getattr(self._manager.parent, "parent", None)
+        language_of = getattr(getattr(server, "web_app", None), "settings", {}).get(LANGUAGE_SETTING, str)
+        if language := language_of():
+            env = {**env, LANGUAGE_VARIABLE: language}
         return {**kernel_env(node_id, env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 
 # The value travels inside one reply message and is stored in the kernel's record. Larger data belongs in a file.
 MOST_BYTES = 16 * 1024 * 1024
@@ -32,12 +32,12 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
         BadInput: there is no such variable, its type is not supported, or it is too large.
     """
     if name not in namespace:
-        raise BadInput(f"There is no variable {name!r} on the node.", hint="Set it in the cell.")
+        raise BadInput(Text("There is no variable {name} on the node.", name=repr(name)), hint="Set it in the cell.")
     # A list that contains itself has no JSON form; Python notices that by its recursion limit.
     try:
         return json.dumps(_Packing(name).packed(namespace[name]))
     except RecursionError:
-        raise BadInput(f"{name} is nested too deeply, or contains itself.") from None
+        raise BadInput(Text("{name} is nested too deeply, or contains itself.", name=name)) from None
 
 
 class _Packing:
@@ -75,17 +75,19 @@ class _Packing:
         # The type's package decides, so that a kernel without NumPy can still bring plain values back.
         package = type(value).__module__.partition(".")[0]
         if package not in ("numpy", *_ARRAYS):
-            raise self._refusal(f"A {type(value).__name__}")
+            raise self._refusal(Text("A {type}", type=type(value).__name__))
         numpy = importlib.import_module("numpy")
         if package == "torch" and hasattr(value, "detach"):
             # NumPy cannot read a tensor on a device, or one that records gradients.
             value = value.detach().cpu()
         elif package == "numpy" and type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
-            raise self._refusal(f"A {type(value).__name__}")  # such as a masked array, whose mask would be lost
+            raise self._refusal(
+                Text("A {type}", type=type(value).__name__)
+            )  # such as a masked array, whose mask would be lost
         tag = "scalar" if isinstance(value, numpy.generic) else "array"
         value = numpy.asarray(value)
         if value.dtype.names is not None:
-            raise self._refusal("A structured array")
+            raise self._refusal(Text("A structured array"))
         # NumPy shows JAX's own types, such as bfloat16, as raw bytes ("V").
         if value.dtype.kind == "V":
             value = value.astype(self._wider(value.dtype.name))
@@ -99,11 +101,11 @@ class _Packing:
         for beginning, wider in _WIDER:
             if name.startswith(beginning):
                 return wider
-        raise self._refusal(f"An array of {name}")
+        raise self._refusal(Text("An array of {type}", type=name))
 
     def _refusal(self, what: str) -> BadInput:
         return BadInput(
-            f"{what} cannot be copied from the node.",
+            Text("{what} cannot be copied from the node.", what=what),
             hint="Convert it to numbers, strings, lists, dictionaries or plain arrays.",
         )
 
@@ -114,5 +116,5 @@ class _Packing:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            most = f"{MOST_BYTES // 2**20} MiB"
-            raise BadInput(f"{self._name} is too large to copy: more than {most}.", hint="Save it to a file.")
+            text = Text("{name} is too large to copy: more than {size} MiB.", name=self._name, size=MOST_BYTES // 2**20)
+            raise BadInput(text, hint="Save it to a file.")

@@ -1,7 +1,7 @@
 """The output of a magic: titles, lines and tables, as text and as HTML.
 
 Every value may come from a process, a file or another machine. So control characters are removed from the text, and
-everything is escaped in the HTML.
+everything is escaped in the HTML. Each `Text` is shown in the user's language, and any other value as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.errors import plain as plain
-
-UNKNOWN = "unknown"
+from jupyter_tpu.i18n import padded, shown, width_of
+from jupyter_tpu.sample_table import UNKNOWN as UNKNOWN
 
 _LEFT = ' style="text-align: left"'
 
@@ -25,7 +26,12 @@ def as_html(text: str) -> str:
 
 def age_text(at: float, now: float) -> str:
     """Return ``as of 40 s ago``; both arguments in Unix seconds."""
-    return f"as of {duration_text(now - at)} ago"
+    return Text("as of {duration} ago", duration=duration_text(now - at))
+
+
+def plainly(text: str) -> str:
+    """Return a text for display: in the user's language, without control characters."""
+    return plain(shown(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +55,19 @@ class Section:
         """Yield the lines of its plain-text form."""
         indent = ""
         if self.title:
-            yield f"{plain(self.title)} ({plain(self.age)})" if self.age else plain(self.title)
+            yield f"{plainly(self.title)} ({plainly(self.age)})" if self.age else plainly(self.title)
             indent = "  "
-        yield from (indent + plain(line) for line in self.lines)
+        yield from (indent + plainly(line) for line in self.lines)
         yield from (indent + line for line in self._table())
         yield from (plain(line, len(line)) for line in self.verbatim)
 
     def _table(self) -> Iterator[str]:
         if not self.rows:
             return
-        table = [[plain(cell) for cell in row] for row in (self.header, *self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        table = [[plainly(cell) for cell in row] for row in (self.header, *self.rows)]
+        widths = [max(map(width_of, column)) for column in zip(*table, strict=True)]
         for row in table:
-            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            yield "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
     def to_html(self) -> Iterator[str]:
         """Yield the elements of its HTML form."""
@@ -94,6 +100,16 @@ class MagicOutput:
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 
+def message_of(error: TpuError) -> Text:
+    """Return what failed, as a part of another text."""
+    return error.message if isinstance(error.message, Text) else Text(error.message)
+
+
+def unknown_because(error: TpuError) -> Text:
+    """Return that a value is unknown, and why."""
+    return Text("unknown: {reason}", reason=message_of(error))
+
+
 def text_output(*lines: str) -> MagicOutput:
     """Return an output of a few lines of text."""
     return MagicOutput(sections=[Section(lines=lines)])
@@ -103,5 +119,5 @@ def _html_row(cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _escaped(text: object) -> str:
-    return as_html(plain(text))
+def _escaped(text: str) -> str:
+    return as_html(plainly(text))

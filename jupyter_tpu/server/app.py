@@ -11,11 +11,13 @@ import os
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_events import EventLogger
 from jupyter_server.extension.application import ExtensionApp
 from tornado.ioloop import IOLoop
+from tornado.web import HTTPError
 from traitlets import Bool, Float, Unicode
 
 from jupyter_tpu import __version__
@@ -25,6 +27,7 @@ from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.reconciler.views import error_view
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
 from jupyter_tpu.kernels.connections.metrics_pool import MetricsPool
+from jupyter_tpu.kernels.launch import LANGUAGE_SETTING
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.lifecycle.time_limits import Limits
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
@@ -124,6 +127,7 @@ class TPUApp(ExtensionApp):
             self._event_logger.register_event_schema(path)
         install_kernel_socket(self.serverapp, self.settings)
         exclude_control_requests(self.settings["kernel_manager"])
+        self.settings[LANGUAGE_SETTING] = partial(front_end_language, self.serverapp)
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         apply_saved_choices(os.environ)
         import_ahead()  # asyncssh takes most of a second to import, which the first kernel would have to wait for
@@ -263,6 +267,27 @@ class TPUApp(ExtensionApp):
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=1)
+
+
+def front_end_language(server: Any) -> str:
+    """Return the language that is set in the JupyterLab or Notebook of a server; empty if it follows the system."""
+    for app in (each for loaded in server.extension_manager.extension_apps.values() for each in loaded):
+        if hasattr(app, "user_settings_dir"):
+            language = _locale_setting(app)
+            if language not in ("", "default"):
+                return language
+    return ""
+
+
+def _locale_setting(app: Any) -> str:
+    from jupyterlab_server.settings_utils import get_settings  # JupyterLab has loaded it
+
+    folders = (app.app_settings_dir, app.schemas_dir, app.user_settings_dir)
+    try:
+        answer, _ = get_settings(*folders, schema_name="@jupyterlab/translation-extension:plugin")
+    except HTTPError:  # an application without this setting
+        return ""
+    return str(answer["settings"].get("locale", ""))
 
 
 def _is_in_loop() -> bool:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import catalogue
 import pytest
+from pseudo_language import english_lines, write_language
 
 from jupyter_tpu.cli.arguments import COMMANDS
 
 pytestmark = pytest.mark.timeout(600)
-
-_WIDE = {ord(each): ord(each) + 0xFEE0 for each in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-_PLACEHOLDER = re.compile(r"(%\(\w+\)[rs]|%[rs]|\{\w+\})")
 
 _NOT_ENGLISH = (
     r"\btpu-\S+",  # kernelspecs
@@ -95,32 +91,14 @@ unknown-command
 _FROM_THE_AGENT = r"armed \(it can end my-node even while your own machine is off\)|\barmed\b"
 
 
-def _wide(text: str) -> str:
-    parts = _PLACEHOLDER.split(text)
-    return "".join(part if _PLACEHOLDER.fullmatch(part) else part.translate(_WIDE) for part in parts)
-
-
 @pytest.fixture(scope="module")
 def language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The variables that choose the made-up language."""
-    texts = catalogue.template()
-    for message in texts:
-        is_counted = isinstance(message.id, tuple | list)
-        message.string = tuple(map(_wide, message.id)) if is_counted else _wide(message.id)
-    folder: Path = tmp_path_factory.mktemp("locale")
-    file = folder / "qps" / "LC_MESSAGES" / "jupyter_tpu.mo"
-    file.parent.mkdir(parents=True)
-    file.write_bytes(catalogue.mo(texts))
-    return {"LANGUAGE": "qps", "JUPYTER_TPU_LOCALE": str(folder)}
+    return write_language(tmp_path_factory.mktemp("locale"))
 
 
 def _english_lines(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        left = line
-        for known in (_FROM_THE_AGENT, *_NOT_ENGLISH):
-            left = re.sub(known, " ", left)
-        if re.search(r"[A-Za-z]{2}", left):
-            yield line
+    return english_lines(text, (_FROM_THE_AGENT, *_NOT_ENGLISH))
 
 
 @pytest.mark.parametrize("command", ["", *sorted(COMMANDS.keys() - {"emulator"})])

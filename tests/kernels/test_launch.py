@@ -20,6 +20,12 @@ def test_a_kernel_gets_the_name_of_its_node() -> None:
     assert kernel_env("my-node", ENVIRONMENT, []) == {"JPY_SESSION_NAME": "a.ipynb", "JPY_TPU_NODE": "my-node"}
 
 
+def test_a_kernel_gets_the_users_language_by_a_name_that_other_programs_do_not_read() -> None:
+    env = kernel_env("my-node", {"LANGUAGE": "zh_CN:en", "LANG": "de_DE.UTF-8"}, [])
+    assert env == {"JPY_TPU_NODE": "my-node", "JPY_TPU_LANGUAGE": "zh_CN:en"}
+    assert kernel_env("my-node", {"LANG": "de_DE.UTF-8"}, [])["JPY_TPU_LANGUAGE"] == "de_DE.UTF-8"
+
+
 @pytest.mark.parametrize("name", ["HF_*", "*", "HF_HOME=/x", "", "HF HOME", "HF_HOME\n"])
 def test_what_is_no_whole_name_is_refused(name: str) -> None:
     with pytest.raises(BadInput, match="can't be forwarded to kernels"):

@@ -95,6 +95,22 @@ async def test_nothing_of_this_machines_environment_travels_but_the_notebooks_na
     assert text == "None None granted /home/ada/digits.ipynb\n"
 
 
+HELP = """
+from IPython.utils.capture import capture_output
+with capture_output() as shown:
+    get_ipython().run_line_magic("tpu", "--help")
+print(shown.outputs[0].data["text/plain"])
+"""
+
+
+async def test_a_kernel_speaks_the_users_language(start: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGUAGE", "zh_CN")
+    _, client = await start(name)
+    assert "在一个屏幕上显示此节点。" in await printed(client, HELP)
+    # what the user's own cells print stays as it is
+    assert await printed(client, "import os; print(os.environ.get('LANGUAGE'))") == "None\n"
+
+
 async def test_an_interrupt_reaches_the_cell(kernel: tuple[AsyncKernelManager, Client]) -> None:
     manager, client = kernel
     # Without stop_on_error ipykernel also aborts what arrives shortly after the error.

@@ -19,6 +19,8 @@ from jupyter_tpu.kernels.messages.local_ports import default_addresses
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import Node
 
+CHINESE = {"JPY_TPU_LANGUAGE": "zh_CN"}
+
 
 @pytest.fixture
 async def hosted(cloud: Any, node: Node) -> AsyncIterator[KernelHost]:
@@ -42,7 +44,8 @@ def ignore(progress: Mapping[str, Any]) -> None:
 async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(cloud: Any, node: Node, hosted: KernelHost) -> None:
     told: list[str] = []
     with agent_stopped(cloud.home_of(node)):  # it answers only after the start has returned
-        await hosted.start(Launch(kernel_id="on-a-spare", key="key"), lambda progress: told.append(progress["phase"]))
+        launch = Launch(kernel_id="on-a-spare", key="key", env=CHINESE)
+        await hosted.start(launch, lambda progress: told.append(progress["phase"]))
     assert "ready" not in told
     client = AsyncKernelClient()
     client.load_connection_info(cast(KernelConnectionInfo, hosted.connection_info()))
@@ -58,5 +61,8 @@ async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(cloud: Any, node: 
             name: hosted.kernel.expected_info[name] for name in same
         }
         assert "ready" in told
+        # a spare was started before anyone knew its user
+        error = await client.execute_interactive("%tpu nonsense", timeout=60)
+        assert "%tpu 没有命令 'nonsense'。" in "".join(error["content"]["traceback"])
     finally:
         client.stop_channels()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import os
 import shutil
 import socketserver
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pseudo_language import english_lines, write_language
 
+from jupyter_tpu.commands.shared import ON_NODE
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
 from jupyter_tpu.notebook.magics.context import PATIENCE_VARIABLE, MagicContext
 from jupyter_tpu.notebook.magics.subcommands import run_line
@@ -408,3 +411,59 @@ def test_a_word_by_its_old_name_does_what_the_new_one_does_and_says_so(start: An
     shown, as_before = str(run_line(now, start(agent).here)), str(run_line(old, start(agent).here))
     assert as_before.startswith(shown)
     assert old.startswith("help") or f"%tpu {old.split()[0]} is now %tpu {now.split()[0]}." in as_before
+
+
+# What stays as it is in any language; `EVIL` stands for every text of an agent, a process or the cloud.
+NOT_ENGLISH = (
+    r"<?script>.*?<b>",
+    r"^\S+(?=: ａｃｃｅｌｅｒａｔｏｒ)",  # the machine's name
+    r"%+tpu\S*(?: [a-z-]+)*(?: [A-Z]+\b)?|`[^`]*`",  # what can be typed
+    r"(?<!\w)-{1,2}[a-z][a-z-]*",
+    r"\b(?:Python|CPython|GiB|min|lost|READY|trc|spot|root)\b|\S*[/_]\S*",
+    r"'[^']*'|\b[A-Z][A-Z_]+\b",
+)
+
+
+@pytest.fixture(scope="module")
+def language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_language(tmp_path_factory.mktemp("locale"))
+
+
+@pytest.fixture
+def in_language(language: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in language.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("in_language")
+@pytest.mark.parametrize("line", [*LINES, "help", *(f"{name} --help" for name in ("top", *ON_NODE))])
+def test_each_line_is_shown_in_the_users_language(start: Any, line: str) -> None:
+    shown = str(run_line(line, start(answering(ANSWERS)).here))
+    assert list(english_lines(shown, NOT_ENGLISH)) == []
+
+
+@pytest.mark.usefixtures("in_language")
+@pytest.mark.parametrize("kind", ["cost", "quota", "grant", ""])
+def test_why_nothing_is_known_is_said_in_the_users_language(start: Any, kind: str) -> None:
+    shown = str(run_line(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
+    assert list(english_lines(shown, (r"ｕｎｋｎｏｗｎ: .*no method.*", *NOT_ENGLISH))) == []
+
+
+@pytest.mark.usefixtures("in_language")
+@pytest.mark.parametrize(
+    "line", ["nonsense", "release --force", "release --pid x", "extend 3x", "logs 0", "quota 5", ""]
+)
+def test_errors_are_shown_in_the_users_language(line: str) -> None:
+    with pytest.raises(TpuError) as caught:
+        run_line(line, MagicContext({}, NOW))
+    head, *rest = caught.value._render_traceback_()
+    shown = "\n".join([head.partition(": ")[2], *rest]).replace("3x", "").replace(", ".join(ON_NODE), "")
+    assert list(english_lines(shown, NOT_ENGLISH)) == []
+
+
+@pytest.mark.usefixtures("in_language")
+def test_what_programs_read_stays_english(start: Any) -> None:
+    refused = WorkerUnreachable("The agent on this machine does not answer.")
+    assert refused.to_json()["message"] == "The agent on this machine does not answer."
+    findings = json.loads(str(run_line("doctor --json", start(answering(ANSWERS)).here)))
+    assert {"chips", "disk"} <= {each["check"] for each in findings}

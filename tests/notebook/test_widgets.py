@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import threading
 import time
 import zipfile
@@ -11,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from pseudo_language import english_lines, write_language
 
 from jupyter_tpu.agent.archive import agent_archive
 from jupyter_tpu.errors import WorkerUnreachable
@@ -333,3 +336,48 @@ def test_what_pages_run_and_wear_is_sent_to_the_worker() -> None:
         sent = {name.removeprefix("jupyter_tpu/notebook/widgets/") for name in archive.namelist()}
     scripts = {f"{name}.js" for name in ("frame", "idle", "monitor", "quota")}
     assert {*scripts, "widgets.css", "__init__.py"} <= sent
+
+
+# -- the user's language -----------------------------------------------------------------------------------------------
+
+NOT_ENGLISH = (r"ａｓ ｏｆ [^)]*", r"my-node|HBM|a\.ipynb|python train\.py|\beve\b|\bmin\b", r"\b[a-z]+_[a-z_]+\b")
+
+
+@pytest.fixture(scope="module")
+def language(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_language(tmp_path_factory.mktemp("locale"))
+
+
+def test_what_a_widget_tells_its_page_is_in_the_users_language(
+    language: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**language, "JPY_TPU_NODE": "my-node"}.items():
+        monkeypatch.setenv(name, value)
+    monitor = SnapshotReader(MONITOR, Agent(metrics()).ask).snapshot()["data"]
+    idle = SnapshotReader(IDLE, Agent({"activity": DUE, "told": {}}).ask)
+    quota = SnapshotReader(QUOTA, Agent({"told": {}}).ask).snapshot()["data"]["parts"]
+    heard = idle.snapshot(acts=[{"for_s": 5, "at": 1e12}, {"off": True, "at": 0}, {"delete": True}])["heard"]
+    columns = [title for _, title, kind in monitor["columns"] if kind != "capacity"]
+    reasons = [line.partition(":")[0] for line in monitor["unknown"]]
+    texts = [*columns, *reasons, *monitor["holders"], idle.snapshot()["data"]["reminder"]]
+    texts += [each["text"] for each in heard]
+    texts += [text for part in quota for text in (part["title"], *part["lines"])]
+    allowed = (r"`[^`]*`|%\S+|\(pid|It does not answer\. Wait\.", *NOT_ENGLISH)
+    assert list(english_lines("\n".join(texts), allowed)) == []
+
+
+@pytest.mark.parametrize("name", ["TpuMonitor", "IdleTimer", "QuotaAndCredit"])
+def test_what_a_page_draws_is_in_the_users_language(run_cells: Any, language: dict[str, str], name: str) -> None:
+    load = f"from jupyter_tpu.notebook.widgets import {name}; print({name}().live._esm)"
+    script = run_cells(load, environ=language).text
+    marked = re.findall(r'\btranslated\(\s*"((?:[^"\\]|\\.)*)"', script)
+    assert list(english_lines("\n".join(json.loads(f'"{each}"') for each in marked), (r"\{\w+\}",))) == []
+    # a sentence or a label that is not marked
+    rest = re.sub(r'//.*|\btranslated\(\s*"(?:[^"\\]|\\.)*"', "", script)
+    assert re.findall(r'"[A-Z][a-z]+(?: [^"]*)?"', rest) == []
+
+
+def test_a_snapshot_is_in_the_users_language(run_cells: Any, language: dict[str, str]) -> None:
+    cell = "from jupyter_tpu.notebook.widgets import IdleTimer; print(IdleTimer()._repr_mimebundle_()['text/plain'])"
+    shown = run_cells(cell, environ={**language, "HOME": "/nowhere"}).text
+    assert list(english_lines(shown, (r"`[^`]*`|%pip install anywidget", *NOT_ENGLISH))) == []

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu._version import __version__
 from jupyter_tpu.diagnostics import FAULT, OK, UNKNOWN, WARNING, Finding
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError, joined
 from jupyter_tpu.frameworks import TITLES, python_range, release_of, runtime_version_fits
+from jupyter_tpu.notebook.display import message_of
 from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, install_command
 from jupyter_tpu.notebook.tpu_init.known_errors import RESTART
 from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, libtpu_mismatch
@@ -18,6 +19,11 @@ from jupyter_tpu.notebook.tpu_init.library_versions import LIBRARIES, libtpu_mis
 if TYPE_CHECKING:
     from jupyter_tpu.notebook.doctor.worker_facts import Facts
     from jupyter_tpu.notebook.node.this_worker import ThisWorker
+
+AGENT, CHIPS, LOCK_FILE, GUARD = Text("agent"), Text("chips"), Text("lock file"), Text("guard")
+AUTOSTOP, RUNTIME_VERSION, ENVIRONMENT = Text("auto-stop"), Text("runtime version"), Text("environment")
+VARIABLES, FALL_BACK, NODE = Text("variables"), Text("fall-back"), Text("node")
+DISK, CLOCK = Text("disk"), Text("clock")
 
 Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
@@ -36,12 +42,12 @@ _MOST_CLOCK_S = 30.0
 
 def examine_agent(facts: Facts) -> Findings:
     """Check the agent, the processes that use the chips, the guard, auto-stop and the runtime version."""
-    yield from _judged(facts, "agent", "status", _agent)
-    yield from _judged(facts, "chips", "who", lambda answer: _holders(facts, answer))
-    yield from _judged(facts, "lock file", "who", _lock_file)
-    yield from _judged(facts, "guard", "activity", _guard)
-    yield from _judged(facts, "auto-stop", "activity", _autostop)
-    yield from _judged(facts, "runtime version", "node", lambda answer: _runtime_version(facts, answer))
+    yield from _judged(facts, AGENT, "status", _agent)
+    yield from _judged(facts, CHIPS, "who", lambda answer: _holders(facts, answer))
+    yield from _judged(facts, LOCK_FILE, "who", _lock_file)
+    yield from _judged(facts, GUARD, "activity", _guard)
+    yield from _judged(facts, AUTOSTOP, "activity", _autostop)
+    yield from _judged(facts, RUNTIME_VERSION, "node", lambda answer: _runtime_version(facts, answer))
 
 
 def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
@@ -49,75 +55,94 @@ def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findi
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
         # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
-        state = FAULT if check == "agent" else UNKNOWN
-        found = Finding(check=check, state=state, text=answer.message, fix=answer.hint)
+        state = FAULT if check == AGENT else UNKNOWN
+        hint = answer.hint if isinstance(answer.hint, Text) or not answer.hint else Text(answer.hint)
+        found = Finding(check=check, state=state, text=message_of(answer), fix=hint)
         yield found if answer.hint else found.fixed_by("ask-again")
         return
     try:
         # as a list, so that an answer that breaks off yields no partial findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
-        text = "This version can't read the agent's response."
+        text = Text("This version can't read the agent's response.")
         yield Finding(check=check, state=UNKNOWN, text=text).fixed_by("ask-again")
 
 
 def _agent(answer: Answer) -> Findings:
     version = str(answer["version"])
-    text = f"jupyter_tpu {version}, up for {duration_text(answer['uptime_s'])}, {len(answer['kernels'])} kernels"
+    duration, kernels = duration_text(answer["uptime_s"]), len(answer["kernels"])
+    known = {"version": version, "duration": duration, "kernels": kernels}
     if version == __version__:
-        yield Finding(check="agent", state=OK, text=f"{text}.")
+        text = Text("jupyter_tpu {version}, up for {duration}, {kernels} kernels.")
+        yield Finding(check=AGENT, state=OK, text=text.with_arguments(**known))
     else:
-        text = f"{text}; this kernel has {__version__}."
-        yield Finding(check="agent", state=WARNING, text=text).fixed_by("replace-agent")
+        text = Text("jupyter_tpu {version}, up for {duration}, {kernels} kernels; this kernel has {own}.")
+        found = Finding(check=AGENT, state=WARNING, text=text.with_arguments(**known, own=__version__))
+        yield found.fixed_by("replace-agent")
 
 
 def _holders(facts: Facts, answer: Answer) -> Findings:
     holders = answer["holders"]
     if not holders:
-        yield Finding(check="chips", state=OK, text="No process uses the chips.")
+        yield Finding(check=CHIPS, state=OK, text=Text("No process uses the chips."))
     for holder in holders:
-        name = holder["notebook"] or holder["command"] or "unknown"
+        name = holder["notebook"] or holder["command"] or Text("unknown")
         if holder["pid"] == facts.pid:
-            yield Finding(check="chips", state=OK, text="This kernel uses the chips.")
+            yield Finding(check=CHIPS, state=OK, text=Text("This kernel uses the chips."))
         else:
-            text = f"Process {holder['pid']} of {holder['user'] or 'another user'} uses the chips: {name}."
-            yield Finding(check="chips", state=WARNING, text=text).fixed_by("end-process", pid=holder["pid"])
+            text = Text(
+                "Process {pid} of {user} uses the chips: {name}.",
+                pid=holder["pid"],
+                user=holder["user"] or Text("another user"),
+                name=name,
+            )
+            yield Finding(check=CHIPS, state=WARNING, text=text).fixed_by("end-process", pid=holder["pid"])
 
 
 def _lock_file(answer: Answer) -> Findings:
     lock, holders = answer["lock_file"], answer["holders"]
     path = lock["path"]
     if lock["is_held"] and not holders:
-        text = f"{path} is held by a process that cannot be seen from here."
-        fix = f"It may be in a container or belong to another user: sudo lsof -w {path}"
-        yield Finding(check="lock file", state=WARNING, text=text, fix=fix)
+        text = Text("{path} is held by a process that cannot be seen from here.", path=path)
+        fix = Text("It may be in a container or belong to another user: sudo lsof -w {path}", path=path)
+        yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
         # libtpu opens the file for writing, so a leftover keeps out only users who do not own it.
-        text = f"{path} is left over and unused: it only blocks other users of this machine."
-        fix = f"If libtpu cannot open it: sudo rm {path}"
-        yield Finding(check="lock file", state=OK, text=text, fix=fix)
+        text = Text("{path} is left over and unused: it only blocks other users of this machine.", path=path)
+        fix = Text("If libtpu cannot open it: sudo rm {path}", path=path)
+        yield Finding(check=LOCK_FILE, state=OK, text=text, fix=fix)
     else:
-        text = f"{path} is held by the process that uses the chips." if lock["is_held"] else f"There is no {path}."
-        yield Finding(check="lock file", state=OK, text=text)
+        text = (
+            Text("{path} is held by the process that uses the chips.")
+            if lock["is_held"]
+            else Text("There is no {path}.")
+        )
+        text = text.with_arguments(path=path)
+        yield Finding(check=LOCK_FILE, state=OK, text=text)
 
 
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
     if _has_no_rules(answer):
-        text = "It waits for rules: this node has received none yet."
-        yield Finding(check="guard", state=UNKNOWN, text=text).fixed_by("send-rules")
+        text = Text("It waits for rules: this node has received none yet.")
+        yield Finding(check=GUARD, state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
-    found = Finding(check="guard", state=state, text=f"{guard['state']}: {guard['detail']}.")
+    found = Finding(check=GUARD, state=state, text=_guard_text(guard))
     if guard["state"] == "off":
         found = found.fixed_by("set-rules")
     elif guard["state"] == "cannot":
-        fix = (
+        fix = Text(
             "Auto-stop on your own computer and the cloud's deadline still work. For the guard, create the node with "
             "the scope cloud-platform."
         )
         found = replace(found, fix=fix)
     yield found
+
+
+def _guard_text(guard: Mapping[str, Any]) -> Text:
+    state = {"armed": Text("armed"), "off": Text("off"), "cannot": Text("cannot")}.get(guard["state"], guard["state"])
+    return Text("{state}: {detail}.", state=state, detail=guard["detail"])
 
 
 def _has_no_rules(answer: Answer) -> bool:
@@ -127,35 +152,41 @@ def _has_no_rules(answer: Answer) -> bool:
 
 def _autostop(answer: Answer) -> Findings:
     if _has_no_rules(answer):
-        text = "This node has received no auto-stop rules yet; its owner's computer may have some."
-        yield Finding(check="auto-stop", state=UNKNOWN, text=text).fixed_by("send-rules")
+        text = Text("This node has received no auto-stop rules yet; its owner's computer may have some.")
+        yield Finding(check=AUTOSTOP, state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     rules = answer["rules"]
-    lengths = {"idle": rules["idle_after_s"], "in session": rules["session_s"]}
-    known = [f"after {duration_text(length)} {what}" for what, length in lengths.items() if length is not None]
-    if answer["ends_in_s"] is not None:
-        known.append(f"now due in {duration_text(answer['ends_in_s'])}")
+    lengths = (
+        (Text("after {duration} idle"), rules["idle_after_s"]),
+        (Text("after {duration} in session"), rules["session_s"]),
+        (Text("now due in {duration}"), answer["ends_in_s"]),
+    )
+    known = [
+        text.with_arguments(duration=duration_text(length_s)) for text, length_s in lengths if length_s is not None
+    ]
     if known:
-        yield Finding(check="auto-stop", state=OK, text=f"This node ends {', '.join(known)}.")
+        text = Text("This node ends {when}.", when=joined(known, ", "))
+        yield Finding(check=AUTOSTOP, state=OK, text=text)
     else:
-        text = "This node has no auto-stop rule."
-        yield Finding(check="auto-stop", state=WARNING, text=text).fixed_by("set-rules")
+        text = Text("This node has no auto-stop rule.")
+        yield Finding(check=AUTOSTOP, state=WARNING, text=text).fixed_by("set-rules")
 
 
 def _runtime_version(facts: Facts, answer: Answer) -> Findings:
-    check = "runtime version"
+    check = RUNTIME_VERSION
     if not answer:
-        text = "The runtime version of this node is unknown here."
-        fix = "A Jupyter server with jupyter_tpu on your own machine sends it while it is connected."
+        text = Text("The runtime version of this node is unknown here.")
+        fix = Text("A Jupyter server with jupyter_tpu on your own machine sends it while it is connected.")
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
     found = str(answer["data"]["runtime_version"])
     # Without a framework only the node's type is compared.
     for framework in facts.installed or ("",):
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
-            yield Finding(check=check, state=FAULT, text=why, fix="Recreate the node with one of those.")
+            yield Finding(check=check, state=FAULT, text=why, fix=Text("Recreate the node with one of those."))
             return
-    yield Finding(check=check, state=OK, text=f"{found} on {facts.worker.accelerator_type or 'an unknown type'}.")
+    type_ = facts.worker.accelerator_type or Text("an unknown type")
+    yield Finding(check=check, state=OK, text=Text("{version} on {type}.", version=found, type=type_))
 
 
 # -- the kernels' Python
@@ -173,83 +204,104 @@ def examine_environment(facts: Facts) -> Findings:
 def _frameworks(facts: Facts) -> Findings:
     python = f"Python {facts.python[0]}.{facts.python[1]} ({facts.executable})"
     if not facts.installed:
-        fix = f"For JAX: {install_command('jax', facts.worker)}"
-        yield Finding(check="environment", state=WARNING, text=f"{python} has no framework for TPUs.", fix=fix)
+        fix = Text("For JAX: {install}", install=install_command("jax", facts.worker))
+        text = Text("{python} has no framework for TPUs.", python=python)
+        yield Finding(check=ENVIRONMENT, state=WARNING, text=text, fix=fix)
     elif len(facts.installed) > 1:
-        names = " and ".join(TITLES[each] for each in facts.installed)
-        text = f"{python} has {names}, and each needs its own libtpu."
-        yield Finding(check="environment", state=WARNING, text=text).fixed_by("make-environment")
+        *first, last = (TITLES[each] for each in facts.installed)
+        text = Text(
+            "{python} has {first} and {last}, and each needs its own libtpu.",
+            python=python,
+            first=", ".join(first),
+            last=last,
+        )
+        yield Finding(check=ENVIRONMENT, state=WARNING, text=text).fixed_by("make-environment")
     else:
-        yield Finding(check="environment", state=OK, text=f"{python} with {TITLES[facts.installed[0]]}.")
+        text = Text("{python} with {framework}.", python=python, framework=TITLES[facts.installed[0]])
+        yield Finding(check=ENVIRONMENT, state=OK, text=text)
 
 
 def _versions(facts: Facts, framework: str) -> Findings:
     versions, title = facts.versions[framework], TITLES[framework]
     own = versions[LIBRARIES[framework][0]]
     release, install = release_of(framework, own), install_command(framework, facts.worker)
-    check = f"versions of {title}"
-    listed = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    check = Text("versions of {framework}", framework=title)
+    found = (Text("{name} {version}", name=name, version=it or Text("missing")) for name, it in versions.items())
+    listed = joined(found, ", ")
     # From certain faults to mere suspicions; only the first that applies is reported.
     if not versions["libtpu"] and not facts.worker.is_emulated:
-        yield Finding(check=check, state=FAULT, text=f"libtpu is missing: {listed}.", fix=install)
+        yield Finding(
+            check=check, state=FAULT, text=Text("libtpu is missing: {versions}.", versions=listed), fix=install
+        )
     elif mismatch := libtpu_mismatch(framework, versions, facts.requirements[framework]):
         yield Finding(check=check, state=FAULT, text=mismatch, fix=install)
     elif release is None:
-        yield Finding(check=check, state=UNKNOWN, text=f"{listed}: this version is not in the list of tested ones.")
+        text = Text("{versions}: this version is not in the list of tested ones.", versions=listed)
+        yield Finding(check=check, state=UNKNOWN, text=text)
     elif not release.fits(facts.python):
-        text = f"{release.title} is made for Python {python_range(release)}."
+        text = Text("{release} is made for Python {pythons}.", release=release.title, pythons=python_range(release))
         yield Finding(check=check, state=WARNING, text=text).fixed_by("make-environment")
     else:
-        stands_in = " (emulated: the CPU stands in)" if facts.worker.is_emulated else ""
-        yield Finding(check=check, state=OK, text=f"{listed}{stands_in}.")
+        text = Text("{versions} (emulated: the CPU stands in).") if facts.worker.is_emulated else Text("{versions}.")
+        yield Finding(check=check, state=OK, text=text.with_arguments(versions=listed))
 
 
-_UNSET = "Remove it from the kernel's environment, then restart the kernel."
+_UNSET = Text("Remove it from the kernel's environment, then restart the kernel.")
 
 
 def _variables(facts: Facts) -> Findings:
     found = list(_suspicious(facts.environ, facts.worker))
     yield from found
     if not found:
-        yield Finding(check="variables", state=OK, text="No variable keeps a framework from using the chips.")
+        yield Finding(check=VARIABLES, state=OK, text=Text("No variable keeps a framework from using the chips."))
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     """Find variables that mislead a framework; on an emulated worker, variables that select the CPU are correct."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
-        yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from using the TPU.")
+        yield _variable(FAULT, Text("{variable} keeps JAX from using the TPU.", variable=f"JAX_PLATFORMS={platforms}"))
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
-        yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from using the TPU.")
+        device = f"PJRT_DEVICE={environ['PJRT_DEVICE']}"
+        yield _variable(FAULT, Text("{variable} keeps PyTorch/XLA from using the TPU.", variable=device))
     # On a single worker it does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
-        text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
+        text = Text(
+            "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
+        )
         yield _variable(WARNING, text)
     if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
-        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends the process when it finds a libtpu flag."
-        fix = "Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel."
-        yield Finding(check="variables", state=FAULT, text=text, fix=fix)
+        text = Text("XLA_FLAGS has {flags}: XLA ends the process when it finds a libtpu flag.", flags=" ".join(flags))
+        fix = Text("Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel.")
+        yield Finding(check=VARIABLES, state=FAULT, text=text, fix=fix)
     if environ.get("ALLOW_MULTIPLE_LIBTPU_LOAD") == "1":
-        yield _variable(WARNING, "ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes use the chips, and both may crash.")
+        text = Text("ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes use the chips, and both may crash.")
+        yield _variable(WARNING, text)
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
         if environ.get(name):
-            yield _variable(WARNING, f"{name}={environ[name]} limits frameworks to only these chips.")
+            text = Text("{variable} limits frameworks to only these chips.", variable=f"{name}={environ[name]}")
+            yield _variable(WARNING, text)
 
 
-def _variable(state: str, text: str) -> Finding:
-    return Finding(check="variables", state=state, text=text, fix=_UNSET)
+def _variable(state: str, text: Text) -> Finding:
+    return Finding(check=VARIABLES, state=state, text=text, fix=_UNSET)
 
 
 def _fall_back(facts: Facts) -> Findings:
     for framework, platform in facts.platforms.items():
         title = TITLES[framework]
         if platform == "tpu":
-            yield Finding(check="fall-back", state=OK, text=f"{title} computes on the TPU.")
+            yield Finding(check=FALL_BACK, state=OK, text=Text("{framework} computes on the TPU.", framework=title))
         elif facts.worker.is_emulated:
-            yield Finding(check="fall-back", state=OK, text=f"{title} computes on the CPU, as on any emulated node.")
+            text = Text("{framework} computes on the CPU, as on any emulated node.", framework=title)
+            yield Finding(check=FALL_BACK, state=OK, text=text)
         else:
-            text = f"{title} computes on the {platform} in this kernel, not on the TPU."
-            yield Finding(check="fall-back", state=FAULT, text=text, fix=RESTART)
+            text = Text(
+                "{framework} computes on the {platform} in this kernel, not on the TPU.",
+                framework=title,
+                platform=platform,
+            )
+            yield Finding(check=FALL_BACK, state=FAULT, text=text, fix=RESTART)
 
 
 # -- the machine
@@ -258,31 +310,40 @@ def _fall_back(facts: Facts) -> Findings:
 def examine_machine(facts: Facts) -> Findings:
     """Check that this is a TPU node, its disks and its clock."""
     if not facts.worker.is_on_node:
-        yield Finding(check="node", state=FAULT, text="This kernel does not run on a TPU node.", fix=CHOOSE_NODE)
+        yield Finding(check=NODE, state=FAULT, text=Text("This kernel does not run on a TPU node."), fix=CHOOSE_NODE)
     for folder in facts.read_only:
         # Linux remounts a file system read-only after an I/O error; a new node has a new disk.
-        fix = "Save your work elsewhere. A disk with errors becomes read-only: recreate the node."
-        yield Finding(check="disk", state=FAULT, text=f"{folder} is not writable.", fix=fix)
+        fix = Text("Save your work elsewhere. A disk with errors becomes read-only: recreate the node.")
+        text = Text("{folder} is not writable.", folder=folder)
+        yield Finding(check=DISK, state=FAULT, text=text, fix=fix)
     for folder, (free, total) in facts.disks.items():
         yield _disk(folder, free, total)
     yield _clock(facts)
 
 
 def _disk(folder: str, free: int, total: int) -> Finding:
-    text = f"{free / _GIB:.1f} of {total / _GIB:.1f} GiB are free in {folder}."
+    text = Text(
+        "{free} of {total} GiB are free in {folder}.",
+        free=f"{free / _GIB:.1f}",
+        total=f"{total / _GIB:.1f}",
+        folder=folder,
+    )
     if free < _LEAST_DISK_BYTES:
-        fix = "Delete what you don't need: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs."
-        return Finding(check="disk", state=FAULT, text=text, fix=fix)
+        fix = Text("Delete what you don't need: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs.")
+        return Finding(check=DISK, state=FAULT, text=text, fix=fix)
     state = WARNING if free < _LITTLE_DISK * total else OK
-    return Finding(check="disk", state=state, text=text, fix="" if state == OK else "It will be full soon.")
+    return Finding(check=DISK, state=state, text=text, fix="" if state == OK else Text("It will be full soon."))
 
 
 def _clock(facts: Facts) -> Finding:
     ahead_s = facts.clock_ahead_s
     if ahead_s is None:
-        return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server did not return the time.")
+        text = Text("The machine's metadata server did not return the time.")
+        return Finding(check=CLOCK, state=UNKNOWN, text=text)
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within a few seconds.")
-    side = "ahead of" if ahead_s > 0 else "behind"
-    text = f"It is {duration_text(abs(ahead_s))} {side} the cloud's: tokens are refused."
-    return Finding(check="clock", state=WARNING, text=text, fix="sudo systemctl restart chrony")
+        return Finding(check=CLOCK, state=OK, text=Text("It agrees with the cloud's clock to within a few seconds."))
+    text = Text("It is {duration} behind the cloud's: tokens are refused.")
+    if ahead_s > 0:
+        text = Text("It is {duration} ahead of the cloud's: tokens are refused.")
+    text = text.with_arguments(duration=duration_text(abs(ahead_s)))
+    return Finding(check=CLOCK, state=WARNING, text=text, fix="sudo systemctl restart chrony")

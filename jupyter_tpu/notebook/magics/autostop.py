@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Callable
 
 from jupyter_tpu.commands.extension import extension
-from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
+from jupyter_tpu.errors import AgentBroken, Text, TpuError, WorkerUnreachable
+from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.extend import end_lines, extend_lines, reminder_line, report_lines
 from jupyter_tpu.notebook.magics.money import node_cost
@@ -41,7 +41,7 @@ def extend(context: MagicContext, options: Namespace) -> MagicOutput:
 
 def autostop_section(answer: Answer) -> Section:
     """Return the part of ``%tpu`` that shows when the node ends."""
-    return Section(title="Auto-stop", age="now", lines=_lines(answer, end_lines))
+    return Section(title=Text("Auto-stop"), age=Text("now"), lines=_lines(answer, end_lines))
 
 
 def _shown(answer: Answer, lines: Callable[[Answer], list[str]]) -> MagicOutput:
@@ -74,7 +74,7 @@ def _end(context: MagicContext, action: str, *, is_sure: bool) -> MagicOutput:
         raise trial
     asked = _stop_question(action, str(trial.get("node")), answers["kernels"])
     if not is_sure and not context.confirm(asked):
-        return text_output("Nothing was done: the node keeps running and is billed.")
+        return text_output(Text("Nothing was done: the node keeps running and is billed."))
     return _ended(context, action)
 
 
@@ -84,26 +84,37 @@ def _ended(context: MagicContext, action: str) -> MagicOutput:
     except WorkerUnreachable as error:
         error.exists = "The node may or may not stop: check with `jupyter tpu list` on your own machine."
         raise
-    what = "is stopping; its disk is kept and billed." if action == "stop" else "is being deleted with its disk."
-    return text_output(f"The cloud accepted the request: {_short(node)} {what} All its kernels stop.")
+    stopping = Text(
+        "The cloud accepted the request: {node} is stopping; its disk is kept and billed. All its kernels stop.",
+        node=_short(node),
+    )
+    deleted = Text(
+        "The cloud accepted the request: {node} is being deleted with its disk. All its kernels stop.",
+        node=_short(node),
+    )
+    return text_output(stopping if action == "stop" else deleted)
 
 
-def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> str:
-    what = f"Stop {_short(node)}" if action == "stop" else f"Delete {_short(node)} and everything on its disk"
-    return plain(f"{what}? {_kernels_text(kernels)}")
+def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> Text:
+    values = {"node": _short(node), "kernels": _kernels_text(kernels)}
+    if action == "stop":
+        return Text("Stop {node}? {kernels}").with_arguments(**values)
+    return Text("Delete {node} and everything on its disk? {kernels}").with_arguments(**values)
 
 
-def _kernels_text(kernels: Answer | TpuError) -> str:
+def _kernels_text(kernels: Answer | TpuError) -> Text:
     """Return how many kernels end with the node."""
     if isinstance(kernels, TpuError) or not isinstance(kernels.get("kernels"), list):
-        return "All its kernels stop."
+        return Text("All its kernels stop.")
     alive = [each for each in kernels["kernels"] if isinstance(each, dict) and each.get("alive")]
     # This kernel is one of the listed ones, and busy with this very cell.
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:
-        return "This kernel stops with it."
-    return f"This kernel stops with it, and {others} other{'' if others == 1 else 's'} ({busy} busy)."
+        return Text("This kernel stops with it.")
+    if others == 1:
+        return Text("This kernel stops with it, and 1 other ({busy} busy).", busy=busy)
+    return Text("This kernel stops with it, and {others} others ({busy} busy).", others=others, busy=busy)
 
 
 def _short(node: str) -> str:

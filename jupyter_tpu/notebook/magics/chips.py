@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from jupyter_tpu.commands.shared import FORCE_NEEDS_PID
 from jupyter_tpu.diagnostics import FIXES
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import AgentBroken, BadInput
+from jupyter_tpu.errors import AgentBroken, BadInput, Text
 from jupyter_tpu.metrics import IDLE, MEASURED, Holder, Host, Sample
-from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, text_output
-from jupyter_tpu.notebook.magics.context import Answer, MagicContext
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
+from jupyter_tpu.notebook.magics.context import NOTHING_DONE, Answer, MagicContext
 from jupyter_tpu.sample_table import TITLES, bytes_text, chips_table, percent_text
 
 # The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in total; then some slack.
@@ -23,7 +23,7 @@ NEWEST_SAMPLE = ("metrics", {"history_s": 0, "points": 1})
 
 # Characters of a command that fit into a table next to its other columns.
 _LONGEST_COMMAND = 80
-_ITSELF = "This kernel itself uses the chips. Restart it to release them."
+_ITSELF = Text("This kernel itself uses the chips. Restart it to release them.")
 
 
 def sample_of(answer: Answer) -> Sample:
@@ -35,13 +35,13 @@ def sample_of(answer: Answer) -> Sample:
     try:
         return Sample.from_json(answer["sample"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable("the load of the chips", error) from error
+        raise _unreadable(Text("the load of the chips"), error) from error
 
 
-def _unreadable(what: str, error: Exception) -> AgentBroken:
+def _unreadable(what: Text, error: Exception) -> AgentBroken:
     return AgentBroken(
-        f"This version can't read the agent's report of {what}.",
-        hint=f"The agent may be a different version. {FIXES['replace-agent'][0]}",
+        Text("This version can't read the agent's report of {what}.", what=what),
+        hint=Text("The agent may be a different version. {fix}", fix=FIXES["replace-agent"][0]),
         raw=f"{type(error).__name__}: {error}",
     )
 
@@ -66,30 +66,31 @@ def chips_section(sample: Sample, age: str) -> Section:
     """Return load and memory per core; a column that is unknown for all cores becomes a line with its reason."""
     table = chips_table(sample)
     lines = list(_why_unknown(sample))
-    return Section(title="Chips", age=age, lines=lines, header=table.header, rows=table.rows)
+    return Section(title=Text("Chips"), age=age, lines=lines, header=table.header, rows=table.rows)
 
 
 def _why_unknown(sample: Sample) -> Iterator[str]:
     if sample.state == IDLE:
-        yield "Idle: no process is using the chips."
+        yield Text("Idle: no process is using the chips.")
     elif sample.state != MEASURED:
-        yield f"Their load is unknown{_because(sample.reason)}"
+        known = Text("Their load is unknown: {reason}", reason=sample.reason)
+        yield known if sample.reason else Text("Their load is unknown.")
     yield from sample.unknown_lines(TITLES)
-
-
-def _because(reason: str) -> str:
-    return f": {reason}" if reason else "."
 
 
 def host_section(host: Host, age: str) -> Section:
     """Return the load of the machine around the chips."""
     return Section(
-        title="Host",
+        title=Text("Host"),
         age=age,
         lines=[
-            f"CPU: {percent_text(host.cpu_percent)} of {UNKNOWN if host.cpus is None else host.cpus} CPUs",
-            f"memory: {bytes_text(host.memory_used_bytes, host.memory_total_bytes)}",
-            f"disk: {bytes_text(host.disk_used_bytes, host.disk_total_bytes)}",
+            Text(
+                "CPU: {percent} of {cpus} CPUs",
+                percent=percent_text(host.cpu_percent),
+                cpus=UNKNOWN if host.cpus is None else host.cpus,
+            ),
+            Text("memory: {bytes}", bytes=bytes_text(host.memory_used_bytes, host.memory_total_bytes)),
+            Text("disk: {bytes}", bytes=bytes_text(host.disk_used_bytes, host.disk_total_bytes)),
         ],
     )
 
@@ -114,23 +115,26 @@ def _holders(answer: Answer, name: str) -> list[Holder]:
     try:
         return [Holder.from_json(each) for each in answer[name]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unreadable("the processes that use the chips", error) from error
+        raise _unreadable(Text("the processes that use the chips"), error) from error
 
 
 def processes_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
     """Return a table of TPU processes; `now` in Unix seconds."""
-    title = "TPU processes"
+    title = Text("TPU processes")
     if not holders:
-        return Section(title=title, age=age, lines=["No process that the agent can see."])
+        return Section(title=title, age=age, lines=[Text("No process that the agent can see.")])
     rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), _command(each)) for each in holders]
-    return Section(title=title, age=age, header=("pid", "user", "notebook", "for", "command"), rows=rows)
+    header = (Text("pid"), Text("user"), Text("notebook"), Text("for"), Text("command"))
+    return Section(title=title, age=age, header=header, rows=rows)
 
 
 def _of(holder: Holder) -> str:
-    where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "no notebook")
+    where = holder.notebook or (
+        Text("kernel {kernel}", kernel=holder.kernel_id[:8]) if holder.kernel_id else Text("no notebook")
+    )
     if _is_self(holder):
-        return f"{where} (this one)"
-    return where if holder.is_kernel or not holder.kernel_id else f"started by {where}"
+        return Text("{notebook} (this one)", notebook=where)
+    return where if holder.is_kernel or not holder.kernel_id else Text("started by {notebook}", notebook=where)
 
 
 def _command(holder: Holder) -> str:
@@ -145,11 +149,14 @@ def _since(holder: Holder, now: float) -> str:
 
 def _lock_lines(answer: Answer) -> Iterator[str]:
     if answer.get("reason"):
-        yield str(answer["reason"])
+        yield Text(str(answer["reason"]))
     lock = answer.get("lock_file")
     if isinstance(lock, dict) and lock.get("is_there"):
-        held = "held by a process" if lock.get("is_held") else "left over, no process holds it"
-        yield f"Lock file {lock.get('path')}: {held}."
+        path = str(lock.get("path"))
+        if lock.get("is_held"):
+            yield Text("Lock file {path}: held by a process.", path=path)
+        else:
+            yield Text("Lock file {path}: left over, no process holds it.", path=path)
 
 
 # -- release
@@ -158,7 +165,7 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
 def release(context: MagicContext, options: Namespace) -> MagicOutput:
     """End the processes that use the chips, after a confirmation; a process of another user needs its own."""
     if options.force and options.pid is None:
-        raise BadInput(FORCE_NEEDS_PID, exists="Nothing was done.")
+        raise BadInput(FORCE_NEEDS_PID, exists=NOTHING_DONE)
     holders = _holders(context.call("who", {}), "holders")
     # Other users' processes are ended only by pid, never by a bare `release`.
     wanted = [each for each in holders if each.pid == options.pid or (options.pid is None and each.is_own_user)]
@@ -167,35 +174,35 @@ def release(context: MagicContext, options: Namespace) -> MagicOutput:
     # Ending this kernel would end the cell that asks; the user restarts it instead.
     others = [each for each in wanted if not _is_self(each)]
     if not others:
-        return text_output(f"{_ITSELF} Nothing was done.")
+        return text_output(Text("This kernel itself uses the chips. Restart it to release them. Nothing was done."))
     shown = _freed(context, [each for each in others if _is_agreed(context, each, options)])
     return shown if others == wanted else MagicOutput(sections=[*shown.sections, Section(lines=[_ITSELF])])
 
 
 def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> MagicOutput:
     if pid is not None:
-        text = f"No process with the pid {pid} uses the chips. Nothing was done."
+        text = Text("No process with the pid {pid} uses the chips. Nothing was done.", pid=pid)
     elif holders:
-        text = "Only other users' processes use the chips: choose one with --pid. Nothing was done."
+        text = Text("Only other users' processes use the chips: choose one with --pid. Nothing was done.")
     else:
-        return text_output("No process that the agent can see uses the chips. Nothing was done.")
+        return text_output(Text("No process that the agent can see uses the chips. Nothing was done."))
     return MagicOutput(sections=[Section(lines=[text]), *([processes_section(holders, now)] if holders else [])])
 
 
 def _is_agreed(context: MagicContext, holder: Holder, options: Namespace) -> bool:
     if options.yes and (holder.is_own_user or options.force):
         return True
-    what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
+    process = {"pid": holder.pid, "notebook": _of(holder), "command": _command(holder)}
     if holder.is_own_user:
-        return context.confirm(plain(f"{what}?"))
-    whose = f"which belongs to the user {holder.user or UNKNOWN}"
+        return context.confirm(Text("End the process {pid} ({notebook}: {command})?").with_arguments(**process))
+    question = Text("End the process {pid} ({notebook}: {command}), which belongs to the user {user}?")
     hint = "Add --yes and --force to the line: --yes alone does not cover other users' processes."
-    return context.confirm(plain(f"{what}, {whose}?"), hint)
+    return context.confirm(question.with_arguments(**process, user=holder.user or UNKNOWN), hint)
 
 
 def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
     if not agreed:
-        return text_output("Nothing was done.")
+        return text_output(NOTHING_DONE)
     force = any(not each.is_own_user for each in agreed)
     # Pid and start time together: the pid alone may belong to another process by now.
     processes = [{"pid": each.pid, "since": each.since} for each in agreed]
@@ -206,12 +213,15 @@ def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
 
 def _free_lines(answer: Answer) -> Iterator[str]:
     left = _holders(answer, "left")
-    yield from (f"The process {each.pid} ({_of(each)}) has ended." for each in _holders(answer, "freed"))
+    for each in _holders(answer, "freed"):
+        yield Text("The process {pid} ({notebook}) has ended.", pid=each.pid, notebook=_of(each))
     if answer.get("message"):
-        yield str(answer["message"])
-    yield from (f"The process {each.pid} ({_of(each)}) still uses the chips." for each in left if not _is_self(each))
+        yield Text(str(answer["message"]))
+    for each in left:
+        if not _is_self(each):
+            yield Text("The process {pid} ({notebook}) still uses the chips.", pid=each.pid, notebook=_of(each))
     if not left:
-        yield "The chips are free."
+        yield Text("The chips are free.")
 
 
 def _is_self(holder: Holder) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.notebook.display import plainly
 from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, Call, call_agent, call_all
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
@@ -16,6 +17,8 @@ PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
 
 # Bounds what the variable may ask for: a cell that waits longer looks dead.
 LONGEST_PATIENCE_S = 600
+
+NOTHING_DONE = Text("Nothing was done.")
 
 Answer = Mapping[str, Any]
 
@@ -48,15 +51,13 @@ class MagicContext:
         """Call several methods of the agent at once, see `agent_call.call_all`."""
         return call_all(calls, self.environ, patience_s=self.patience_s)
 
-    def confirm(self, question: str, hint: str = "Add --yes to the line.") -> bool:
+    def confirm(self, question: Text, hint: str = "Add --yes to the line.") -> bool:
         """Ask the user a yes-or-no question, and return whether the answer is yes.
 
         Raises:
             BadInput: the front end cannot ask; `hint` says how to answer without it.
         """
         try:
-            return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+            return input(f"{plainly(question)} [y/N] ").strip().lower() in ("y", "yes")
         except (EOFError, OSError, RuntimeError) as error:  # IPython's own error is a RuntimeError
-            raise BadInput(
-                "This front end can't ask for confirmation.", exists="Nothing was done.", hint=hint
-            ) from error
+            raise BadInput("This front end can't ask for confirmation.", exists=NOTHING_DONE, hint=hint) from error

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from jupyter_tpu.diagnostics import FAULT, OK, WARNING, Finding, summary
+from jupyter_tpu.diagnostics import FAULT, OK, WARNING, Finding, state_text, summary
+from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.doctor.examine import examine
 from jupyter_tpu.notebook.magics.context import MagicContext
@@ -21,10 +22,12 @@ def doctor(context: MagicContext, options: Namespace) -> MagicOutput:
 
 def findings_output(findings: Sequence[Finding]) -> MagicOutput:
     """Return the findings as a table, faults first, and a list of fixes."""
-    rows = [(each.state, each.check, each.text) for each in sorted(findings, key=_rank)]
-    fixes = [f"{each.check}: {each.fix}" for each in findings if each.fix and each.state != OK]
-    found = Section(title=summary(findings), header=("", "check", "finding"), rows=rows)
-    return MagicOutput(sections=[found, *([Section(title="What to do", lines=fixes)] if fixes else [])])
+    rows = [(state_text(each.state), each.check, each.text) for each in sorted(findings, key=_rank)]
+    fixes = [
+        Text("{topic}: {text}", topic=each.check, text=each.fix) for each in findings if each.fix and each.state != OK
+    ]
+    found = Section(title=summary(findings), header=("", Text("check"), Text("finding")), rows=rows)
+    return MagicOutput(sections=[found, *([Section(title=Text("What to do"), lines=fixes)] if fixes else [])])
 
 
 def _rank(finding: Finding) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.errors import BadInput, EnvironmentFailed, Text
 from jupyter_tpu.notebook.display import MagicOutput, Section, plain, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
 
@@ -37,7 +37,7 @@ _VARIABLES = (
 _SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
 # A password may contain slashes and "@", so everything before the last "@" of the address is removed.
 _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
-_NOT_SHOWN = "(set, not shown)"
+_NOT_SHOWN = Text("(set, not shown)")
 # Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.
 _LOG_BYTES = 256 * 1024
 
@@ -49,17 +49,17 @@ def python(context: MagicContext) -> MagicOutput:
     variables = list(variables_shown(context.environ))
     return MagicOutput(
         sections=[
-            Section(title="Python", lines=list(_python_lines())),
+            Section(title=Text("Python"), lines=list(_python_lines())),
             Section(
-                title="Packages that matter",
-                lines=[f"not installed: {missing}"] if missing else [],
-                header=("package", "version"),
+                title=Text("Packages that matter"),
+                lines=[Text("not installed: {names}", names=missing)] if missing else [],
+                header=(Text("package"), Text("version")),
                 rows=[row for row in versions.items() if row[1]],
             ),
             Section(
-                title="Variables",
-                lines=[] if variables else ["No variable that a framework reads is set."],
-                header=("variable", "value"),
+                title=Text("Variables"),
+                lines=[] if variables else [Text("No variable that a framework reads is set.")],
+                header=(Text("variable"), Text("value")),
                 rows=variables,
             ),
         ]
@@ -68,8 +68,8 @@ def python(context: MagicContext) -> MagicOutput:
 
 def _python_lines() -> Iterator[str]:
     yield f"{platform.python_implementation()} {platform.python_version()}: {sys.executable}"
-    yield f"environment: {sys.prefix}"
-    yield f"system: {platform.platform()}"
+    yield Text("environment: {folder}", folder=sys.prefix)
+    yield Text("system: {system}", system=platform.platform())
 
 
 def _version(name: str) -> str:
@@ -92,14 +92,15 @@ def logs(context: MagicContext, options: Namespace) -> MagicOutput:
     try:
         lines = last_lines(path, options.lines)
     except FileNotFoundError as error:
-        raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel on a TPU node.") from error
+        raise BadInput(
+            Text("There is no agent log here ({path}).", path=path), hint="Choose a kernel on a TPU node."
+        ) from error
     except OSError as error:
-        raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
+        raise EnvironmentFailed(Text("The agent's log cannot be read: {error}.", error=error)) from error
     if not lines:
-        return text_output("The agent's log is empty.")
-    return MagicOutput(
-        sections=[Section(title=f"The last {len(lines)} lines of {path}"), Section(verbatim=list(map(plain, lines)))]
-    )
+        return text_output(Text("The agent's log is empty."))
+    title = Text("The last {count} lines of {path}", count=len(lines), path=path)
+    return MagicOutput(sections=[Section(title=title), Section(verbatim=list(map(plain, lines)))])
 
 
 def log_path(environ: Mapping[str, str]) -> Path:

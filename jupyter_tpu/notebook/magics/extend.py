@@ -7,8 +7,31 @@ from typing import Any
 
 from jupyter_tpu.autostop import Reminder
 from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import Text
 
-_IN_USE = {"busy": "In use", "unknown": "Activity unknown (treated as busy)"}
+_IN_USE = {
+    ("busy", "stop"): Text("In use: auto-stop {duration} after it becomes idle."),
+    ("busy", "delete"): Text("In use: auto-delete {duration} after it becomes idle."),
+    ("unknown", "stop"): Text("Activity unknown (treated as busy): auto-stop {duration} after it becomes idle."),
+    ("unknown", "delete"): Text("Activity unknown (treated as busy): auto-delete {duration} after it becomes idle."),
+}
+_WORDS = {
+    "execution": Text("execution"),
+    "accelerator": Text("accelerator"),
+    "human": Text("human"),
+    "output": Text("output"),
+    "connection": Text("connection"),
+    "cpu": Text("cpu"),
+    "active": Text("active"),
+    "idle": Text("idle"),
+    "unknown": Text("unknown"),
+    "session": Text("session"),
+    "deadline": Text("deadline"),
+    "armed": Text("armed"),
+    "off": Text("off"),
+    "cannot": Text("cannot"),
+}
+"""Words of the agent's report; its details stay in English."""
 # Both times are measured by the agent in one call, so they differ by rounding only.
 _SAME_S = 1.0
 
@@ -22,12 +45,15 @@ def extend_lines(report: Mapping[str, Any]) -> list[str]:
     """Format the report after a ``keep``, which may have extended nothing."""
     keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
-    return [*report_lines(report), *([] if is_kept else ["Extension cancelled."])]
+    return [*report_lines(report), *([] if is_kept else [Text("Extension cancelled.")])]
 
 
 def source_lines(report: Mapping[str, Any]) -> list[str]:
     """Return one line for each kind of activity, with the time since the last one."""
-    return [f"{name}: {_source(source)}" for name, source in report["sources"].items()]
+    return [
+        Text("{topic}: {text}", topic=_WORDS.get(name, name), text=_source(source))
+        for name, source in report["sources"].items()
+    ]
 
 
 def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
@@ -38,40 +64,55 @@ def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
     due = report.get("reminder")
     if not due:
         return ""
-    text = Reminder(since=0.0, for_s=due["for_s"], days=due["days"], usd=usd).text("This node")
-    return f"{text} Keep it running: %tpu extend. Stop it: %tpu stop."
+    text = Reminder(since=0.0, for_s=due["for_s"], days=due["days"], usd=usd).text(Text("This node"))
+    return Text("{reminder} Keep it running: %tpu extend. Stop it: %tpu stop.", reminder=text)
 
 
 def end_lines(report: Mapping[str, Any]) -> list[str]:
     """Return when the node ends, whether it is kept running, and whether its guard can end it."""
     rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
-    idle = "No idle timeout" if idle_s is None else f"Idle timeout: {duration_text(idle_s)}"
     # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
-    unattended = "" if unattended_s is None else f", or {duration_text(unattended_s)} of a silent, unattended cell"
-    lines = [f"{idle}{unattended}; maximum session length: {_length(rules['session_s'])}."]
+    lines: list[str] = [_rules_line(idle_s, unattended_s, rules["session_s"])]
     ends_in_s, kept_s = report["ends_in_s"], keep["for_s"]
     is_last = ends_in_s is not None and kept_s is not None and abs(ends_in_s - kept_s) < _SAME_S
     if is_last:  # one time, not two that look like a contradiction
-        lines.append(f"Kept running for {duration_text(kept_s)}, then auto-stop ({report['ends_why']}).")
+        last = Text("Kept running for {duration}, then auto-stop ({reason}).")
+        lines.append(last.with_arguments(duration=duration_text(kept_s), reason=_word(report["ends_why"])))
     elif ends_in_s is not None:
-        lines.append(f"Auto-stop in {duration_text(ends_in_s)} ({report['ends_why']}).")
-    elif idle_s is not None and report.get("verdict") in _IN_USE:
-        use, action = _IN_USE[report["verdict"]], f"auto-{rules['action']}"
-        lines.append(f"{use}: {action} {duration_text(idle_s)} after it becomes idle.")
+        why = _word(report["ends_why"])
+        lines.append(Text("Auto-stop in {duration} ({reason}).", duration=duration_text(ends_in_s), reason=why))
+    elif idle_s is not None and report.get("verdict") in ("busy", "unknown"):
+        lines.append(_IN_USE[report["verdict"], rules["action"]].with_arguments(duration=duration_text(idle_s)))
     if kept_s is not None and not is_last:
-        lines.append(f"Kept running for {duration_text(kept_s)}.")
+        lines.append(Text("Kept running for {duration}.", duration=duration_text(kept_s)))
     if keep["while_busy"]:
-        lines.append("Kept running until the current cell ends.")
-    return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]
+        lines.append(Text("Kept running until the current cell ends."))
+    return [*lines, Text("Guard: {state} ({detail}).", state=_word(guard["state"]), detail=guard["detail"])]
+
+
+def _rules_line(idle_s: float | None, unattended_s: float | None, session_s: float | None) -> Text:
+    session = Text("no limit") if session_s is None else duration_text(session_s)
+    if idle_s is None:
+        return Text("No idle timeout; maximum session length: {session}.", session=session)
+    if unattended_s is None:
+        return Text(
+            "Idle timeout: {idle}; maximum session length: {session}.", idle=duration_text(idle_s), session=session
+        )
+    return Text(
+        "Idle timeout: {idle}, or {unattended} of a silent, unattended cell; maximum session length: {session}.",
+        idle=duration_text(idle_s),
+        unattended=duration_text(unattended_s),
+        session=session,
+    )
 
 
 def _source(source: Mapping[str, Any]) -> str:
-    age = "" if source["age_s"] is None else f", last {duration_text(source['age_s'])} ago"
-    detail = f" ({source['detail']})" if source["detail"] else ""
-    return f"{source['state']}{age}{detail}"
+    state, age_s, detail = _word(source["state"]), source["age_s"], source["detail"]
+    since = state if age_s is None else Text("{state}, last {age} ago", state=state, age=duration_text(age_s))
+    return Text("{text} ({detail})", text=since, detail=detail) if detail else since
 
 
-def _length(length_s: float | None) -> str:
-    return "no limit" if length_s is None else duration_text(length_s)
+def _word(word: str) -> str:
+    return _WORDS.get(word, str(word))

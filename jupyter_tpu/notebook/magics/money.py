@@ -10,13 +10,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import AgentBroken, TpuError
+from jupyter_tpu.errors import AgentBroken, Text, TpuError
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
 from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.node.agent_call import Call
 
 JSON = Mapping[str, Any]
-_SPANS = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in total"))
+_SPANS = (
+    ("today", Text("today")),
+    ("week", Text("this week")),
+    ("month", Text("this month")),
+    ("total", Text("in total")),
+)
+NONE_ENTERED = Text("None entered.")
+PARTIAL_COST = Text("Partial: some time was unmonitored, so the cost may be higher.")
+PARTIAL_QUOTA = Text("Partial: some use of quota was not visible, so less may be free.")
+NO_QUOTA = Text("No known quota limits this node.")
+UNLIMITED = Text("unlimited")
+GRANTS = Text("Grants and credits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +71,9 @@ def unreadable_snapshot(error: Exception | None = None) -> AgentBroken:
 def no_snapshot_lines(command: str) -> list[str]:
     """Return why a value is unknown, and what to do."""
     return [
-        f"{UNKNOWN}: this node has received no data yet.",
-        "A Jupyter server with jupyter_tpu on your own machine sends it while it is connected.",
-        f"In a terminal there, `jupyter tpu {command}` shows it.",
+        Text("unknown: this node has received no data yet."),
+        Text("A Jupyter server with jupyter_tpu on your own machine sends it while it is connected."),
+        Text("In a terminal there, `jupyter tpu {command}` shows it.", command=command),
     ]
 
 
@@ -72,12 +83,12 @@ def usd(value: float | None) -> str:
         return UNKNOWN
     if value >= 0.1 or not value:
         return f"${value:,.2f}"
-    return f"${value:.4f}" if value >= 0.0001 else "less than $0.0001"
+    return f"${value:.4f}" if value >= 0.0001 else Text("less than $0.0001")
 
 
 def per_hour(value: float | None) -> str:
     """Return ``$9.60 per hour`` or ``price unknown``."""
-    return f"price {UNKNOWN}" if value is None else f"{usd(value)} per hour"
+    return Text("price unknown") if value is None else Text("{usd} per hour", usd=usd(value))
 
 
 # -- cost
@@ -88,7 +99,7 @@ def cost(context: MagicContext) -> MagicOutput:
     answers = context.call_all({"cost": snapshot_call("cost"), "budget": snapshot_call("budget")})
     spent, budgets = snapshot_of(answers["cost"]), snapshot_of(answers["budget"])
     if spent is None:
-        return MagicOutput(sections=[Section(title="Cost", lines=no_snapshot_lines("cost"))])
+        return MagicOutput(sections=[Section(title=Text("Cost"), lines=no_snapshot_lines("cost"))])
     return output_of(lambda: [*_cost_sections(spent, context.now), *_budget_sections(budgets, context.now)])
 
 
@@ -102,10 +113,11 @@ def output_of(make: Any) -> MagicOutput:
 
 def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
     age = age_text(spent.as_of, now)
-    yield Section(title="This node", age=age, lines=list(node_lines(spent.data)))
-    rows = [(title, _spent(spent.data[name])) for name, title in _SPANS]
-    lines = [] if spent.data["is_complete"] else ["Partial: some time was unmonitored, so the cost may be higher."]
-    yield Section(title="All nodes of the project", age=age, lines=lines, header=("time", "spent"), rows=rows)
+    yield Section(title=Text("This node"), age=age, lines=list(node_lines(spent.data)))
+    rows = [(title, spent_text(spent.data[name])) for name, title in _SPANS]
+    lines = [] if spent.data["is_complete"] else [PARTIAL_COST]
+    header = (Text("time"), Text("spent"))
+    yield Section(title=Text("All nodes of the project"), age=age, lines=lines, header=header, rows=rows)
 
 
 def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
@@ -121,43 +133,61 @@ def node_lines(data: JSON) -> Iterator[str]:
     """Yield the price of this node and its cost so far."""
     rows = data["nodes"]
     if not rows:
-        yield "The ledger has no entry for it yet."
+        yield Text("The ledger has no entry for it yet.")
         return
     row = rows[-1]
-    source = f" ({row['price_source']})" if row["price_source"] else ""
-    yield f"{per_hour(row['usd_per_hour'])}{source}"
-    yield f"{usd(row['usd'])} so far, in {duration_text(row['ready_s'])}"
+    price, source = per_hour(row["usd_per_hour"]), row["price_source"]
+    yield Text("{price} ({source})", price=price, source=source) if source else price
+    yield Text("{usd} so far, in {duration}", usd=usd(row["usd"]), duration=duration_text(row["ready_s"]))
 
 
-def _spent(view: JSON) -> str:
+def spent_text(view: JSON) -> str:
+    """Return what was spent in a time, or at least."""
     if view["usd"] is not None:
         return usd(view["usd"])
-    return f"{UNKNOWN}, at least {usd(view['known_usd'])}" if view["known_usd"] else UNKNOWN
+    return Text("unknown, at least {usd}", usd=usd(view["known_usd"])) if view["known_usd"] else UNKNOWN
 
 
 def _budget_sections(budgets: LaptopSnapshot | None, now: float) -> Iterator[Section]:
     if budgets is None or not budgets.data["budgets"]:
         return
     rows = [(each["name"], *_budget_texts(each)) for each in budgets.data["budgets"]]
-    yield Section(
-        title="Budgets", age=age_text(budgets.as_of, now), header=("budget", "used", "of", "when used up"), rows=rows
-    )
+    header = (Text("budget"), Text("used"), Text("of"), Text("when used up"))
+    yield Section(title=Text("Budgets"), age=age_text(budgets.as_of, now), header=header, rows=rows)
 
 
 def _budget_texts(view: JSON) -> tuple[str, str, str]:
     if view["error"] or view["amount"] is None:
-        return UNKNOWN, f"cannot be read: {view['error']}", ""
-    amount, used = (usd(value) if view["unit"] == "usd" else f"{value:.1f} hours" for value in _amounts(view))
-    per = "in all" if view["period"] == "total" else f"per {view['period']}"
-    return used, f"{amount} {per}", _at_the_cap(view)
+        return UNKNOWN, Text("cannot be read: {error}", error=view["error"]), ""
+    amount, used = (
+        usd(value) if view["unit"] == "usd" else Text("{number} hours", number=f"{value:.1f}")
+        for value in _amounts(view)
+    )
+    return used, amount_per_period(amount, str(view["period"])), _at_the_cap(view)
+
+
+_PER_PERIOD = {
+    "day": Text("{amount} per day"),
+    "week": Text("{amount} per week"),
+    "month": Text("{amount} per month"),
+    "total": Text("{amount} in all"),
+}
+
+
+def amount_per_period(amount: str, period: str) -> Text:
+    """Return a budget's amount and its period; a newer server may know another one."""
+    known = _PER_PERIOD.get(period)
+    if known is None:
+        return Text("{amount} per {period}", amount=amount, period=period)
+    return known.with_arguments(amount=amount)
 
 
 def _at_the_cap(view: JSON) -> str:
     if view["action"] == "warn":
-        return "a warning"
+        return Text("a warning")
     # a grant pays for dollars, not for hours
     spares_granted = view["action"] == "stop" and view["unit"] == "usd"
-    return "billed nodes are stopped" if spares_granted else "all nodes are stopped"
+    return Text("billed nodes are stopped") if spares_granted else Text("all nodes are stopped")
 
 
 def _amounts(view: JSON) -> tuple[float, float]:
@@ -171,7 +201,7 @@ def quota(context: MagicContext) -> MagicOutput:
     """Show the quotas that this node counts against."""
     known = snapshot_of(context.call(*snapshot_call("quota")))
     if known is None:
-        return MagicOutput(sections=[Section(title="Quota", lines=no_snapshot_lines("quota"))])
+        return MagicOutput(sections=[Section(title=Text("Quota"), lines=no_snapshot_lines("quota"))])
     return output_of(lambda: [_quota_section(known, context.now)])
 
 
@@ -180,28 +210,28 @@ def _quota_section(known: LaptopSnapshot, now: float) -> Section:
     error = view["error"]
     lines = [error["message"]] if error else []
     if not view["is_complete"]:
-        lines.append("Partial: some use of quota was not visible, so less may be free.")
+        lines.append(PARTIAL_QUOTA)
     rows = [
         (row["label"], row["location"], _limit(row), str(row["used"]), _free(row), row["unit"])
         for row in view["limits"]
     ]
     if not rows:
-        lines.append("No known quota limits this node.")
+        lines.append(NO_QUOTA)
     return Section(
-        title="Quota",
+        title=Text("Quota"),
         age=age_text(known.as_of, now),
         lines=lines,
-        header=("quota", "where", "limit", "used", "free", "unit"),
+        header=(Text("quota"), Text("where"), Text("limit"), Text("used"), Text("free"), Text("unit")),
         rows=rows,
     )
 
 
 def _limit(row: JSON) -> str:
-    return "unlimited" if row["is_unlimited"] else _number(row["limit"])
+    return UNLIMITED if row["is_unlimited"] else _number(row["limit"])
 
 
 def _free(row: JSON) -> str:
-    return "unlimited" if row["is_unlimited"] else _number(row["free"])
+    return UNLIMITED if row["is_unlimited"] else _number(row["free"])
 
 
 def _number(value: float | None) -> str:
@@ -215,7 +245,7 @@ def grant(context: MagicContext) -> MagicOutput:
     """Show the grants and credits of the project."""
     known = snapshot_of(context.call(*snapshot_call("grant")))
     if known is None:
-        return MagicOutput(sections=[Section(title="Grants and credits", lines=no_snapshot_lines("grant"))])
+        return MagicOutput(sections=[Section(title=GRANTS, lines=no_snapshot_lines("grant"))])
     return output_of(lambda: _grant_sections(known, context.now))
 
 
@@ -223,20 +253,22 @@ def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
     age = age_text(known.as_of, now)
     grants = known.data["grants"]
     if not grants:
-        return [Section(title="Grants and credits", age=age, lines=["None entered. `jupyter tpu grant` adds one."])]
+        return [Section(title=GRANTS, age=age, lines=[Text("None entered. `jupyter tpu grant` adds one.")])]
     return [Section(title=each["name"], age=age, lines=list(grant_lines(each)), **_chips(each)) for each in grants]
 
 
 def grant_lines(view: JSON) -> Iterator[str]:
     """Yield until when a grant is valid, and how much of a credit is left."""
     if view["error"]:
-        yield f"It cannot be read: {view['error']}"
+        yield Text("It cannot be read: {error}", error=view["error"])
         return
-    over = f"ended on {view['ends_on']}" if view["is_over"] else f"until {view['ends_on']}"
-    left = "" if view["is_over"] else f", {view['days_left']} days left"
-    yield f"{view['kind']}, {over}{left}"
+    known = {"kind": view["kind"], "date": view["ends_on"]}
+    if view["is_over"]:
+        yield Text("{kind}, ended on {date}").with_arguments(**known)
+    else:
+        yield Text("{kind}, until {date}, {days} days left").with_arguments(**known, days=view["days_left"])
     if view["usd"] is not None:
-        yield f"{usd(view['usd_left'])} left of {usd(view['usd'])}, by the ledger"
+        yield Text("{left} left of {usd}, by the ledger", left=usd(view["usd_left"]), usd=usd(view["usd"]))
 
 
 def _chips(view: JSON) -> dict[str, Any]:
@@ -244,11 +276,17 @@ def _chips(view: JSON) -> dict[str, Any]:
         (
             row["generation"],
             row["zone"],
-            "spot" if row["spot"] else "on demand",
+            terms_text(row),
             str(row["chips"]),
             _number(row["used"]),
             _number(row["free"]),
         )
         for row in view["rows"]
     ]
-    return {"header": ("chips", "where", "terms", "granted", "used", "free"), "rows": rows} if rows else {}
+    header = (Text("chips"), Text("where"), Text("terms"), Text("granted"), Text("used"), Text("free"))
+    return {"header": header, "rows": rows} if rows else {}
+
+
+def terms_text(row: JSON) -> Text:
+    """Return whether a grant's chips are spot or on demand."""
+    return Text("spot") if row["spot"] else Text("on demand")

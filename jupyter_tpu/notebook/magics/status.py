@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import TpuError
-from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
+from jupyter_tpu.errors import Text, TpuError, joined
+from jupyter_tpu.notebook.display import MagicOutput, Section, age_text, unknown_because
 from jupyter_tpu.notebook.magics.autostop import autostop_section
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, chips_section, sample_of, sample_processes_section
 from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.magics.money import (
+    GRANTS,
+    NONE_ENTERED,
     grant_lines,
     no_snapshot_lines,
     node_lines,
@@ -64,16 +66,21 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     known = [float(each) for each in ahead if isinstance(each, (int, float))]
     if not known:
         return []
-    which = "ahead of" if known[0] > 0 else "behind"
-    text = f"This worker's clock is wrong by {duration_text(abs(known[0]))}: it is {which} that of your own machine."
-    return [Section(title="Clock", lines=[text])]
+    if known[0] > 0:
+        text = Text("This worker's clock is wrong by {duration}: it is ahead of that of your own machine.")
+    else:
+        text = Text("This worker's clock is wrong by {duration}: it is behind that of your own machine.")
+    return [Section(title=Text("Clock"), lines=[text.with_arguments(duration=duration_text(abs(known[0])))])]
 
 
 def _machine(environ: Mapping[str, str]) -> str:
     """Return the headline from the kernel's own environment, which works without any snapshot."""
-    kind = environ.get("TPU_ACCELERATOR_TYPE") or f"accelerator type {UNKNOWN}"
-    emulated = ", emulated" if environ.get("JUPYTER_TPU_EMULATED") == "1" else ""
-    return f"{this_worker(environ).node_id}: {kind}{emulated}"
+    known = {
+        "node": this_worker(environ).node_id,
+        "type": environ.get("TPU_ACCELERATOR_TYPE") or Text("accelerator type unknown"),
+    }
+    is_emulated = environ.get("JUPYTER_TPU_EMULATED") == "1"
+    return (Text("{node}: {type}, emulated") if is_emulated else Text("{node}: {type}")).with_arguments(**known)
 
 
 def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies: AgentAnswers) -> Sequence[Section]:
@@ -81,23 +88,28 @@ def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies
     try:
         return make(replies)
     except TpuError as error:
-        return [Section(title=title, lines=[f"{UNKNOWN}: {error.message}"])]
+        return [Section(title=title, lines=[unknown_because(error)])]
 
 
 def _node(replies: AgentAnswers) -> Sequence[Section]:
     known = snapshot_of(replies.answer("node"))
     if known is None:
-        return [Section(title="Node", lines=no_snapshot_lines("list")[:1])]
+        return [Section(title=Text("Node"), lines=no_snapshot_lines("list")[:1])]
     data, age = known.data, age_text(known.as_of, replies.now)
-    return output_of(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
+    return output_of(lambda: [Section(title=Text("Node"), age=age, lines=[_node_line(data)])]).sections
 
 
 def _node_line(data: Mapping[str, Any]) -> str:
-    health = f", {data['health_description']}" if data["health_description"] else ""
-    return (
-        f"{data['node_id']} in {data['zone']}: {data['accelerator_type']}, {data['provisioning']}, "
-        f"runtime {data['runtime_version']}, {data['state']}{health}"
-    )
+    names = ("node_id", "zone", "accelerator_type", "provisioning", "runtime_version", "state", "health_description")
+    values = {name: data[name] for name in names}
+    if values["health_description"]:
+        text = Text(
+            "{node_id} in {zone}: {accelerator_type}, {provisioning}, runtime {runtime_version}, {state},"
+            " {health_description}"
+        )
+    else:
+        text = Text("{node_id} in {zone}: {accelerator_type}, {provisioning}, runtime {runtime_version}, {state}")
+    return text.with_arguments(**values)
 
 
 def _load(replies: AgentAnswers) -> Sequence[Section]:
@@ -112,28 +124,30 @@ def _autostop(replies: AgentAnswers) -> Sequence[Section]:
 def _spend(replies: AgentAnswers) -> Sequence[Section]:
     known = snapshot_of(replies.answer("cost"))
     if known is None:
-        return [Section(title="Cost", lines=no_snapshot_lines("cost")[:1])]
+        return [Section(title=Text("Cost"), lines=no_snapshot_lines("cost")[:1])]
     age = age_text(known.as_of, replies.now)
-    return output_of(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
+    return output_of(lambda: [Section(title=Text("Cost"), age=age, lines=list(node_lines(known.data)))]).sections
 
 
 def _grants(replies: AgentAnswers) -> Sequence[Section]:
     known = snapshot_of(replies.answer("grant"))
     if known is None:
-        return [Section(title="Grants and credits", lines=no_snapshot_lines("grant")[:1])]
+        return [Section(title=GRANTS, lines=no_snapshot_lines("grant")[:1])]
     age = age_text(known.as_of, replies.now)
-    return output_of(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
+    return output_of(lambda: [Section(title=GRANTS, age=age, lines=_all_grants(known.data))]).sections
 
 
 def _all_grants(data: Mapping[str, Any]) -> list[str]:
-    lines = [f"{grant['name']}: {'; '.join(grant_lines(grant))}" for grant in data["grants"]]
-    return lines or ["None entered."]
+    lines = [
+        Text("{topic}: {text}", topic=grant["name"], text=joined(grant_lines(grant), "; ")) for grant in data["grants"]
+    ]
+    return [*lines] or [NONE_ENTERED]
 
 
 _PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
-    "Node": _node,
-    "Chips": _load,
-    "Auto-stop": _autostop,
-    "Cost": _spend,
-    "Grants and credits": _grants,
+    Text("Node"): _node,
+    Text("Chips"): _load,
+    Text("Auto-stop"): _autostop,
+    Text("Cost"): _spend,
+    GRANTS: _grants,
 }

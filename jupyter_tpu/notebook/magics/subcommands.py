@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from jupyter_tpu.commands.grammar import NOTEBOOK, Command, parse_words
 from jupyter_tpu.commands.shared import ON_NODE, RENAMED, RENAMED_ON_NODE, STATUS
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.notebook.display import MagicOutput, Section
 from jupyter_tpu.notebook.magics import autostop, chips, doctor, env_logs, money, status
 from jupyter_tpu.notebook.magics.context import MagicContext
@@ -53,7 +53,11 @@ def run_line(line: str, context: MagicContext) -> MagicOutput:
     first, *rest = line.split() or [""]
     if first in _OLD_NAMES:
         shown = run_line(" ".join([_OLD_NAMES[first], *rest]), context)
-        note = f"%tpu {first} is now %tpu {_OLD_NAMES[first]}. The old name works until the next version."
+        note = Text(
+            "%tpu {old} is now %tpu {name}. The old name works until the next version.",
+            old=first,
+            name=_OLD_NAMES[first],
+        )
         return replace(shown, sections=[*shown.sections, Section(lines=[note])])
     if first in HELP:
         return _help_of_all() if not rest or rest[0] in HELP else help_of(_command(rest[0]))
@@ -71,25 +75,33 @@ def _command(name: str) -> Command:
         return known[name]
     # The length is cut because difflib takes quadratic time.
     near = get_close_matches(name[:40], ON_NODE, n=1)
-    meant = f"Did you mean %tpu {near[0]}? " if near else ""
-    raise BadInput(f"%tpu has no command {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(ON_NODE)}.")
+    hint = Text("Its commands: {commands}.", commands=", ".join(ON_NODE))
+    if near:
+        hint = Text("Did you mean %tpu {command}? {commands}", command=near[0], commands=hint)
+    raise BadInput(Text("%tpu has no command {name}.", name=f"{name[:60]!r}"), hint=hint)
 
 
 def help_of(command: Command) -> MagicOutput:
     """Return the help of one command: lines that are often used, then its options."""
     options = [
-        (", ".join(each.names), str(each.settings["help"]))
+        (", ".join(each.names), _text(each.settings["help"]))
         for each in command.all_arguments(NOTEBOOK)
         if each.is_option
     ]
-    sections = [Section(lines=[command.here], header=("line", "meaning"), rows=list(command.examples.items()))]
+    examples = [(line, _text(meaning)) for line, meaning in command.examples.items()]
+    sections = [Section(lines=[_text(command.here)], header=(Text("line"), Text("meaning")), rows=examples)]
     if options:
-        sections.append(Section(header=("option", "meaning"), rows=options))
+        sections.append(Section(header=(Text("option"), Text("meaning")), rows=options))
     return MagicOutput(sections=sections)
 
 
+def _text(text: str) -> Text:
+    """Return a text of a command, which the catalogue has."""
+    return text if isinstance(text, Text) else Text(text)
+
+
 def _help_of_all() -> MagicOutput:
-    rows = [(f"%tpu {command.name}".rstrip(), command.here) for command in (STATUS, *ON_NODE.values())]
-    more = "%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
+    rows = [(f"%tpu {command.name}".rstrip(), _text(command.here)) for command in (STATUS, *ON_NODE.values())]
+    more = Text("%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips.")
     last = Section(lines=[more])
-    return MagicOutput(sections=[Section(header=("line", "meaning"), rows=rows), last])
+    return MagicOutput(sections=[Section(header=(Text("line"), Text("meaning")), rows=rows), last])

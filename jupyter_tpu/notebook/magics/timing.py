@@ -14,17 +14,17 @@ from types import CodeType
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, text_output
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.notebook.display import MagicOutput, Section, age_text, text_output, unknown_because
 from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 
 HELP = Section(
-    lines=["Time a cell: wall-clock time, the share of it in which the chips computed, and the cost."],
-    header=("line", "meaning"),
+    lines=[Text("Time a cell: wall-clock time, the share of it in which the chips computed, and the cost.")],
+    header=(Text("line"), Text("meaning")),
     rows=[
-        ("%%tpu_time", "above a cell: run it, then show its times"),
-        ("%tpu_time train(state)", "time one line"),
+        ("%%tpu_time", Text("above a cell: run it, then show its times")),
+        ("%tpu_time train(state)", Text("time one line")),
     ],
 )
 
@@ -83,7 +83,8 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
 
 def _source(line: str, cell: str | None) -> str:
     if cell is not None and line.strip():
-        raise BadInput(f"%%tpu_time has no argument {line.strip()[:60]!r}.", hint="Write it alone above the cell.")
+        text = Text("%%tpu_time has no argument {argument}.", argument=f"{line.strip()[:60]!r}")
+        raise BadInput(text, hint="Write it alone above the cell.")
     source = line if cell is None else cell
     if not source.strip():
         raise BadInput("There is nothing to time.", hint="Write %%tpu_time above a cell, or %tpu_time and a call.")
@@ -130,13 +131,15 @@ def lines_of(timed: Timed, context: MagicContext) -> list[str]:
         "cost": snapshot_call("cost"),
         "node": snapshot_call("node"),
     }
-    wall = f"wall: {wall_text(timed.wall_s)}"
+    wall = Text("wall: {time}", time=wall_text(timed.wall_s))
     try:
         answers = context.call_all(calls)
     except TpuError as error:
-        return [wall, f"device: {UNKNOWN}: {error.message}", f"cost: {UNKNOWN}: {error.message}"]
-    device = _device_text(answers["metrics"], answers["who"], timed)
-    return [wall, f"device: {device}", f"cost: {_cost_text(answers, timed, context.now)}"]
+        device = cost = unknown_because(error)
+    else:
+        device = _device_text(answers["metrics"], answers["who"], timed)
+        cost = _cost_text(answers, timed, context.now)
+    return [wall, Text("device: {time}", time=device), Text("cost: {cost}", cost=cost)]
 
 
 def wall_text(seconds: float) -> str:
@@ -148,7 +151,7 @@ def wall_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
-def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed) -> str:
+def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed) -> Text:
     """Return the device time, or why it is unknown."""
     try:
         if isinstance(answer, TpuError):
@@ -157,19 +160,19 @@ def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed
             raise who
         # `who` is newer than the samples, which may be from before this kernel began to use the chips.
         if not any(_is_ours(holder["pid"], str(holder["kernel_id"] or "")) for holder in who["holders"]):
-            return f"{UNKNOWN}: this kernel does not use the chips"
+            return Text("unknown: this kernel does not use the chips")
         return device_text(answer["history"] or {}, float(answer["interval_s"]), timed)
     except TpuError as error:
-        return f"{UNKNOWN}: {error.message}"
+        return unknown_because(error)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        return f"{UNKNOWN}: {unreadable_snapshot(error).message}"
+        return unknown_because(unreadable_snapshot(error))
 
 
 def _is_ours(pid: int, kernel_id: str) -> bool:
     return pid == os.getpid() or bool(kernel_id and kernel_id == os.environ.get("JUPYTER_TPU_KERNEL_ID"))
 
 
-def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> str:
+def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> Text:
     """Return the device time by the chips' duty cycles while the cell ran; unknown if the samples do not cover it."""
     within = [timed.began_at < at <= timed.ended_at for at in history.get("at", [])]
     samples = list(_means(history.get("duty_percent", {}), within))
@@ -177,11 +180,16 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
     # A long history comes thinned out, so its own steps count if they are longer than the agent's interval.
     step_s = max(interval_s, (at[-1] - at[0]) / (len(at) - 1)) if len(at) > 1 else interval_s
     if timed.wall_s < _LEAST_POINTS * step_s:
-        return f"{UNKNOWN}: the cell is too short, the chips are sampled every {step_s:g} s"
+        return Text("unknown: the cell is too short, the chips are sampled every {seconds} s", seconds=f"{step_s:g}")
     if len(samples) < _LEAST_POINTS or len(samples) * step_s < _LEAST_COVERED * timed.wall_s:
-        return f"{UNKNOWN}: the chips' duty cycle is known for only {len(samples) * step_s:.0f} s of it"
+        known_s = f"{len(samples) * step_s:.0f}"
+        return Text("unknown: the chips' duty cycle is known for only {seconds} s of it", seconds=known_s)
     share = math.fsum(samples) / len(samples) / 100
-    return f"about {wall_text(share * timed.wall_s)}, {share * 100:.0f} % of the time (the chips' duty cycle)"
+    return Text(
+        "about {time}, {percent} % of the time (the chips' duty cycle)",
+        time=wall_text(share * timed.wall_s),
+        percent=f"{share * 100:.0f}",
+    )
 
 
 def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterator[float]:
@@ -193,20 +201,25 @@ def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterat
             yield math.fsum(numbers) / len(numbers)
 
 
-def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: float) -> str:
+def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: float) -> Text:
     try:
         price = _price(answers)
     except TpuError as error:
-        return f"{UNKNOWN}: {error.message}"
+        return unknown_because(error)
     except (LookupError, TypeError, AttributeError) as error:
-        return f"{UNKNOWN}: {unreadable_snapshot(error).message}"
+        return unknown_because(unreadable_snapshot(error))
     if price is None:
-        return f"{UNKNOWN}: this node has not received its price yet"
+        return Text("unknown: this node has not received its price yet")
     usd_per_hour, as_of = price
     if usd_per_hour is None:
-        return f"{UNKNOWN}: there is no list price for this node"
+        return Text("unknown: there is no list price for this node")
     spent = usd(usd_per_hour * timed.wall_s / _HOUR_S)
-    return f"{spent} at {per_hour(usd_per_hour)} ({age_text(as_of, now)}); the node is billed busy or not"
+    return Text(
+        "{usd} at {price} ({age}); the node is billed busy or not",
+        usd=spent,
+        price=per_hour(usd_per_hour),
+        age=age_text(as_of, now),
+    )
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:

@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable, error_from_json
+from jupyter_tpu.errors import AgentBroken, Text, TpuError, WorkerUnreachable, error_from_json
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_json
 from jupyter_tpu.wire.hello import client_hello
 
@@ -133,6 +133,6 @@ def _silent(error: Exception, patience_s: float) -> WorkerUnreachable:
     if not isinstance(error, TimeoutError):
         return WorkerUnreachable("The agent on this machine does not answer.", raw=str(error))
     return WorkerUnreachable(
-        f"The agent on this machine did not answer within {patience_s:g} s.",
+        Text("The agent on this machine did not answer within {seconds} s.", seconds=f"{patience_s:g}"),
         hint="Try again; %tpu logs shows the end of its log.",
     )

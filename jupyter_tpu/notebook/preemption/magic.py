@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.i18n import _
 from jupyter_tpu.notebook.node.agent_call import call_agent
 from jupyter_tpu.notebook.preemption.hook import Hook, NoticeListener
 
@@ -40,7 +41,8 @@ class CheckpointHook:
         acts = {"": self._show, "--show": self._show, "--clear": self._clear, "--test": self._test}
         act = acts.get(line.strip())
         if act is None:
-            raise BadInput(f"%tpu_on_preempt has no argument {line.strip()[:60]!r}.", hint=_HOW)
+            text = Text("%tpu_on_preempt has no argument {argument}.", argument=f"{line.strip()[:60]!r}")
+            raise BadInput(text, hint=_HOW)
         return act()
 
     def _store(self, line: str, cell: str) -> str:
@@ -55,16 +57,16 @@ class CheckpointHook:
         elif self._notified is not None:
             self._notified.hook = hook
         self._hook = hook
-        return _SAVED if path else f"Hook saved. {_NO_AGENT}"
+        return _(_SAVED) if path else _("Hook saved. {problem}", problem=Text(_NO_AGENT))
 
     def _show(self) -> str:
-        return self._hook.source.rstrip("\n") if self._hook else f"{_NONE} {_HOW}"
+        return self._hook.source.rstrip("\n") if self._hook else f"{_(_NONE)} {_(_HOW)}"
 
     def _clear(self) -> str:
         if self._notified is not None:
             self._notified.stop()
         was_there, self._hook, self._notified = self._hook is not None, None, None
-        return "Hook cleared. It will not run." if was_there else _NONE
+        return _("Hook cleared. It will not run.") if was_there else _(_NONE)
 
     def _test(self) -> str:
         """Run the hook now; its errors become the cell's."""
@@ -72,7 +74,7 @@ class CheckpointHook:
             raise BadInput(_NONE, hint=_HOW)
         begun = time.monotonic()
         self._hook.run()
-        return f"The hook ran in {time.monotonic() - begun:.1f} s."
+        return _("The hook ran in {seconds} s.", seconds=f"{time.monotonic() - begun:.1f}")
 
     def _report(self, outcome: Mapping[str, Any]) -> None:
         """Report the outcome to the agent, which records it."""

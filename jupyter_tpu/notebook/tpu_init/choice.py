@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from jupyter_tpu.errors import AcceleratorFailed, BadInput
+from jupyter_tpu.errors import AcceleratorFailed, BadInput, Text
 from jupyter_tpu.frameworks import FRAMEWORKS, TITLES
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
-from jupyter_tpu.notebook.tpu_init.diagnosis import install_command
+from jupyter_tpu.notebook.tpu_init.diagnosis import either, install_command
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
+IMPORTED = Text("imported in this kernel already")
 ARGUMENTS = ("auto", *FRAMEWORKS)
 """The arguments that ``%tpu_init`` accepts."""
 
@@ -36,26 +37,29 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
     word = line.strip() or "auto"
     if word not in ARGUMENTS:
         raise BadInput(
-            f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(ARGUMENTS)}."
+            Text("{word} is not a framework that %tpu_init knows.", word=f"{word[:70]!r}"),
+            hint=Text("Use one of: {frameworks}.", frameworks=", ".join(ARGUMENTS)),
         )
     if word != "auto":
         return Choice(word)
     # What is imported has been chosen by the user's own code, whatever else is installed.
     if imported:
-        return _only(imported, "imported in this kernel already")
+        return _only(imported, IMPORTED)
     # Never guess between several: the wrong one would keep the chips until the process exits.
-    return _only(installed, "the only one installed here") if installed else None
+    return _only(installed, Text("the only one installed here")) if installed else None
 
 
 def _only(found: Sequence[str], why: str) -> Choice:
     if len(found) == 1:
         return Choice(found[0], why)
-    names = [TITLES[each] for each in found]
+    message = Text("%tpu_init cannot tell which framework you mean: {first} and {last} are installed.")
+    if why == IMPORTED:
+        message = Text("%tpu_init cannot tell which framework you mean: {first} and {last} are imported.")
+    *first, last = (TITLES[each] for each in found)
     raise BadInput(
-        f"%tpu_init cannot tell which framework you mean: {', '.join(names[:-1])} and {names[-1]} are"
-        f" {'imported' if 'imported' in why else 'installed'}.",
+        message.with_arguments(first=", ".join(first), last=last),
         exists="The TPU serves one framework per kernel.",
-        hint=f"Name it: {' or '.join(f'%tpu_init {each}' for each in found)}.",
+        hint=Text("Name it: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
     )
 
 
@@ -81,5 +85,8 @@ def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
     """Return the error for a Python without any framework for TPUs."""
     return AcceleratorFailed(
         "No framework for TPUs is installed in this kernel's Python.",
-        hint=f"Install one, JAX for example: {install_command('jax', worker)}, then run %tpu_init again.",
+        hint=Text(
+            "Install one, JAX for example: {install}, then run %tpu_init again.",
+            install=install_command("jax", worker),
+        ),
     )

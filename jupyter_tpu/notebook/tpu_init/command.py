@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_tpu.i18n import shown
 from jupyter_tpu.notebook.node.this_worker import ThisWorker, this_worker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.choice import (
@@ -104,6 +105,6 @@ def _report(worker: ThisWorker, choice: Choice, ready: Ready, explained: str, se
         proof=ready.proof,
         versions=versions,
         remark=ready.note,
-        warning=" ".join(filter(None, (mismatch, explained))),
+        warning=" ".join(filter(None, (shown(mismatch), explained))),
         seconds=seconds,
     )

@@ -7,11 +7,13 @@ process that uses the chips.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from jupyter_tpu.accelerators import runtime_versions
-from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, TpuError
+from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, Text, TpuError
 from jupyter_tpu.frameworks import TITLES, newest
+from jupyter_tpu.i18n import _
 from jupyter_tpu.metrics import Holder
 from jupyter_tpu.notebook.node.holders import find_holder, who_holds
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
@@ -19,7 +21,9 @@ from jupyter_tpu.notebook.tpu_init.known_errors import RESTART, KnownError, find
 
 FindHolder = Callable[[int], Holder]
 
-CHOOSE_NODE = "Choose the kernel of a TPU node in the kernel menu, for example “Python 3 · v5litepod-8 · my-node”."
+CHOOSE_NODE = Text(
+    "Choose the kernel of a TPU node in the kernel menu, for example “Python 3 · v5litepod-8 · my-node”."
+)
 _WITHOUT_TPU = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow-cpu"}
 
 
@@ -30,7 +34,9 @@ def diagnose_start(
     known = find_known_error(raw)
     # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
     if known is None:
-        return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
+        return AcceleratorFailed(
+            Text("{framework} could not start on the TPU.", framework=TITLES[framework]), hint=RESTART, raw=raw
+        )
     refusal, found = known
     # Without a node, a missing chip or library is not a fault: the wrong kernel was chosen.
     if refusal.is_elsewhere and not worker.is_on_node:
@@ -45,7 +51,7 @@ def diagnose_start(
 def _error_of(refusal: KnownError, worker: ThisWorker, framework: str, raw: str) -> TpuError:
     kind = AcceleratorBusy if refusal.is_busy else AcceleratorFailed
     values = _placeholders(worker, framework)
-    return kind(refusal.means.format(**values), hint=refusal.fix.format(**values), raw=raw)
+    return kind(refusal.means.with_arguments(**values), hint=refusal.fix.with_arguments(**values), raw=raw)
 
 
 def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
@@ -53,10 +59,15 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
     return {
         "framework": TITLES[framework],
         "install": install_command(framework, worker),
-        "runtime_versions": " or ".join(runtime_versions(generation)) or "one that is made for its type",
+        "runtime_versions": either(runtime_versions(generation)) or Text("one that is made for its type"),
         "devices": str(worker.devices),
         "lock_file": str(worker.lock_file),
     }
+
+
+def either(choices: Sequence[str]) -> str:
+    """Return the choices as a text: ``one or another``; empty without any."""
+    return reduce(lambda some, last: Text("{some} or {last}", some=some, last=last), choices) if choices else ""
 
 
 def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
@@ -65,17 +76,20 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
     if known is None or not known[0].is_harmless:
         return ""
     error = _error_of(known[0], worker, framework, said)
-    return f"{error.message} {error.hint}"
+    return f"{_(error.message)} {_(error.hint)}"
 
 
 def in_use(holder: Holder, raw: str = "") -> TpuError:
     """Return the error for chips that another process uses; `raw` is the framework's message, if it gave one."""
-    is_notebook = holder.is_kernel and holder.notebook
-    what = "that notebook's kernel after asking (what it printed stays)" if is_notebook else "that process after asking"
+    notebook = Text(
+        "%tpu release ends that notebook's kernel after asking (what it printed stays); or shut it down yourself. Then"
+        " run %tpu_init again."
+    )
+    process = Text("%tpu release ends that process after asking; or shut it down yourself. Then run %tpu_init again.")
     return AcceleratorBusy(
-        f"The TPU is in use by {holder}.",
+        Text("The TPU is in use by {process}.", process=holder.text),
         exists="A TPU serves one process at a time.",
-        hint=f"%tpu release ends {what}; or shut it down yourself. Then run %tpu_init again.",
+        hint=notebook if holder.is_kernel and holder.notebook else process,
         raw=raw,
     )
 
@@ -86,10 +100,17 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
     if holders := who_holds(worker.devices, worker.lock_file):
         return in_use(holder_of(holders[0]), raw)
     return AcceleratorBusy(
-        f"libtpu cannot open its lock file {worker.lock_file}, and this kernel sees no process that holds it: another"
-        " user's process left it behind, or runs where this kernel cannot see it.",
-        hint=f"Check first: sudo lsof -w {worker.devices}/accel* {worker.devices}/vfio/* {worker.lock_file}. If it"
-        f" lists no process: !sudo rm {worker.lock_file}, then run %tpu_init again.",
+        Text(
+            "libtpu cannot open its lock file {lock_file}, and this kernel sees no process that holds it: another"
+            " user's process left it behind, or runs where this kernel cannot see it.",
+            lock_file=worker.lock_file,
+        ),
+        hint=Text(
+            "Check first: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. If it lists no process: !sudo rm"
+            " {lock_file}, then run %tpu_init again.",
+            devices=worker.devices,
+            lock_file=worker.lock_file,
+        ),
         raw=raw,
     )
 
@@ -102,15 +123,15 @@ def install_command(framework: str, worker: ThisWorker) -> str:
         requires: Iterable[str] = newest(framework, sys.version_info[:2]).requires
     except BadInput as error:
         # no version of the framework supports this Python
-        return f"a newer Python ({error.hint})"
+        return Text("a newer Python ({reason})", reason=error.hint)
     return "%pip install " + " ".join(f'"{each}"' for each in requires)
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     """Return the error for a missing package, the framework's own or one that it needs; `raw` names it."""
     return AcceleratorFailed(
-        f"{TITLES[framework]} is not installed in this kernel's Python.",
-        hint=f"Install it with: {install_command(framework, worker)}, then run %tpu_init again.",
+        Text("{framework} is not installed in this kernel's Python.", framework=TITLES[framework]),
+        hint=Text("Install it with: {install}, then run %tpu_init again.", install=install_command(framework, worker)),
         raw=raw,
     )
 
@@ -118,8 +139,8 @@ def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     """Return the error for a framework whose own code fails while it is imported."""
     return AcceleratorFailed(
-        f"{TITLES[framework]} is installed in this kernel's Python, but does not load.",
-        hint=f"Reinstall it with: {install_command(framework, worker)}, then restart the kernel.",
+        Text("{framework} is installed in this kernel's Python, but does not load.", framework=TITLES[framework]),
+        hint=Text("Reinstall it with: {install}, then restart the kernel.", install=install_command(framework, worker)),
         raw=raw,
     )
 
@@ -127,7 +148,12 @@ def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 def hidden(framework: str, module: str, place: str) -> TpuError:
     """Return the error for a user's file that hides a framework's package because it has the same name."""
     return AcceleratorFailed(
-        f"“import {module}” finds {place}, not {TITLES[framework]}.",
+        Text(
+            "“import {module}” finds {place}, not {framework}.",
+            module=module,
+            place=place,
+            framework=TITLES[framework],
+        ),
         hint="Rename or remove it, then restart the kernel.",
     )
 
@@ -135,7 +161,10 @@ def hidden(framework: str, module: str, place: str) -> TpuError:
 def unknown_flags(framework: str, raw: str) -> TpuError:
     """Return the error for a flag that XLA does not know; a trial in another process found it."""
     return AcceleratorFailed(
-        f"The variable XLA_FLAGS has an unknown flag: {TITLES[framework]} would crash this kernel.",
+        Text(
+            "The variable XLA_FLAGS has an unknown flag: {framework} would crash this kernel.",
+            framework=TITLES[framework],
+        ),
         exists="Nothing was started.",
         hint="Remove it with: import os; del os.environ['XLA_FLAGS'], then run %tpu_init again. libtpu's own flags"
         " (--xla_tpu_…) belong in LIBTPU_INIT_ARGS.",
@@ -148,8 +177,11 @@ def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") ->
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(
-        f"{TITLES[framework]} is running on the CPU, not on the TPU: it was started before %tpu_init and fell back"
-        " silently.",
+        Text(
+            "{framework} is running on the CPU, not on the TPU: it was started before %tpu_init and fell back"
+            " silently.",
+            framework=TITLES[framework],
+        ),
         hint=RESTART,
         raw=reason,
     )
@@ -169,24 +201,32 @@ def not_on_node(raw: str) -> TpuError:
 
 def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:
     """Return the error for a framework whose number of devices differs from what the worker should have."""
-    kind = "an emulated worker" if worker.is_emulated else "a worker"
     return AcceleratorFailed(
-        f"{TITLES[framework]} has {devices(found)} in this kernel, but {kind} of {worker.accelerator_type}"
-        f" has {worker.jax_devices}.",
-        exists=f"{TITLES[framework]} was started before %tpu_init, or a setting limits it to some of the devices.",
+        Text(
+            "{framework} has {devices} in this kernel, but {worker} of {type} has {expected}.",
+            framework=TITLES[framework],
+            devices=devices(found),
+            worker=Text("an emulated worker") if worker.is_emulated else Text("a worker"),
+            type=worker.accelerator_type,
+            expected=worker.jax_devices,
+        ),
+        exists=Text(
+            "{framework} was started before %tpu_init, or a setting limits it to some of the devices.",
+            framework=TITLES[framework],
+        ),
         hint=RESTART,
     )
 
 
-def devices(count: int) -> str:
+def devices(count: int) -> Text:
     """Return ``1 device`` or ``8 devices``."""
-    return "1 device" if count == 1 else f"{count} devices"
+    return Text("1 device") if count == 1 else Text("{count} devices", count=count)
 
 
 def wrong_sum(found: object, exact: int) -> TpuError:
     """Return the error for a proof whose result is wrong."""
     return AcceleratorFailed(
-        f"The devices compute wrong results: a sum is {found} instead of {exact}.",
+        Text("The devices compute wrong results: a sum is {found} instead of {exact}.", found=found, exact=exact),
         hint="Delete the node and create another one.",
     )
 
@@ -194,8 +234,8 @@ def wrong_sum(found: object, exact: int) -> TpuError:
 def too_late(framework: str, why: str) -> TpuError:
     """Return the error for a framework that has already started and accepts no more settings."""
     return AcceleratorFailed(
-        f"It is too late for %tpu_init: {why}",
-        exists=f"{TITLES[framework]} keeps its startup settings until the process exits.",
+        Text("It is too late for %tpu_init: {reason}", reason=why),
+        exists=Text("{framework} keeps its startup settings until the process exits.", framework=TITLES[framework]),
         hint=RESTART,
     )
 
@@ -203,16 +243,29 @@ def too_late(framework: str, why: str) -> TpuError:
 def another_framework(running: str, wanted: str) -> TpuError:
     """Return the error for a second framework in one kernel."""
     return AcceleratorFailed(
-        f"{TITLES[running]} already uses the TPU in this kernel, so {TITLES[wanted]} cannot.",
+        Text(
+            "{running} already uses the TPU in this kernel, so {wanted} cannot.",
+            running=TITLES[running],
+            wanted=TITLES[wanted],
+        ),
         exists="libtpu is loaded once, for one framework, and stays until the process exits.",
-        hint=f"Use {TITLES[running]} here, or restart the kernel and run %tpu_init {wanted} first.",
+        hint=Text(
+            "Use {running} here, or restart the kernel and run %tpu_init {framework} first.",
+            running=TITLES[running],
+            framework=wanted,
+        ),
     )
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
     """Return the error for a slice of several workers, on which a framework waits for its other processes."""
     return AcceleratorFailed(
-        f"{worker.accelerator_type} has {worker.workers} workers and this kernel runs on one of them:"
-        f" {TITLES[framework]} would wait for the others forever.",
+        Text(
+            "{type} has {count} workers and this kernel runs on one of them: {framework} would wait for the others"
+            " forever.",
+            type=worker.accelerator_type,
+            count=worker.workers,
+            framework=TITLES[framework],
+        ),
         hint="Notebooks can't use several workers yet; use a type with one worker, such as v5litepod-8.",
     )

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-RESTART = "Restart the kernel and run %tpu_init before anything else that uses the accelerator."
-REINSTALL = "Install a matching set with: {install}, then restart the kernel."
-NO_CHIP_FIX = (
+from jupyter_tpu.errors import Text
+
+RESTART = Text("Restart the kernel and run %tpu_init before anything else that uses the accelerator.")
+REINSTALL = Text("Install a matching set with: {install}, then restart the kernel.")
+NO_CHIP_FIX = Text(
     "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
     " recreate it with {runtime_versions}."
 )
@@ -34,8 +36,8 @@ class KnownError:
 
     name: str
     text: str
-    means: str
-    fix: str
+    means: Text
+    fix: Text
     is_busy: bool = False
     is_elsewhere: bool = False
     is_harmless: bool = False
@@ -46,125 +48,147 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="held",
         text=r"already in use by process with pid (?P<pid>\d+)",
-        means="The TPU is in use by {holder}.",
-        fix="",
+        means=Text("The TPU is in use by {holder}."),
+        fix=Text(""),
         is_busy=True,
     ),
     KnownError(
         name="locked",
         text=r"multi-process lockfile",
-        means="libtpu's lock file {lock_file} is held by another process.",
-        fix="",
+        means=Text("libtpu's lock file {lock_file} is held by another process."),
+        fix=Text(""),
         is_busy=True,
     ),
     KnownError(
         name="held-by-somebody",
         text=r"already in use by another process",
-        means="The TPU is in use by another process, probably one of another user on this machine.",
-        fix="Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
-        " chips before %tpu_init can use them.",
+        means=Text("The TPU is in use by another process, probably one of another user on this machine."),
+        fix=Text(
+            "Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
+            " chips before %tpu_init can use them."
+        ),
         is_busy=True,
     ),
     # The libraries are missing or do not fit together.
     KnownError(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
-        means="Two packages installed a libtpu in this Python, and the older one, from tensorflow-tpu, hides JAX's.",
-        fix="Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
-        " {install}, then restart the kernel.",
+        means=Text(
+            "Two packages installed a libtpu in this Python, and the older one, from tensorflow-tpu, hides JAX's."
+        ),
+        fix=Text(
+            "Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
+            " {install}, then restart the kernel."
+        ),
     ),
     KnownError(
         name="libtpu-newer",
         text=r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin",
-        means="The versions of {framework} and libtpu are incompatible: one is much newer than the other.",
+        means=Text("The versions of {framework} and libtpu are incompatible: one is much newer than the other."),
         fix=REINSTALL,
     ),
     KnownError(
         name="parts-differ",
         text=r"incompatible with jax|jaxlib version .* newer than",
-        means="The versions of jax and jaxlib are incompatible.",
+        means=Text("The versions of jax and jaxlib are incompatible."),
         fix=REINSTALL,
     ),
     KnownError(
         name="chip-without-libtpu",
         text=r"A Google TPU may be present .*Falling back to (?P<platform>\w+)",
-        means="JAX sees a TPU chip, but its TPU library (libtpu) is missing, so it fell back to the CPU.",
-        fix="Install it with: {install}, then restart the kernel.",
+        means=Text("JAX sees a TPU chip, but its TPU library (libtpu) is missing, so it fell back to the CPU."),
+        fix=Text("Install it with: {install}, then restart the kernel."),
     ),
     KnownError(
         name="libtpu-missing",
         text=r"Failed to open libtpu|libtpu not found|No module named 'libtpu'",
-        means="{framework} is installed without its TPU library (libtpu).",
-        fix="Install it with: {install}, then restart the kernel.",
+        means=Text("{framework} is installed without its TPU library (libtpu)."),
+        fix=Text("Install it with: {install}, then restart the kernel."),
         is_elsewhere=True,
     ),
     # There is no chip, or the framework does not see it.
     KnownError(
         name="no-chip",
         text=r"No jellyfish device found|No TPU Platform available|not in the list of known backends",
-        means="{framework} found no TPU chip on this machine.",
+        means=Text("{framework} found no TPU chip on this machine."),
         fix=NO_CHIP_FIX,
         is_elsewhere=True,
     ),
     KnownError(
         name="cpu-by-default",
         text=r"Defaulting to PJRT_DEVICE=CPU",
-        means="PyTorch/XLA found no TPU chip when it started, and fell back to the CPU.",
-        fix=RESTART + " It sets PJRT_DEVICE=TPU, which makes PyTorch/XLA fail instead of falling back.",
+        means=Text("PyTorch/XLA found no TPU chip when it started, and fell back to the CPU."),
+        fix=Text(
+            "Restart the kernel and run %tpu_init before anything else that uses the accelerator. It sets"
+            " PJRT_DEVICE=TPU, which makes PyTorch/XLA fail instead of falling back."
+        ),
         is_elsewhere=True,
     ),
     KnownError(
         name="no-metadata",
         text=r"expected string or bytes-like object, got 'NoneType'|Failed to get TPU metadata"
         r"|Failed to parse TPU version",
-        means="PyTorch/XLA sees a chip but cannot read its type: it does not query the machine's metadata server, or"
-        " gets no answer.",
-        fix="Remove TPU_SKIP_MDS_QUERY from the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
-        " (such as v5litepod-8); then restart the kernel.",
+        means=Text(
+            "PyTorch/XLA sees a chip but cannot read its type: it does not query the machine's metadata server, or"
+            " gets no answer."
+        ),
+        fix=Text(
+            "Remove TPU_SKIP_MDS_QUERY from the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
+            " (such as v5litepod-8); then restart the kernel."
+        ),
         is_elsewhere=True,
     ),
     # TensorFlow: the build has no TPU support, or looks for the TPU in the wrong place.
     KnownError(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",
-        means="This TensorFlow was built without TPU support, or for a libtpu other than the installed one.",
+        means=Text("This TensorFlow was built without TPU support, or for a libtpu other than the installed one."),
         fix=REINSTALL,
         is_elsewhere=True,
     ),
     KnownError(
         name="tensorflow-without-tpu",
         text=r"TPUs not found in the cluster|Op 'ConfigureDistributedTPU'",
-        means="This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without it, tensorflow-tpu"
-        " with it.",
-        fix="%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel.",
+        means=Text(
+            "This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without it, tensorflow-tpu"
+            " with it."
+        ),
+        fix=Text("%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel."),
         is_elsewhere=True,
     ),
     KnownError(
         name="tpu-unnamed",
         text=r"Please provide a TPU Name to connect to",
-        means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the machine's own TPU is called “local”.",
-        fix='Use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.',
+        means=Text(
+            "TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the machine's own TPU is called “local”."
+        ),
+        fix=Text('Use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.'),
         is_elsewhere=True,
     ),
     KnownError(
         name="tpu-name-unknown",
         text=r"Name or service not known|Temporary failure in name resolution",
-        means="TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here.",
-        fix='On a TPU VM use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.',
+        means=Text("TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here."),
+        fix=Text('On a TPU VM use TPUClusterResolver("local"), or the tpu.strategy that %tpu_init creates.'),
         is_elsewhere=True,
     ),
     # PyTorch: the build is for other devices, or TorchTPU is not loaded.
     KnownError(
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
-        means="This PyTorch was built for NVIDIA's GPUs, and its libraries are missing.",
-        fix="Install PyTorch with all its requirements, or a build for the CPU: {install}, then restart the kernel.",
+        means=Text("This PyTorch was built for NVIDIA's GPUs, and its libraries are missing."),
+        fix=Text(
+            "Install PyTorch with all its requirements, or a build for the CPU: {install}, then restart the kernel."
+        ),
     ),
     KnownError(
         name="torch-without-tpu",
         text=r"Expected one of cpu, cuda\b",
-        means="PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was.",
-        fix=NO_CHIP_FIX + " If the chips are fine: {install}, then restart the kernel.",
+        means=Text("PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was."),
+        fix=Text(
+            "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
+            " recreate it with {runtime_versions}. If the chips are fine: {install}, then restart the kernel."
+        ),
         is_elsewhere=True,
     ),
     # The user's own code has started the framework.
@@ -172,14 +196,16 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
         name="too-late",
         text=r"Virtual devices cannot be modified after being initialized"
         r"|Can't change device type after XLA runtime is initialized",
-        means="{framework} was started in this kernel before %tpu_init, and keeps the devices that it has.",
+        means=Text("{framework} was started in this kernel before %tpu_init, and keeps the devices that it has."),
         fix=RESTART,
     ),
     KnownError(
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
-        means="Transparent huge pages are off on this machine: this only makes the TPU start and stop more slowly.",
-        fix='To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"',
+        means=Text(
+            "Transparent huge pages are off on this machine: this only makes the TPU start and stop more slowly."
+        ),
+        fix=Text('To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"'),
         is_harmless=True,
     ),
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.frameworks import TITLES, release_of
 
 LIBRARIES: Mapping[str, tuple[str, ...]] = {
@@ -65,7 +66,13 @@ def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: I
     wanted = asked or (release.libtpu if release else "")
     if not wanted or not found or is_within(found, wanted):
         return ""
-    return f"libtpu {found} is installed, but {TITLES[framework]} {own} is made for {wanted}."
+    return Text(
+        "libtpu {found} is installed, but {framework} {version} is made for {wanted}.",
+        found=found,
+        framework=TITLES[framework],
+        version=own,
+        wanted=wanted,
+    )
 
 
 def is_within(version: str, specifier: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
 # Enough for every device to get a part. The sum over the devices of one worker stays far below 2**31 (int32).
@@ -58,8 +59,9 @@ def expected_sum(count: int) -> tuple[int, int]:
     return numbers, numbers * (numbers - 1) // 2
 
 
-def proof_text(count: int) -> str:
+def proof_text(count: int) -> Text:
     """Return the proof on `count` devices as a phrase."""
     numbers, exact = expected_sum(count)
-    spread = "spread over all of them" if count > 1 else "computed on it"
-    return f"the sum of 0 to {numbers - 1}, {spread}, is {exact}"
+    if count > 1:
+        return Text("the sum of 0 to {last}, spread over all of them, is {sum}", last=numbers - 1, sum=exact)
+    return Text("the sum of 0 to {last}, computed on it, is {sum}", last=numbers - 1, sum=exact)

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.frameworks import TITLES
-from jupyter_tpu.notebook.display import as_html
+from jupyter_tpu.i18n import _, padded, shown, width_of
+from jupyter_tpu.notebook.display import UNKNOWN, as_html
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 
-EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory mean nothing"
+EMULATED = Text("emulated: CPU devices stand in for the chips, so speed and memory mean nothing")
+_HEADER = (Text("device"), Text("kind"), Text("memory"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,7 @@ class Device:
     @property
     def memory(self) -> str:
         """The size of its memory, such as ``16.0 GiB``."""
-        return "unknown" if self.memory_bytes is None else f"{self.memory_bytes / 2**30:.1f} GiB"
+        return UNKNOWN if self.memory_bytes is None else f"{self.memory_bytes / 2**30:.1f} GiB"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,41 +56,46 @@ class Report:
     @property
     def headline(self) -> str:
         """The title, such as ``JAX is ready on 8 devices of v5litepod-8``."""
-        count = "1 device" if len(self.devices) == 1 else f"{len(self.devices)} devices"
-        on = f" of {self.worker.accelerator_type}" if self.worker.accelerator_type else ""
-        return f"{TITLES[self.framework]} is ready on {count}{on}"
+        devices = Text("1 device") if len(self.devices) == 1 else Text("{count} devices", count=len(self.devices))
+        known = {"framework": TITLES[self.framework], "devices": devices, "type": self.worker.accelerator_type}
+        if self.worker.accelerator_type:
+            return _("{framework} is ready on {devices} of {type}", **known)
+        return _("{framework} is ready on {devices}", **known)
 
     @property
     def rows(self) -> tuple[tuple[str, str, str], ...]:
         """Id, kind and memory of each device."""
-        kind = "{} (emulated)" if self.worker.is_emulated else "{}"
-        return tuple((str(each.id), kind.format(each.kind), each.memory) for each in self.devices)
+        return tuple((str(each.id), self._kind(each), shown(each.memory)) for each in self.devices)
+
+    def _kind(self, device: Device) -> str:
+        return _("{kind} (emulated)", kind=device.kind) if self.worker.is_emulated else device.kind
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The lines below the table: the proof, the versions, and any remark and warning."""
-        libraries = ", ".join(f"{name} {version or 'not installed'}" for name, version in self.versions.items())
+        missing = _("not installed")
+        libraries = ", ".join(f"{name} {version or missing}" for name, version in self.versions.items())
         return (
-            f"Verified in {self.seconds:.1f} s: {self.proof}.",
-            f"Versions: {libraries}.",
-            *([f"Chosen: {self.why}."] if self.why else []),
-            *([f"Note: {self.remark}."] if self.remark else []),
-            *([f"Warning: {self.warning}"] if self.warning else []),
+            _("Verified in {seconds} s: {proof}.", seconds=f"{self.seconds:.1f}", proof=self.proof),
+            _("Versions: {versions}.", versions=libraries),
+            *([_("Chosen: {reason}.", reason=self.why)] if self.why else []),
+            *([_("Note: {note}.", note=self.remark)] if self.remark else []),
+            *([_("Warning: {warning}", warning=self.warning)] if self.warning else []),
         )
 
     def __str__(self) -> str:
-        table = (("device", "kind", "memory"), *self.rows)
-        widths = [max(len(row[column]) for row in table) for column in range(3)]
+        table = (tuple(map(_, _HEADER)), *self.rows)
+        widths = [max(width_of(row[column]) for row in table) for column in range(3)]
         lines = (
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+            "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         )
-        title = f"{self.headline} ({EMULATED})" if self.worker.is_emulated else self.headline
+        title = f"{self.headline} ({_(EMULATED)})" if self.worker.is_emulated else self.headline
         return "\n".join((title, *lines, *self.notes))
 
     def to_html(self) -> str:
         """Return the report as HTML, with every value escaped."""
-        badge = f" <em>{as_html(EMULATED)}</em>" if self.worker.is_emulated else ""
-        header = _html_row("th", ("device", "kind", "memory"))
+        badge = f" <em>{as_html(_(EMULATED))}</em>" if self.worker.is_emulated else ""
+        header = _html_row("th", tuple(map(_, _HEADER)))
         rows = "".join(_html_row("td", row) for row in self.rows)
         notes = "<br>".join(as_html(note) for note in self.notes)
         return (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
@@ -14,8 +15,8 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework
 from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-NOTE = "create models inside: with tpu.strategy.scope()"
-STAND_IN = f"a MirroredStrategy over CPU devices stands in for TPUStrategy here; {NOTE}"
+NOTE = Text("create models inside: with tpu.strategy.scope()")
+STAND_IN = Text("a MirroredStrategy over CPU devices stands in for TPUStrategy here; {note}", note=NOTE)
 
 
 class _Started:

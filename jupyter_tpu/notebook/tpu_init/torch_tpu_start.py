@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from jupyter_tpu.accelerators import generation_facts, generations
-from jupyter_tpu.errors import AcceleratorFailed
+from jupyter_tpu.errors import AcceleratorFailed, Text
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
@@ -64,7 +64,11 @@ def _refuse_unsupported_worker(worker: ThisWorker) -> None:
     if kind is not None and not generation_facts(kind.generation).has_torch_tpu:
         supported = [name for name in generations() if generation_facts(name).has_torch_tpu]
         raise AcceleratorFailed(
-            f"TorchTPU does not support {kind.type}, only TPU {', '.join(supported)} and newer.",
+            Text(
+                "TorchTPU does not support {type}, only TPU {generations} and newer.",
+                type=kind.type,
+                generations=", ".join(supported),
+            ),
             hint="On TPU v2 and v3 use PyTorch/XLA: %tpu_init torch_xla.",
         )
 
@@ -97,8 +101,7 @@ def _chips(worker: ThisWorker) -> int | None:
 def _note(worker: ThisWorker) -> str:
     if _chips(worker) == 1:
         return ""
-    of = f" of {_chips(worker)}" if _chips(worker) else ""
-    return (
-        f"TorchTPU serves one chip{of} per process, and this kernel is one process. For all chips start a process per"
+    return Text(
+        "TorchTPU serves one chip per process, and this kernel is one process. For all chips start a process per"
         " chip from a fresh kernel (torch.tpu.distributed.set_tpu_launch_env() and torch.multiprocessing.spawn)"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init import diagnosis
 from jupyter_tpu.notebook.tpu_init.claim_chips import claim_chips
@@ -16,8 +17,8 @@ from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environm
 from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_text
 from jupyter_tpu.notebook.tpu_init.report import Device
 
-LATE = "PyTorch/XLA has touched a device in this kernel, and turning SPMD on after that can end the process."
-NOTE = (
+LATE = Text("PyTorch/XLA has touched a device in this kernel, and turning SPMD on after that can end the process.")
+NOTE = Text(
     "all chips from this one process (SPMD): put tensors on tpu.device and spread them over tpu.mesh with"
     " torch_xla.distributed.spmd.mark_sharding"
 )

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.notebook.node.agent_call import CELL_TIMEOUT_S, call_agent
 from jupyter_tpu.notebook.widgets.feed import Feed, PageRequest
 from jupyter_tpu.notebook.widgets.idle import IDLE
@@ -21,8 +21,10 @@ from jupyter_tpu.notebook.widgets.monitor import MONITOR
 from jupyter_tpu.notebook.widgets.quota import QUOTA
 from jupyter_tpu.notebook.widgets.view import SnapshotReader, View
 
-_INSTALL = "A snapshot. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
-_NOT_LIVE = "A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end."
+_INSTALL = Text(
+    "A snapshot. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
+)
+_NOT_LIVE = Text("A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end.")
 
 
 class NodeWidget:

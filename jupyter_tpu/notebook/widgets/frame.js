@@ -9,6 +9,11 @@ const STALE_S = 15;
 // When a click has no answer for so long, the widget says that the kernel is busy.
 const BUSY_MS = 3000;
 
+// Marks an English text, which the kernel replaces with one in the user's language, and fills in its values.
+function translated(text, values = {}) {
+  return text.replace(/\{(\w+)\}/g, (field, name) => values[name] ?? field);
+}
+
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -122,7 +127,7 @@ function openFrame({ model, el }, name, draw) {
     put(problem, text);
     problem.hidden = !text;
     body.hidden = !data;
-    put(age, data ? ageText(data.at, clock.now) : text ? "" : "Waiting for data…");
+    put(age, data ? ageText(data.at, clock.now) : text ? "" : translated("Waiting for data…"));
     root.classList.toggle("tpu-mod-stale", Boolean(data?.at) && clock.now - data.at > STALE_S);
     if (data) {
       draw(data, clock.now);
@@ -155,5 +160,5 @@ function ageText(at, now) {
   if (!at || now - at <= STALE_S) {
     return "";
   }
-  return `as of ${clockText(at)}, ${spanText(now - at)} ago`;
+  return translated("as of {time}, {duration} ago", { time: clockText(at), duration: spanText(now - at) });
 }

@@ -1,23 +1,24 @@
 // Draws auto-stop: the countdown, its reason, the activity on the node, and buttons that keep the node running.
 
 const SOURCES = {
-  execution: "Running cells",
-  accelerator: "Chip use",
-  human: "Your activity",
-  output: "Output",
-  connection: "Open notebooks and clients",
-  cpu: "CPU time"
+  execution: translated("Running cells"),
+  accelerator: translated("Chip use"),
+  human: translated("Your activity"),
+  output: translated("Output"),
+  connection: translated("Open notebooks and clients"),
+  cpu: translated("CPU time")
 };
 const ENDS = {
-  idle: "until auto-stop: this node is idle",
-  session: "until auto-stop: maximum session length",
-  deadline: "until this node's deadline"
+  idle: translated("until auto-stop: this node is idle"),
+  session: translated("until auto-stop: maximum session length"),
+  deadline: translated("until this node's deadline")
 };
+const GUARD = { armed: translated("armed"), off: translated("off"), cannot: translated("cannot") };
 const REQUESTS = [
-  { text: "Keep running 1 h", request: { for_s: 3600 } },
-  { text: "Keep running 3 h", request: { for_s: 3 * 3600 } },
-  { text: "Until this cell ends", request: { while_busy: true } },
-  { text: "Cancel", request: { off: true } }
+  { text: translated("Keep running 1 h"), request: { for_s: 3600 } },
+  { text: translated("Keep running 3 h"), request: { for_s: 3 * 3600 } },
+  { text: translated("Until this cell ends"), request: { while_busy: true } },
+  { text: translated("Cancel"), request: { off: true } }
 ];
 // The places of the two buttons that are not always shown.
 const [UNTIL_CELL_ENDS, CANCEL] = [2, 3];
@@ -31,36 +32,51 @@ function countdownText(seconds) {
 
 function endText(data) {
   if (data.ends_in_s !== null) {
-    return ENDS[data.ends_why] ?? "until this node ends";
+    return ENDS[data.ends_why] ?? translated("until this node ends");
   }
   if (!data.has_rules) {
-    return "This node has received no auto-stop rules";
+    return translated("This node has received no auto-stop rules");
   }
-  return data.rules.idle_after_s === null ? "Auto-stop is off" : inUseText(data);
+  return data.rules.idle_after_s === null ? translated("Auto-stop is off") : inUseText(data);
 }
 
 function inUseText({ verdict, rules: { idle_after_s: idle, action } }) {
-  const use = verdict === "unknown" ? "Activity unknown (treated as busy)" : "In use";
-  return `${use} · ${action === "delete" ? "auto-delete" : "auto-stop"} ${spanText(idle)} after it becomes idle`;
+  const [use, duration] = [
+    verdict === "unknown" ? translated("Activity unknown (treated as busy)") : translated("In use"),
+    spanText(idle)
+  ];
+  return action === "delete"
+    ? translated("{use} · auto-delete {duration} after it becomes idle", { use, duration })
+    : translated("{use} · auto-stop {duration} after it becomes idle", { use, duration });
 }
 
 function ruleText({ idle_after_s: idle, session_s: session }) {
-  const rules = [
-    idle === null ? "" : `Idle timeout ${spanText(idle)}`,
-    session === null ? "" : `${idle === null ? "Maximum" : "maximum"} session length ${spanText(session)}`
-  ];
-  return rules.some(Boolean) ? rules.filter(Boolean).join(" · ") : "No idle timeout, no maximum session length";
+  const values = { idle: spanText(idle ?? 0), session: spanText(session ?? 0) };
+  if (session === null) {
+    return idle === null
+      ? translated("No idle timeout, no maximum session length")
+      : translated("Idle timeout {idle}", values);
+  }
+  return idle === null
+    ? translated("Maximum session length {session}", values)
+    : translated("Idle timeout {idle} · maximum session length {session}", values);
 }
 
 function keptText({ keep }, passed) {
   const left = keep.for_s === null ? 0 : keep.for_s - passed;
-  const parts = [left > 0 ? `for ${spanText(left)}` : "", keep.while_busy ? "until the current cell ends" : ""];
-  return parts.some(Boolean) ? `Kept running ${parts.filter(Boolean).join(" and ")}` : "";
+  const duration = spanText(left);
+  if (left <= 0) {
+    return keep.while_busy ? translated("Kept running until the current cell ends") : "";
+  }
+  return keep.while_busy
+    ? translated("Kept running for {duration} and until the current cell ends", { duration })
+    : translated("Kept running for {duration}", { duration });
 }
 
 function sourceText({ state, age_s: age, detail }, passed) {
-  const when = age === null ? "none yet" : `${spanText(age + passed)} ago`;
-  const text = { active: "now", unknown: "unknown" }[state] ?? when;
+  const ago = translated("{duration} ago", { duration: spanText((age ?? 0) + passed) });
+  const when = age === null ? translated("none yet") : ago;
+  const text = { active: translated("now"), unknown: translated("unknown") }[state] ?? when;
   return detail ? `${text} (${detail})` : text;
 }
 
@@ -73,12 +89,12 @@ function keepRequests(model, clock, status) {
     clearTimeout(timer);
     // The time of the click goes along: a busy kernel may read the request much later.
     if (!send(model, { say: "act", id: lastId, at: clock.now, ...content })) {
-      put(status, "The kernel is gone. Use the TPU panel to keep the node running.");
+      put(status, translated("The kernel is gone. Use the TPU panel to keep the node running."));
       return;
     }
     put(status, "");
     timer = setTimeout(
-      () => put(status, "The kernel is busy and has not answered yet. The TPU panel works right away."),
+      () => put(status, translated("The kernel is busy and has not answered yet. The TPU panel works right away.")),
       BUSY_MS
     );
   };
@@ -94,7 +110,7 @@ function keepRequests(model, clock, status) {
 
 function render(context) {
   const { model } = context;
-  const time = element("span", { class: "tpu-Countdown", role: "timer", "aria-label": "Time left" });
+  const time = element("span", { class: "tpu-Countdown", role: "timer", "aria-label": translated("Time left") });
   const [why, kept] = [element("span"), element("p")];
   const sources = element("dl", { class: "tpu-Sources" });
   const [rules, guard] = [element("p", { class: "tpu-Muted" }), element("p", { class: "tpu-Muted" })];
@@ -109,11 +125,11 @@ function render(context) {
 
   const draw = (data, now) => {
     const passed = Math.max(0, now - data.at);
-    frame.rename(["Idle timer", data.node].filter(Boolean).join(" · "));
+    frame.rename([translated("Idle timer"), data.node].filter(Boolean).join(" · "));
     time.hidden = data.ends_in_s === null;
     put(time, data.ends_in_s === null ? "" : countdownText(data.ends_in_s - passed));
     put(why, endText(data));
-    put(warning, data.is_warning ? "This node ends soon." : ""); // without a number, so that it is read out only once
+    put(warning, data.is_warning ? translated("This node ends soon.") : ""); // without a number, so that it is read out only once
     put(reminder, data.reminder);
     put(kept, keptText(data, passed));
     for (const [name, [title, node]] of Object.entries(values)) {
@@ -121,11 +137,11 @@ function render(context) {
       put(node, data.sources[name] ? sourceText(data.sources[name], passed) : "");
     }
     put(rules, data.has_rules ? ruleText(data.rules) : "");
-    put(guard, `Guard: ${data.guard.state} (${data.guard.detail})`);
+    put(guard, translated("Guard: {state} ({detail})", { ...data.guard, state: GUARD[data.guard.state] ?? data.guard.state }));
     buttons[UNTIL_CELL_ENDS].hidden = data.sources.execution?.state !== "active" || data.keep.while_busy;
     buttons[CANCEL].hidden = !keptText(data, passed);
   };
-  const frame = openFrame(context, "Idle timer", draw);
+  const frame = openFrame(context, translated("Idle timer"), draw);
   const keeping = keepRequests(model, frame.clock, status);
   const buttons = REQUESTS.map(({ text, request }) => {
     const button = element("button", { type: "button" }, text);
@@ -133,7 +149,7 @@ function render(context) {
     return button;
   });
   const end = element("p", { class: "tpu-End" }, time, " ", why);
-  const label = "Keep this node running";
+  const label = translated("Keep this node running");
   const keep = element("div", { class: "tpu-Buttons", role: "group", "aria-label": label }, ...buttons);
   frame.body.append(warning, reminder, end, rules, kept, keep, status, sources, guard);
   model.on("change:picture", keeping.update);

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import shown
 from jupyter_tpu.notebook.magics.autostop import autostop, reminder
+from jupyter_tpu.notebook.magics.context import NOTHING_DONE
 from jupyter_tpu.notebook.node.this_worker import this_worker
 from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 
@@ -25,7 +27,7 @@ def read(ask: CallAgent, _whole: bool) -> Data:
     report = ask("activity", {})
     known = {name: report[name] for name in _NAMES}
     node = this_worker(os.environ).node_id
-    return {**known, "node": node, "reminder": reminder(ask, report), "at": time.time()}
+    return {**known, "node": node, "reminder": shown(reminder(ask, report)), "at": time.time()}
 
 
 def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
@@ -43,16 +45,16 @@ def act(ask: CallAgent, wish: Mapping[str, Any], now: float) -> str:
         if left_s <= 0:
             return _too_late(late_s)
         ask("keep", {"for_s": left_s})
-        return f"Kept running for {duration_text(left_s)}."
+        return Text("Kept running for {duration}.", duration=duration_text(left_s))
     if late_s > _LATE_S:
         return _too_late(late_s)
     if wish.get("while_busy") is True:
         ask("keep", {"while_busy": True})
-        return "Kept running until the current cell ends."
+        return Text("Kept running until the current cell ends.")
     if wish.get("off") is True:
         ask("keep", {})
-        return "Extension cancelled."
-    raise BadInput("The page sent an unknown request.", exists="Nothing was done.")
+        return Text("Extension cancelled.")
+    raise BadInput("The page sent an unknown request.", exists=NOTHING_DONE)
 
 
 def _number(value: Any, default: float) -> float:
@@ -60,7 +62,8 @@ def _number(value: Any, default: float) -> float:
 
 
 def _too_late(late_s: float) -> str:
-    return f"The kernel was busy and received this only after {duration_text(late_s)}. Nothing was done."
+    late = duration_text(late_s)
+    return Text("The kernel was busy and received this only after {duration}. Nothing was done.", duration=late)
 
 
-IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, read=read, subcommands=(autostop,), act=act)
+IDLE = View(title=Text("Idle timer"), script="idle.js", every_s=5.0, read=read, subcommands=(autostop,), act=act)

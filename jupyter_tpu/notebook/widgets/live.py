@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from jupyter_tpu.i18n import _
 
 OnPage = Callable[[Mapping[str, Any]], None]
 
@@ -23,7 +27,7 @@ def make_live_widget(script: str, on_page: OnPage, on_close: Callable[[], None])
         kind = _live_class()
     except ImportError:
         return None
-    return kind(_source("frame.js") + _source(script), _source("widgets.css"), on_page, on_close)
+    return kind(_translated(_source("frame.js") + _source(script)), _source("widgets.css"), on_page, on_close)
 
 
 @cache
@@ -89,3 +93,12 @@ def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
 
 def _source(name: str) -> str:
     return (files("jupyter_tpu.notebook.widgets") / name).read_text(encoding="utf-8")
+
+
+# `translated("…")` in a script; catalogue.py finds the texts in the same way.
+_MARKED = re.compile(r'(\btranslated\(\s*)("(?:[^"\\]|\\.)*")')
+
+
+def _translated(script: str) -> str:
+    """Put the user's language into a script: each marked text is replaced with its translation."""
+    return _MARKED.sub(lambda found: found[1] + json.dumps(_(json.loads(found[2]))), script)

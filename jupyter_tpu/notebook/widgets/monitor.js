@@ -3,7 +3,7 @@
 // The history that the kernel sends (_WITH_HISTORY in monitor.py).
 const HISTORY_S = 600;
 const GIB = 2 ** 30;
-const STATES = { idle: "Idle", unknown: "Unknown" };
+const STATES = { idle: translated("Idle"), unknown: translated("Unknown") };
 const SVG = "http://www.w3.org/2000/svg";
 
 // Duty cycle and used HBM of each chip over time, in percent: the agent's history, and the snapshots since.
@@ -41,10 +41,10 @@ class History {
   label(chip) {
     const known = this._of(chip).flatMap(({ duty }) => (duty === null ? [] : [duty]));
     if (!known.length) {
-      return "No samples in the last 10 minutes";
+      return translated("No samples in the last 10 minutes");
     }
-    const [least, most] = [Math.min(...known), Math.max(...known)];
-    return `Duty cycle from ${least.toFixed(0)} to ${most.toFixed(0)} % in the last 10 minutes`;
+    const [least, most] = [Math.min(...known), Math.max(...known)].map(percent => percent.toFixed(0));
+    return translated("Duty cycle from {least} to {most} % in the last 10 minutes", { least, most });
   }
 
   _begin({ at, duty, hbm }) {
@@ -92,22 +92,26 @@ function drawnColumns(data) {
 }
 
 function percentText(percent) {
-  return percent === null ? "unknown" : `${percent.toFixed(1)} %`;
+  return percent === null ? translated("unknown") : `${percent.toFixed(1)} %`;
 }
 
 function bytesText(used, total) {
   if (used === null) {
-    return "unknown";
+    return translated("unknown");
   }
   const text = (used / GIB).toFixed(2);
-  return total === null ? `${text} GiB` : `${text} of ${(total / GIB).toFixed(2)} GiB`;
+  return total === null
+    ? `${text} GiB`
+    : translated("{used} of {total} GiB", { used: text, total: (total / GIB).toFixed(2) });
 }
 
 function hostText(host) {
-  const cpus = host.cpus === null ? "" : ` of ${host.cpus} CPUs`;
   const memory = bytesText(host.memory_used_bytes, host.memory_total_bytes);
   const disk = bytesText(host.disk_used_bytes, host.disk_total_bytes);
-  return `CPU ${percentText(host.cpu_percent)}${cpus} · memory ${memory} · disk ${disk}`;
+  const values = { percent: percentText(host.cpu_percent), cpus: host.cpus, memory, disk };
+  return host.cpus === null
+    ? translated("CPU {percent} · memory {memory} · disk {disk}", values)
+    : translated("CPU {percent} of {cpus} CPUs · memory {memory} · disk {disk}", values);
 }
 
 // Values that are not a share of anything, by kind.
@@ -145,7 +149,7 @@ function metricCell([name, , kind]) {
     return { cell, show: (data, core) => show(valueOf(data, core, name)) };
   }
   const cell = element("td", { class: "tpu-Fact" });
-  const text = value => (value === null ? "unknown" : TEXTS[kind](value));
+  const text = value => (value === null ? translated("unknown") : TEXTS[kind](value));
   return { cell, show: (data, core) => put(cell, text(valueOf(data, core, name))) };
 }
 
@@ -176,10 +180,10 @@ function table(data) {
   const cores = data.cores.length ? data.cores : data.chips.map(([chip]) => [null, chip]);
   const hasCores = cores.length > data.chips.length;
   const drawn = drawnColumns(data);
-  const duty = data.duty_per === "chip" && hasCores ? "Duty cycle of the chip" : "Duty cycle";
-  const columns = ["Chip", ...(hasCores ? ["Core"] : []), duty, ...drawn.map(([, title]) => title)];
+  const duty = data.duty_per === "chip" && hasCores ? translated("Duty cycle of the chip") : translated("Duty cycle");
+  const columns = [translated("Chip"), ...(hasCores ? [translated("Core")] : []), duty, ...drawn.map(([, title]) => title)];
   const heads = columns.map(text => element("th", { scope: "col" }, text));
-  heads.push(element("th", { scope: "col", class: "tpu-Wide" }, "Last 10 min"));
+  heads.push(element("th", { scope: "col", class: "tpu-Wide" }, translated("Last 10 min")));
   const rows = cores.map(([core, chip], index) => {
     // On v2 and v3 a chip has two cores: what belongs to the chip is in the first row of both.
     const isFirst = !cores.slice(0, index).some(other => other[1] === chip);
@@ -207,7 +211,7 @@ function table(data) {
   });
   const head = element("thead", {}, element("tr", {}, ...heads));
   const body = element("tbody", {}, ...rows.map(({ node }) => node));
-  const caption = element("caption", {}, "Load of the chips of this worker");
+  const caption = element("caption", {}, translated("Load of the chips of this worker"));
   return { node: element("table", {}, caption, head, body), rows };
 }
 
@@ -229,7 +233,7 @@ function render(context) {
   const history = new History();
   const [state, chips] = [element("p"), element("div", { class: "tpu-Table" })];
   const [place, host, holders] = Array.from({ length: 3 }, () => element("p", { class: "tpu-Muted" }));
-  const reasons = element("ul", { class: "tpu-Muted", "aria-label": "Unknown values" });
+  const reasons = element("ul", { class: "tpu-Muted", "aria-label": translated("Unknown values") });
   let [shape, shown] = ["", null];
 
   const draw = data => {
@@ -243,10 +247,10 @@ function render(context) {
     }
     shown.rows.forEach(row => fillRow(row, data, history));
     put(host, hostText(data.machine));
-    put(holders, data.holders.length ? `Used by ${data.holders.join(", ")}` : "");
+    put(holders, data.holders.length ? translated("Used by {names}", { names: data.holders.join(", ") }) : "");
     listReasons(reasons, data.unknown);
   };
-  const frame = openFrame(context, "TPU monitor", draw);
+  const frame = openFrame(context, translated("TPU monitor"), draw);
   frame.body.append(place, state, chips, host, holders, reasons);
   frame.refresh();
   return frame.close;

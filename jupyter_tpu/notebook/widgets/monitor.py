@@ -8,6 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator
+from jupyter_tpu.errors import Text
+from jupyter_tpu.i18n import _, shown
 from jupyter_tpu.metrics import CORE_METRICS, Core, Holder, Sample
 from jupyter_tpu.notebook.display import UNKNOWN
 from jupyter_tpu.notebook.magics.chips import NEWEST_SAMPLE, top
@@ -19,8 +21,6 @@ from jupyter_tpu.sample_table import TITLES
 _WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
 # As many as fit into a line or two below the table.
 _MOST_HOLDERS = 4
-# Name, title and kind of each value of a core.
-_COLUMNS = [[metric.name, f"{metric.title[0].upper()}{metric.title[1:]}", metric.kind] for metric in CORE_METRICS]
 
 
 def read(ask: CallAgent, whole: bool) -> Data:
@@ -40,18 +40,26 @@ def read(ask: CallAgent, whole: bool) -> Data:
         "reason": sample.reason,
         "duty_per": sample.duty_per,
         "chips": [[chip.chip, chip.duty_percent] for chip in sample.chips],
-        "columns": _COLUMNS,
+        "columns": _columns(),
         "cores": [_core(core) for core in sample.cores],
-        "unknown": list(sample.unknown_lines(TITLES)),
+        "unknown": list(map(shown, sample.unknown_lines(TITLES))),
         "machine": asdict(sample.host),
         "holders": [_holder(holder) for holder in sample.holders[:_MOST_HOLDERS]],
     }
     return {**seen, "history": _history(answer["history"], sample.cores)} if whole and answer["history"] else seen
 
 
+def _columns() -> list[list[str]]:
+    """Return name, title and kind of each value of a core."""
+    titles = ((metric, shown(metric.title)) for metric in CORE_METRICS)
+    return [[metric.name, f"{title[0].upper()}{title[1:]}", metric.kind] for metric, title in titles]
+
+
 def _place(accelerator_type: str) -> str:
     kind = find_accelerator(accelerator_type)
-    return f"This worker only, one of {kind.workers}; the TPU panel shows all." if kind and kind.workers > 1 else ""
+    if kind is None or kind.workers == 1:
+        return ""
+    return _("This worker only, one of {count}; the TPU panel shows all.", count=kind.workers)
 
 
 def _core(core: Core) -> list[Any]:
@@ -82,8 +90,10 @@ def _rounded(percent: float | None) -> float | None:
 
 
 def _holder(holder: Holder) -> str:
-    name = holder.notebook or holder.command or "a process"
-    return f"{name[:80]} (pid {holder.pid}{'' if holder.is_own_user else f', of {holder.user or UNKNOWN}'})"
+    name = (holder.notebook or holder.command or _("a process"))[:80]
+    if holder.is_own_user:
+        return f"{name} (pid {holder.pid})"
+    return _("{name} (pid {pid}, of {user})", name=name, pid=holder.pid, user=holder.user or UNKNOWN)
 
 
-MONITOR = View(title="TPU monitor", script="monitor.js", every_s=1.0, read=read, subcommands=(top,))
+MONITOR = View(title=Text("TPU monitor"), script="monitor.js", every_s=1.0, read=read, subcommands=(top,))

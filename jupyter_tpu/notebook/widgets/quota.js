@@ -27,10 +27,10 @@ function render(context) {
     }
     parts.forEach(({ age }, index) => {
       const at = data.parts[index].as_of;
-      put(age, at === null ? "" : `as of ${spanText(Date.now() / 1000 - at)} ago`);
+      put(age, at === null ? "" : translated("as of {duration} ago", { duration: spanText(Date.now() / 1000 - at) }));
     });
   };
-  const frame = openFrame(context, "Quota and credit", draw);
+  const frame = openFrame(context, translated("Quota and credit"), draw);
   frame.refresh();
   return frame.close;
 }

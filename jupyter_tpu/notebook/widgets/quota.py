@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jupyter_tpu.errors import Text, joined
+from jupyter_tpu.i18n import shown
 from jupyter_tpu.notebook.display import UNKNOWN
 from jupyter_tpu.notebook.magics.money import (
+    NO_QUOTA,
+    NONE_ENTERED,
+    PARTIAL_COST,
+    PARTIAL_QUOTA,
+    UNLIMITED,
+    amount_per_period,
     cost,
     grant,
     grant_lines,
@@ -15,6 +23,8 @@ from jupyter_tpu.notebook.magics.money import (
     quota,
     snapshot_call,
     snapshot_of,
+    spent_text,
+    terms_text,
     unreadable_snapshot,
     usd,
 )
@@ -33,10 +43,12 @@ def read(ask: CallAgent, _whole: bool) -> Data:
 
 def _part(ask: CallAgent, kind: str, title: str, lines: Callable[[JSON], list[str]], rows: Any) -> dict[str, Any]:
     known = snapshot_of(ask(*snapshot_call(kind)))
+    part: dict[str, Any] = {"title": shown(title), "as_of": None, "rows": []}
     if known is None:
-        return {"title": title, "as_of": None, "lines": no_snapshot_lines(kind), "rows": []}
+        return {**part, "lines": list(map(shown, no_snapshot_lines(kind)))}
     try:
-        return {"title": title, "as_of": known.as_of, "lines": lines(known.data), "rows": list(rows(known.data))}
+        found = [(shown(name), shown(text), share) for name, text, share in rows(known.data)]
+        return {**part, "as_of": known.as_of, "lines": list(map(shown, lines(known.data))), "rows": found}
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise unreadable_snapshot(error) from error
 
@@ -45,28 +57,27 @@ def _part(ask: CallAgent, kind: str, title: str, lines: Callable[[JSON], list[st
 
 
 def _cost_lines(view: JSON) -> list[str]:
-    return [*node_lines(view), *_partial(view, "Partial: some time was unmonitored, so the cost may be higher.")]
+    return [*node_lines(view), *_partial(view, PARTIAL_COST)]
 
 
 def _cost_rows(view: JSON) -> Iterator[Row]:
-    for name, title in (("today", "All nodes, today"), ("week", "this week"), ("month", "this month")):
-        spent = view[name]
-        at_least = f"{UNKNOWN}, at least {usd(spent['known_usd'])}" if spent["known_usd"] else UNKNOWN
-        yield title, at_least if spent["usd"] is None else usd(spent["usd"]), None
+    yield Text("All nodes, today"), spent_text(view["today"]), None
+    yield Text("this week"), spent_text(view["week"]), None
+    yield Text("this month"), spent_text(view["month"]), None
 
 
 def _budget_lines(view: JSON) -> list[str]:
-    return [] if view["budgets"] else ["No budget is set."]
+    return [] if view["budgets"] else [Text("No budget is set.")]
 
 
 def _budget_rows(view: JSON) -> Iterator[Row]:
     for each in view["budgets"]:
         if each["error"] or each["amount"] is None:
-            yield each["name"], f"cannot be read, so it blocks spending: {each['error']}", None
+            yield each["name"], Text("cannot be read, so it blocks spending: {error}", error=each["error"]), None
             continue
-        per = "in all" if each["period"] == "total" else f"per {each['period']}"
         used, amount = (_amount(each[name], each["unit"]) for name in ("used", "amount"))
-        yield each["name"], f"{used} of {amount} {per}", each["fraction"]
+        allowed = amount_per_period(amount, str(each["period"]))
+        yield each["name"], Text("{used} of {amount}", used=used, amount=allowed), each["fraction"]
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -80,29 +91,34 @@ def _amount(value: float | None, unit: str) -> str:
 
 def _quota_lines(view: JSON) -> list[str]:
     error = [view["error"]["message"]] if view["error"] else []
-    none = [] if view["limits"] else ["No known quota limits this node."]
-    partial = _partial(view, "Partial: some use of quota was not visible, so less may be free.")
+    none = [] if view["limits"] else [NO_QUOTA]
+    partial = _partial(view, PARTIAL_QUOTA)
     return [*error, *partial, *none]
 
 
 def _quota_rows(view: JSON) -> Iterator[Row]:
     for row in view["limits"]:
         name = f"{row['label']} · {row['location']}"
-        limit = "unlimited" if row["is_unlimited"] else row["limit"]
-        yield name, f"{row['used']} of {UNKNOWN if limit is None else limit} {row['unit']}", _share(row["used"], limit)
+        limit = UNLIMITED if row["is_unlimited"] else UNKNOWN if row["limit"] is None else row["limit"]
+        text = Text("{used} of {limit} {unit}", used=row["used"], limit=limit, unit=row["unit"])
+        yield name, text, _share(row["used"], limit)
 
 
 def _grant_rows(view: JSON) -> Iterator[Row]:
     for each in view["grants"]:
-        yield each["name"], ", ".join(grant_lines(each)), _share(each["usd_used"], each["usd"])
+        yield each["name"], joined(grant_lines(each), ", "), _share(each["usd_used"], each["usd"])
         for row in each["rows"]:
-            name = f"{each['name']} · {row['generation']} · {row['zone']} · {'spot' if row['spot'] else 'on demand'}"
+            name = joined((each["name"], row["generation"], row["zone"], terms_text(row)), " · ")
             used = UNKNOWN if row["used"] is None else row["used"]
-            yield name, f"{used} of {row['chips']} chips", _share(row["used"], row["chips"])
+            yield (
+                name,
+                Text("{used} of {chips} chips", used=used, chips=row["chips"]),
+                _share(row["used"], row["chips"]),
+            )
 
 
 def _grant_lines(view: JSON) -> list[str]:
-    return [] if view["grants"] else ["None entered."]
+    return [] if view["grants"] else [NONE_ENTERED]
 
 
 def _share(used: Any, most: Any) -> float | None:
@@ -114,10 +130,12 @@ def _partial(view: JSON, warning: str) -> list[str]:
 
 
 _PARTS = (
-    ("cost", "Cost", _cost_lines, _cost_rows),
-    ("budget", "Budgets", _budget_lines, _budget_rows),
-    ("quota", "Quota", _quota_lines, _quota_rows),
-    ("grant", "Grants and credit", _grant_lines, _grant_rows),
+    ("cost", Text("Cost"), _cost_lines, _cost_rows),
+    ("budget", Text("Budgets"), _budget_lines, _budget_rows),
+    ("quota", Text("Quota"), _quota_lines, _quota_rows),
+    ("grant", Text("Grants and credit"), _grant_lines, _grant_rows),
 )
 
-QUOTA = View(title="Quota and credit", script="quota.js", every_s=15.0, read=read, subcommands=(cost, quota, grant))
+QUOTA = View(
+    title=Text("Quota and credit"), script="quota.js", every_s=15.0, read=read, subcommands=(cost, quota, grant)
+)

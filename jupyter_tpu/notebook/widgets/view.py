@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError
+from jupyter_tpu.i18n import _, shown
 from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
 
@@ -15,8 +16,6 @@ CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """Calls a method of the agent; raises `TpuError`."""
 
 Data = Mapping[str, Any]
-
-_UNREADABLE = "This widget can't read the agent's response: {}."
 
 
 def _no_act(_ask: CallAgent, _act: Mapping[str, Any], _now: float) -> str:
@@ -48,7 +47,7 @@ class View:
     def as_text(self, how: str) -> MagicOutput:
         """Return a snapshot of this moment as text, and a line on `how` to see live numbers."""
         context = MagicContext()
-        at = time.strftime("as of %Y-%m-%d %H:%M:%S %Z", time.localtime(context.now))
+        at = Text("as of {time}", time=time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(context.now)))
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
@@ -65,7 +64,7 @@ class View:
 
 
 def _in_a_line(error: TpuError) -> str:
-    return str(error).replace("\n", " ")
+    return " ".join(_(part) for part in (error.message, error.exists, error.hint) if part).replace("\n", " ")
 
 
 class SnapshotReader:
@@ -102,12 +101,13 @@ class SnapshotReader:
         except TpuError as error:
             return _in_a_line(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return _UNREADABLE.format(f"{type(error).__name__} {error}"[:200])
+            reason = f"{type(error).__name__} {error}"[:200]
+            return _("This widget can't read the agent's response: {reason}.", reason=reason)
         return ""
 
     def _performed(self, act: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            text = self._view.act(self._request, act, time.time())
+            text = shown(self._view.act(self._request, act, time.time()))
         except TpuError as error:
             text = _in_a_line(error)
         return {"id": str(act.get("id", ""))[:40], "text": text}
