@@ -1,15 +1,27 @@
-"""Make standard input, output and error usable in a command, even if the caller closed them."""
+"""Make standard input, output and error usable in a command, whatever the caller made of them."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 
-def open_missing_streams() -> None:
+def prepare_streams() -> None:
+    """Open missing standard streams, and let standard output escape what its encoding lacks; called first in a program.
+
+    Without the escapes, one notebook with an emoji in its name would end a list of kernels with a traceback where the
+    locale is not UTF-8. Python already escapes on standard error.
+    """
+    _open_missing_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _open_missing_streams() -> None:
     """Give the process a null device for each standard stream that it was started without (``2>&-``).
 
-    Called first in a program. Python sets such a stream to None, which breaks every write to it, and its descriptor
+    Python sets such a stream to None, which breaks every write to it, and its descriptor
     goes to the next socket or file that is opened: output meant for a terminal would end up in the journal.
     """
     for descriptor, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jupyter_tpu.standard_streams import open_missing_streams
+from jupyter_tpu.standard_streams import prepare_streams
 
 _INTERRUPTED = 130  # as a shell reports a program that SIGINT ended: 128 + 2
 
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
     """
-    open_missing_streams()
+    prepare_streams()
     try:
         from jupyter_tpu.cli.command_line import run
 

@@ -124,6 +124,12 @@ def test_json_stays_english(terminal: Any, language: dict[str, str]) -> None:
     assert error["message"] == "There is no node called nobody."
 
 
+def test_a_terminal_without_the_characters_gets_escapes_and_no_traceback(terminal: Any) -> None:
+    shown = terminal.tpu_in_fresh_python("--help", LANGUAGE="zh_CN", PYTHONIOENCODING="ascii")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "\\u" in shown.stdout
+
+
 @pytest.mark.parametrize(
     ("variables", "says"),
     [

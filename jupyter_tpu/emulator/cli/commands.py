@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Mapping, Sequence
 
-from jupyter_tpu.standard_streams import open_missing_streams
+from jupyter_tpu.standard_streams import prepare_streams
 
 TOOLS: Mapping[str, str] = {
     "proxy": "cli.proxy",
@@ -38,7 +38,7 @@ CONTROLS = frozenset(
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named command, by default the emulator; return the exit status."""
     # a process whose standard streams are closed would fail at its first line of output
-    open_missing_streams()
+    prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     # imported only here: the emulator itself needs gRPC, the commands that steer it do not
     if arguments and arguments[0] in CONTROLS:
