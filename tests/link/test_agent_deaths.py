@@ -274,3 +274,23 @@ async def test_no_seq_is_given_twice_after_a_restart_of_the_machine_though_its_d
     worker.kill(agent.pid)
     ended = await client.event("exited")
     assert ended["seq"] > shown + 1_000_000  # more than a disk can have lost
+
+
+async def test_a_kernel_whose_state_is_damaged_when_its_agent_dies_ends_and_its_cells_are_answered(
+    client: Any, worker: Any
+) -> None:
+    kernel = psutil.Process((await client.start())["pid"])
+    running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(600)")
+    queued = client.execute("1")
+    await client.wait(lambda message: answers(running)(message) and message.get("msg_type") == "stream")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == queued)
+    agent = psutil.Process(client.link.agent["pid"])
+    agent.suspend()
+    (worker.home / ".jupyter-tpu/kernels/kernel-1/kernel.json").write_text("")
+    worker.kill(agent.pid)
+    assert "damaged" in (await client.event("exited"))["stderr"]
+    for cell in (running, queued):
+        assert (await client.reply(cell))["content"]["status"] == "aborted"
+    kernel.wait(30)
+    await client.link.call("restart_kernel", {"kernel_id": client.kernel_id, "key": "secret"})
+    await client.run("print('there')")

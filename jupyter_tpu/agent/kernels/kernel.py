@@ -46,6 +46,7 @@ _MOST_CALLERS = 100
 _SKIP_AFTER_BOOT = 10_000_000
 # How often the process's own output is checked against its limit.
 _TRIM_EVERY_S = 2.0
+_STATE_DAMAGED = "The state of this kernel on the worker's disk is damaged, so the kernel was ended."
 _CUT_OFF = (
     "The kernel's sockets were removed from the worker, and the agent that was connected to them has ended: the kernel "
     "was ended too."
@@ -246,8 +247,14 @@ class Kernel:
         """Connect to the process that an earlier agent started, or record that it has ended meanwhile."""
         self._recorder.recover()
         state = self._folder.state
+        # By the record it ran, but its state is damaged: it cannot be used again, so it must not use the TPU.
+        if not state and self.requests.execution_state != "starting":
+            self._folder.save(generation=self.requests.generation or 0)
+            self._why_ended = _STATE_DAMAGED
+            self.record.skip(_SKIP_AFTER_BOOT)  # whether the machine was restarted is unknown, too
+            self._watch = asyncio.create_task(self._record_unobserved_end(self._folder.kill_listener(), Exit()))
         # It had ended, or never started: what still waited for a process is aborted.
-        if not state.get("pid"):
+        elif not state.get("pid"):
             queued = [request for request in self.requests.all() if request.state == "queued"]
             self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
         # The machine was restarted since: pids mean nothing, and the disk may have lost entries that clients have.

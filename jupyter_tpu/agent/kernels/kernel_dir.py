@@ -7,7 +7,9 @@ import json
 import logging
 import os
 import shutil
+import signal
 import socket
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -187,6 +189,17 @@ class KernelDirectory:
             self.save(is_cut_off=True)
         elif self.state and not (self._path / "kernel.json").exists():
             self.save()
+
+    def kill_listener(self) -> int:
+        """Kill the process that listens on the kernel's sockets, with its children; returns its pid, 0 if none does."""
+        with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
+            probe.settimeout(1)
+            probe.connect(f"{self.socket_prefix}-{PORTS['shell_port']}")
+            # unix(7): the pid, then the user and the group, of the process that called listen()
+            pid = int.from_bytes(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+            os.killpg(pid, signal.SIGKILL)
+            return pid
+        return 0
 
     def clear_sockets(self) -> None:
         """Remove the sockets of an earlier process."""
