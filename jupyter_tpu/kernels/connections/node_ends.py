@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.error_actions import recreate_node, start_node
 from jupyter_tpu.errors import Action, TpuError
 from jupyter_tpu.kernels.connections.preemption import recovery_setting
-from jupyter_tpu.models import Node, NodeName, NodeSpec
+from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedResource
 from jupyter_tpu.node_end import Cause, EndCause, NodeEnd
-from jupyter_tpu.provisioning import can_start_again
+from jupyter_tpu.provisioning import can_start_again, flags_of
 
 if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.lifecycle.intents import Intent
     from jupyter_tpu.lifecycle.recovery_state import Recovery
 
@@ -23,16 +24,26 @@ RISING = frozenset({"CREATING", "STARTING"})
 """States before a node is READY: what its kernels ran on has ended before."""
 
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
+_SUSPENDED = frozenset({"SUSPENDING", "SUSPENDED"})
 _COMES_BACK = frozenset({"REIMAGING", "REPAIRING", "RESTARTING"})
 
 
-def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, is_another: bool = False) -> NodeEnd:
+def end_of_node(
+    endpoint: str,
+    name: NodeName,
+    node: Node | None,
+    at: float,
+    *,
+    is_another: bool = False,
+    queued: QueuedResource | None = None,
+) -> NodeEnd:
     """Return how and why the node has ended, and what its kernels' users can do. Blocks on the disk.
 
     Args:
         node: as the cloud shows it now; None when there is none.
         at: when the end was noticed (Unix seconds); a recorded one has its own time.
         is_another: whether `node` was created since, under the same name.
+        queued: the queued resource that has ended with the node, if there is one.
     """
     intents, choice = _intents_about(endpoint, name), recovery_setting(endpoint, name)
     is_replaced = is_another or (node is not None and node.state in RISING)
@@ -42,10 +53,23 @@ def end_of_node(endpoint: str, name: NodeName, node: Node | None, at: float, *, 
         why = own.because or EndCause(cause="delete" if own.verb == "delete" else "stop")
         at, is_deleted = own.created_at, own.verb == "delete"
     else:
-        why, is_deleted = EndCause(cause=_cause_in_cloud(node, choice, is_another)), not is_left
-    return NodeEnd(
-        node=name, why=why, at=at, is_deleted=is_deleted, actions=_actions(name, node if is_left else None, intents)
-    )
+        cause: Cause = "preempted" if queued else _cause_in_cloud(node, choice, is_another)
+        why, is_deleted = EndCause(cause=cause), not is_left
+    actions = _actions(name, node if is_left else None, intents, queued)
+    return NodeEnd(node=name, why=why, at=at, is_deleted=is_deleted, actions=actions)
+
+
+async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
+    """Return the queued resource whose node this was, if the cloud has suspended it.
+
+    Nodes of a queued resource are deleted when they are pre-empted, and never PREEMPTED: only this tells it from a
+    deletion by someone else.
+    """
+    try:
+        listed = await cloud.list_queued_resources(name.zone)
+    except TpuError:  # that the node has ended matters more than why
+        return None
+    return next((each for each in listed.items if name.node_id in each.node_ids and each.state in _SUSPENDED), None)
 
 
 def _intents_about(endpoint: str, name: NodeName) -> tuple[Intent, ...]:
@@ -91,7 +115,9 @@ def _was_preempted(node: Node | None, choice: Recovery | None, is_another: bool)
     return node is not None and (node.state in _TAKEN or is_lost(node))
 
 
-def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> tuple[Action, ...]:
+def _actions(
+    name: NodeName, left: Node | None, intents: tuple[Intent, ...], queued: QueuedResource | None
+) -> tuple[Action, ...]:
     """Return the actions that bring the node back: start it, or open the form with its options.
 
     Args:
@@ -101,11 +127,21 @@ def _actions(name: NodeName, left: Node | None, intents: tuple[Intent, ...]) -> 
         return ()
     if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
         return (start_node(name),)
-    spec = _spec(left, intents)
+    spec = _spec(name, left, intents, queued)
     return (recreate_node(spec, is_name_free=left is None),) if spec else ()
 
 
-def _spec(left: Node | None, intents: tuple[Intent, ...]) -> NodeSpec | None:
+def _spec(
+    name: NodeName, left: Node | None, intents: tuple[Intent, ...], queued: QueuedResource | None
+) -> NodeSpec | None:
     from jupyter_tpu.lifecycle.recovery_state import spec_of
 
-    return spec_of(left) if left else next((intent.spec for intent in intents if intent.spec), None)
+    known = spec_of(left) if left else next((intent.spec for intent in intents if intent.spec), None)
+    if known or queued is None:
+        return known
+    return NodeSpec(
+        name=name,
+        accelerator_type=queued.accelerator_type,
+        runtime_version=queued.runtime_version,
+        **flags_of(queued.provisioning),
+    )

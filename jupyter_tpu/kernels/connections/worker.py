@@ -32,7 +32,7 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses, SavedWorker
-from jupyter_tpu.kernels.connections.node_ends import RISING, end_of_node
+from jupyter_tpu.kernels.connections.node_ends import RISING, end_of_node, suspended_with
 from jupyter_tpu.kernels.connections.preemption import with_outlook
 from jupyter_tpu.link import PreparationCache, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
@@ -218,7 +218,11 @@ class Worker:
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
             is_taken = error.hint == _RECLAIMED
-            self.node_end = end = await asyncio.to_thread(end_of_node, key.endpoint, key.node, node, time.time())
+            is_gone = node is None or node.state == "DELETING"
+            queued = await suspended_with(cloud, key.node) if is_gone else None
+            self.node_end = end = await asyncio.to_thread(
+                end_of_node, key.endpoint, key.node, node, time.time(), queued=queued
+            )
             # the end of its predecessor does not explain why a node is not READY yet
             is_ours = end.why.cause not in NOTICED_CAUSES and not (node and node.state in RISING)
             shown = _explained(error, end) if is_ours else error

@@ -19,7 +19,7 @@ from jupyter_tpu.kernels.connections.preemption import with_outlook
 from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.recovery_state import Recovery
-from jupyter_tpu.models import Node, NodeName, NodeSpec
+from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedSpec
 from jupyter_tpu.node_end import EndCause, NodeEnd
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
@@ -178,6 +178,24 @@ async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: An
     with pytest.raises(WrongState, match="is PREEMPTED, not READY") as refused:
         await worker.connect()
     assert refused.value.hint.endswith(COMING)
+
+
+async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_not_deleted(emulator: Any, data_dir: Path) -> None:
+    from jupyter_tpu.cloud import connect_cloud
+
+    cloud = await connect_cloud(emulator.settings)
+    queued = QueuedName(project=NAME.project, zone=NAME.zone, queued_id="my-request")
+    await cloud.create_queued_resource(QueuedSpec(name=queued, node=SPEC))
+    emulator.control.advance(3600)
+    emulator.control.preempt(str(NAME))
+    emulator.control.advance(3600)
+    assert [each.state for each in (await cloud.list_queued_resources(NAME.zone)).items] == ["SUSPENDED"]
+    await cloud.aclose()
+    worker = Worker(WorkerKey(node=NAME, endpoint=emulator.settings.endpoint), lambda progress: None)
+    with pytest.raises(NodeNotFound):
+        await worker.connect()
+    assert worker.node_end is not None
+    assert (worker.node_end.why.cause, offered(worker.node_end)) == ("preempted", [("tpu:open-form", "my-node")])
 
 
 async def test_a_kernel_on_a_node_that_a_budget_deletes_is_not_told_to_wait(emulator: Any, data_dir: Path) -> None:
