@@ -78,7 +78,7 @@ _SIGNS = (
 )
 _TERM = re.compile(
     rf"\bfree\b[^.]{{0,60}}?(?<![\w.,-])([0-9]{{1,4}})[- \n]days?\b"
-    rf"|(?<![\w.,-])([0-9]{{1,4}})[- \n]days?{_S}(?:free\b|trial\b)",
+    rf"|(?<![\w.,-])([0-9]{{1,4}})[- \n]days?,?{_S}(?:free\b|trial\b|at{_S}no{_S}(?:cost|charge)\b)",
     re.IGNORECASE,
 )
 _GENERATION = re.compile(r"\bv[0-9]", re.IGNORECASE)

@@ -241,6 +241,8 @@ def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
         ("This free 90-day trial", 90),
         ("a 30-day free trial", 30),
         ("quota free of\ncharge for 31 days:", 31),
+        ("access to Cloud TPUs for 30 days, free of charge.", 30),
+        ("for 60 days at no cost", 60),
         ("within 30 days of this mail", None),
         ("This free 0-day trial", None),
         ("This free 99999-day trial", None),
