@@ -67,7 +67,7 @@ export const ErrorActionsContext = createContext<ErrorActions | null>(null);
 /** Commands of the panel's own actions, as hints name them for a terminal. */
 const OWN_COMMAND =
   /`?jupyter tpu (list|create|start|stop|delete|quota|budget|cleanup|search|queue|grant|recover|autostop)\b/;
-const ENABLE_API = /`gcloud services enable /;
+const OTHERS_COMMAND = /`gcloud (services enable|auth application-default login)/;
 
 /**
  * The text about what to do, and the folded details: commands for a terminal are folded if a button does the same.
@@ -80,7 +80,7 @@ export function hintOf(
   trans: TranslationBundle
 ): { readonly shown: string; readonly folded: string } {
   const { hint } = problem;
-  const isReplaced = hasActions && (OWN_COMMAND.test(hint) || ENABLE_API.test(hint));
+  const isReplaced = hasActions && (OWN_COMMAND.test(hint) || OTHERS_COMMAND.test(hint));
   return isReplaced
     ? { shown: messages.advice(problem, trans), folded: hint }
     : { shown: hint, folded: '' };

@@ -6,8 +6,11 @@ import pytest
 from google.cloud import tpu_v2
 
 from jupyter_tpu.cli.node_texts import charge_text, resource_text, total_text
+from jupyter_tpu.cli.spend.cost import doubts
 from jupyter_tpu.lifecycle.intent_texts import node_exists
 from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.money.spans import Span
+from jupyter_tpu.money.spending import Account, spend_view
 
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
 
@@ -67,3 +70,27 @@ def test_the_same_cost_is_simulated_on_an_emulated_cloud() -> None:
 )
 def test_a_resource_is_called_by_its_short_name(name: str, text: str) -> None:
     assert resource_text(name) == text
+
+
+def test_unmonitored_time_is_not_blamed_on_zones_that_did_not_answer() -> None:
+    now = 1_800_000_000.0
+    span = Span(
+        name=NAME,
+        uid="1",
+        accelerator_type="v5litepod-8",
+        spot=False,
+        usd_per_hour=10.0,
+        began_at=now - 7200.0,
+        ended_at=now - 3600.0,
+        is_open=False,
+        unwatched_after_s=300.0,
+    )
+    account = Account(spans=(span,), budgets=(), now=now, offset_at=lambda _: 0.0)
+
+    def said(*, all_answered: bool) -> str:
+        view = spend_view(account, as_of=now, is_complete=all_answered)
+        return " ".join(doubts(view, all_answered=all_answered))
+
+    assert "my-node may have been READY for up to 5 min more, in unmonitored time" in said(all_answered=True)
+    assert "did not answer" not in said(all_answered=True)
+    assert "some zones did not answer" in said(all_answered=False)

@@ -67,7 +67,7 @@ def _list(options: argparse.Namespace) -> int:
     elif views:
         say_budgets(views, account)
     else:
-        note(_("There are no budgets. {usage}", usage=_USAGE))
+        note(_("There are no budgets. `jupyter tpu budget set NAME --usd N --per week` sets one."))
     return 0
 
 
@@ -113,7 +113,7 @@ def _end_of(span: Span) -> str:
 def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     if view["error"]:
         return (view["name"], _("cannot be read"), _("unknown"), "", "", _("nothing may be created"))
-    per = _("in all") if view["period"] == "total" else _("per {period}", period=_(_PERIODS[view["period"]]))
+    per = _("in total") if view["period"] == "total" else _("per {period}", period=_(_PERIODS[view["period"]]))
     amount = _amount(view, view["used"])
     used = f"{_('up to {amount}', amount=amount) if view['unwatched'] else amount} ({view['fraction']:.0%})"
     runs_out = _("used up") if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)

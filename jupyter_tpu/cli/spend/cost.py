@@ -26,7 +26,7 @@ _TIMES = (
     ("today", Text("today")),
     ("week", Text("this week")),
     ("month", Text("this month")),
-    ("total", Text("in all")),
+    ("total", Text("in total")),
 )
 
 
@@ -84,7 +84,7 @@ def _say_spend(view: dict[str, Any], seen: ObservedSpend) -> None:
     if view["budgets"]:
         say()
         say_budgets(view["budgets"], seen.account)
-    for text in _doubts(view):
+    for text in doubts(view, all_answered=seen.is_complete):
         note(text)
 
 
@@ -112,7 +112,13 @@ def _spent_text(spent: dict[str, Any]) -> str:
     return _("at least {cost}, plus usage of unknown price,", cost=dollars_text(spent["known_usd"]))
 
 
-def _doubts(view: dict[str, Any]) -> Iterable[str]:
+def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
+    """Return what the sums leave out or may get wrong, a sentence each.
+
+    Args:
+        view: see `spend_view`.
+        all_answered: whether all zones answered.
+    """
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
         yield _(
@@ -129,5 +135,5 @@ def _doubts(view: dict[str, Any]) -> Iterable[str]:
             )
     if view["as_of"] is None:
         yield _("The cloud did not answer: nodes that were READY when last seen count as still READY.")
-    elif not view["is_complete"]:
+    elif not all_answered:
         yield _("The list may be incomplete: some zones did not answer.")

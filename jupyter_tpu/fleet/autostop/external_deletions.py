@@ -80,7 +80,9 @@ class ExternalDeletions:
         is_none_of_ours = settings.rules.is_off and not settings.is_ours
         if is_none_of_ours or self._was_asked_here(span):
             return
-        reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {_moment(span.ended_at)}."
+        # by this computer's clock, like the time of the line: the cloud's may differ, and the emulated one runs ahead
+        seen_at = _moment(self._clock.to_local(span.ended_at))
+        reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {seen_at}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         # once for all processes of the user
         if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):

@@ -102,14 +102,14 @@ describe('the panel', () => {
 
   it('offers to create a node when there is none', () => {
     const doing = show({});
-    screen.getByText('No nodes yet.');
+    screen.getByText('No nodes.');
     fireEvent.click(screen.getAllByRole('button', { name: 'Create a node' })[1]);
     expect(doing.onOpenForm).toHaveBeenCalled();
   });
 
   it('does not say that there are no nodes when it could not ask', () => {
     show({ list: list({ as_of: null, age_s: null, error: STOCKOUT }) });
-    expect(screen.queryByText('No nodes yet.')).toBeNull();
+    expect(screen.queryByText('No nodes.')).toBeNull();
     screen.getByText(STOCKOUT.message);
   });
 

@@ -91,10 +91,19 @@ describe('an error with actions', () => {
     expect(screen.getAllByText(/jupyter tpu/)).toHaveLength(1);
   });
 
-  it('still shows a command for what the panel cannot do', () => {
+  it('names the way in the panel for who is not signed in', () => {
     const hint = 'Run `gcloud auth application-default login`, or try `jupyter tpu demo`.';
     const args = { command_line: 'gcloud auth application-default login' };
     show({ code: 'credentials_missing', hint, actions: [{ ...COPY, args }] });
+    screen.getByText(/or try the emulated cloud: see First steps/);
+    expect(screen.getByText(hint).closest('details')?.open).toBe(false);
+    expect(buttons()).toEqual(['Copy command']);
+  });
+
+  it('still shows a command for what the panel cannot do', () => {
+    const hint = 'Run `gcloud iam service-accounts list`.';
+    const args = { command_line: 'gcloud iam service-accounts list' };
+    show({ code: 'permission_denied', hint, actions: [{ ...COPY, args }] });
     expect(screen.getByText(hint).closest('details')).toBeNull();
     expect(buttons()).toEqual(['Copy command']);
   });

@@ -419,6 +419,7 @@ describe('the section of grants', () => {
     await click('Read email');
     screen.getByText('Line 3 is odd.');
     screen.getByText(/does not state the number of days. 30 days is TRC.s shortest term/);
+    screen.getByText(/The email has no date: enter the first day./);
     screen.getByDisplayValue('30');
     fill('First day', '2026-11-22');
     await click('Save');
@@ -661,15 +662,16 @@ describe('the item of the status bar', () => {
     const open = jest.fn();
     const model = modelOf({ autostops: answered({ as_of: null, nodes }) }, []);
     render(<Item spend={spend()} model={model} trans={trans} onOpen={open} />);
-    await click('TPU $9.60/h · my-node ends in 42 min');
+    await click('TPU $9.60/h · my-node deleted in 42 min');
     expect(open).toHaveBeenCalled();
   });
 
   it('says of a node that a grant covers that it runs', () => {
     const nodes = [{ ...spend().nodes[0], name: NODE, node_id: 'my-node', is_open: true }];
     const free = spend({ nodes, usd_per_hour: 0 });
-    const model = modelOf({ autostops: answered({ as_of: null, nodes: [autostop()] }) }, []);
+    const stops = [autostop({ action: 'stop' })];
+    const model = modelOf({ autostops: answered({ as_of: null, nodes: stops }) }, []);
     render(<Item spend={free} model={model} trans={trans} onOpen={() => undefined} />);
-    screen.getByRole('button', { name: 'TPU $0.00/h · my-node ends in 42 min · idle' });
+    screen.getByRole('button', { name: 'TPU $0.00/h · my-node stops in 42 min · idle' });
   });
 });

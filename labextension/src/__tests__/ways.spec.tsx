@@ -87,7 +87,7 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions());
     await later();
     expect(summary()).toBe(
-      '$9.60 per hour on demand · auto-stop after 1 h idle, 2 h in a silent cell: ' +
+      '$9.60 per hour on demand · auto-stop after 1 h idle (2 h if a cell runs without output): ' +
         'at most $19.20 if you forget it' +
         BILLED.detail
     );
@@ -98,7 +98,7 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions(), 1800);
     await later();
     expect(summary()).toContain(
-      'auto-stop after 30 min idle, 2 h in a silent cell: at most $19.20'
+      'auto-stop after 30 min idle (2 h if a cell runs without output): at most $19.20'
     );
   });
 
@@ -108,7 +108,7 @@ describe('the form, where there are other ways to a node', () => {
     await later();
     expect(summary()).toBe(
       'Free under your TRC grant trc until 2027-01-29, then $9.60 per hour on demand' +
-        ' · auto-stop after 1 h idle, 2 h in a silent cell'
+        ' · auto-stop after 1 h idle (2 h if a cell runs without output)'
     );
   });
 

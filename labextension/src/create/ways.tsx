@@ -60,7 +60,7 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
   };
   return (
     <>
-      <fieldset className="jp-tpu-Choice">
+      <fieldset className="jp-tpu-Accepted">
         <legend>{messages.acceptAnyOf(trans)}</legend>
         <div className="jp-tpu-Candidates">
           {candidatesFor(offers, spec).map(candidate => {

@@ -156,7 +156,7 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
         <div role="status">
           {messages.rowsRead(parsed.rows.length, trans)}
           {parsed.days === null && ` ${messages.noDays(parsed.proposed_days, trans)}`}
-          {parsed.sent_on && ` ${messages.startProposed(trans)}`}
+          {` ${parsed.sent_on ? messages.startProposed(trans) : messages.noStart(trans)}`}
           {parsed.notes?.map((one, index) => (
             <div key={index} className="jp-tpu-Muted">
               {errorText(one)}

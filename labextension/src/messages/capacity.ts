@@ -83,7 +83,10 @@ export function queuedDetails(queued: IQueued, now_s: number, trans: Translation
     queued.zone,
     provisioningName(queued, trans),
     state_since !== null && trans.__('for %1', formatDuration(now_s - state_since, trans)),
-    valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
+    // one that has ended waits for nothing
+    valid_until !== null &&
+      !queued.is_leftover &&
+      trans.__('until %1', formatMoment(valid_until, now_s)),
     queued.is_leftover && trans.__('leftover: only uses quota')
   ]
     .filter(Boolean)

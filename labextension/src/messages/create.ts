@@ -314,13 +314,13 @@ export function forgottenCost(
 function idleText(idle_s: number, longest_s: number | null, trans: TranslationBundle): string {
   const idle = formatDuration(idle_s, trans);
   return longest_s !== null && longest_s > idle_s
-    ? trans.__('%1 idle, %2 in a silent cell', idle, formatDuration(longest_s, trans))
+    ? trans.__('%1 idle (%2 if a cell runs without output)', idle, formatDuration(longest_s, trans))
     : trans.__('%1 idle', idle);
 }
 
 export function idleMeans(trans: TranslationBundle): string {
   return trans.__(
-    'Idle: no chip use, no output and no user action. A silent cell with idle chips counts as idle after 2 h.'
+    'Idle: no chip use, no output and no user action. A cell that runs without output on idle chips counts as idle after 2 h.'
   );
 }
 

@@ -91,6 +91,10 @@ export function noDays(proposed: number, trans: TranslationBundle): string {
   );
 }
 
+export function noStart(trans: TranslationBundle): string {
+  return trans.__('The email has no date: enter the first day.');
+}
+
 export function startProposed(trans: TranslationBundle): string {
   return trans.__('Check the first day: it is the date of the email.');
 }

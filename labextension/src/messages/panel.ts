@@ -107,7 +107,7 @@ export function stopSelected(count: number, trans: TranslationBundle): string {
 }
 
 export function noNodes(trans: TranslationBundle): string {
-  return trans.__('No nodes yet.');
+  return trans.__('No nodes.');
 }
 
 export function noNodesHint(trans: TranslationBundle): string {

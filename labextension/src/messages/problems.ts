@@ -104,6 +104,10 @@ export function advice(problem: IProblem, trans: TranslationBundle): string {
       return trans.__(
         "Waiting won't help. Delete what you don't need (stopped and pre-empted nodes count too), choose another zone, or ask for more quota."
       );
+    case 'credentials_missing':
+      return trans.__(
+        'Sign in with gcloud in a terminal, or try the emulated cloud: see First steps in the TPU panel.'
+      );
     case 'api_disabled':
       return trans.__('Enable it, wait a few minutes and try again.');
     case 'budget_exceeded':

@@ -4,6 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import {
   IBudget,
   IBudgetBurnDown,
+  INodeAutostop,
   ISpend,
   ISpendHistory,
   ISpendOfSlot,
@@ -54,7 +55,9 @@ export function unpriced(types: string, trans: TranslationBundle): string {
 }
 
 export function maybeMore(trans: TranslationBundle): string {
-  return trans.__('Incomplete: there may be more spending.');
+  return trans.__(
+    'The sums may be incomplete: some time was not monitored, or a zone did not answer.'
+  );
 }
 
 export function spendingUnknown(trans: TranslationBundle): string {
@@ -229,8 +232,15 @@ export function unpricedAsDearest(types: string, trans: TranslationBundle): stri
 
 // Status bar
 
-export function endsIn(name: string, span: string, trans: TranslationBundle): string {
-  return trans.__('%1 ends in %2', name, span);
+/** The same words as on the node's card. */
+export function nodeEndsIn(
+  { node_id, action }: Pick<INodeAutostop, 'node_id' | 'action'>,
+  span: string,
+  trans: TranslationBundle
+): string {
+  return action === 'stop'
+    ? trans.__('%1 stops in %2', node_id, span)
+    : trans.__('%1 deleted in %2', node_id, span);
 }
 
 export function disconnected(name: string, trans: TranslationBundle): string {

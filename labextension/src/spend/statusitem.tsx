@@ -134,7 +134,7 @@ function firstCut(
 
 function endText(next: INodeAutostop | undefined, now_s: number, trans: TranslationBundle): string {
   return next && next.ends_at !== null
-    ? messages.endsIn(next.node_id, formatDuration(next.ends_at - now_s, trans), trans)
+    ? messages.nodeEndsIn(next, formatDuration(next.ends_at - now_s, trans), trans)
     : '';
 }
 
