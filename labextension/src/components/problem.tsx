@@ -2,7 +2,6 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useContext } from 'react';
 import { ErrorActionsContext, hintOf } from '../erroractions';
 import * as common from '../messages/common';
-import * as messages from '../messages/panel';
 import * as problems from '../messages/problems';
 import { IProblem } from '../tokens';
 import { Button } from './button';
@@ -45,18 +44,11 @@ interface ILinesProps extends Pick<IProps, 'problem' | 'trans'> {
 function Lines({ problem, hint, trans }: ILinesProps): JSX.Element {
   return (
     <>
-      <div className="jp-tpu-Problem-message">{messageOf(problem, trans)}</div>
+      <div className="jp-tpu-Problem-message">{problems.messageOf(problem, trans)}</div>
       {problem.exists && <div>{problem.exists}</div>}
       {hint && <div>{hint}</div>}
     </>
   );
-}
-
-/** The message for an error that only the browser knows; all others come from the server. */
-function messageOf(problem: IProblem, trans: TranslationBundle): string {
-  return problem.code === 'server_unreachable'
-    ? messages.serverUnreachable(trans)
-    : problem.message;
 }
 
 interface IDetailsProps {

@@ -376,12 +376,6 @@ export function stopConsequences(trans: TranslationBundle): string {
   return trans.__('Its kernels stop. Its disk is kept and billed, and you can start it again.');
 }
 
-// Problems
-
-export function serverUnreachable(trans: TranslationBundle): string {
-  return trans.__('The Jupyter server does not answer.');
-}
-
 /** Why a stopped node can only be deleted; empty if it can be started again. */
 export function noStartText(
   node: { readonly provisioning?: Provisioning; readonly spot: boolean },

@@ -8,6 +8,13 @@ export function details(trans: TranslationBundle): string {
   return trans.__('Details');
 }
 
+/** The message of a problem; only the browser knows that the server does not answer. */
+export function messageOf({ code, message }: IProblem, trans: TranslationBundle): string {
+  return code === 'server_unreachable'
+    ? trans.__('The Jupyter server does not answer.')
+    : message || code;
+}
+
 export function copied(trans: TranslationBundle): string {
   return trans.__('Copied');
 }

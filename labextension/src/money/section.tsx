@@ -12,6 +12,7 @@ import { Collapsible } from '../components/collapsible';
 import { useNow } from '../components/now';
 import { STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
+import { messageOf } from '../messages/problems';
 import { formatDuration } from '../messages/units';
 import { INodeKey } from '../tokens';
 import { serverNow } from './model';
@@ -81,7 +82,7 @@ export function PartBody<T extends object>({ part, trans, children }: IPartProps
     <>
       {problem && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {common.couldNotLoad(problem.message || problem.code, trans)}
+          {common.couldNotLoad(messageOf(problem, trans), trans)}
         </div>
       )}
       {dated && <Age dated={dated} problem={problem !== null} now_ms={now_ms} trans={trans} />}

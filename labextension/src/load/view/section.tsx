@@ -6,6 +6,7 @@ import { Plotter } from '../../chart/drawing';
 import { Collapsible } from '../../components/collapsible';
 import { useNow } from '../../components/now';
 import * as common from '../../messages/common';
+import { messageOf } from '../../messages/problems';
 import * as messages from '../../messages/load';
 import { formatNode, formatTotals } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
@@ -66,7 +67,7 @@ function Body(props: IProps): JSX.Element {
     <>
       {problem && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {common.couldNotLoad(problem.message || problem.code, trans)}
+          {common.couldNotLoad(messageOf(problem, trans), trans)}
           {dated && <Outdated dated={dated} trans={trans} />}
         </div>
       )}
