@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
@@ -91,7 +92,11 @@ class Notebook:
 
     def end(self) -> None:
         for session in self._sessions():
-            self.demo.ask(f"api/sessions/{session['id']}", "DELETE")
+            try:
+                self.demo.ask(f"api/sessions/{session['id']}", "DELETE")
+            except HTTPError as refusal:  # its page may have ended it meanwhile
+                if refusal.code != 404:
+                    raise
 
     def _sessions(self) -> Any:
         return [session for session in self.demo.ask("api/sessions") if session["path"] == self.path]
