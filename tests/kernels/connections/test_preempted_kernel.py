@@ -180,12 +180,15 @@ async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: An
     assert refused.value.hint.endswith(COMING)
 
 
-async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_not_deleted(emulator: Any, data_dir: Path) -> None:
+@pytest.mark.parametrize(("spot", "cause"), [(True, "preempted"), (False, "unknown")])
+async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_if_it_could_be(
+    emulator: Any, data_dir: Path, spot: bool, cause: str
+) -> None:
     from jupyter_tpu.cloud import connect_cloud
 
     cloud = await connect_cloud(emulator.settings)
     queued = QueuedName(project=NAME.project, zone=NAME.zone, queued_id="my-request")
-    await cloud.create_queued_resource(QueuedSpec(name=queued, node=SPEC))
+    await cloud.create_queued_resource(QueuedSpec(name=queued, node=replace(SPEC, spot=spot)))
     emulator.control.advance(3600)
     emulator.control.preempt(str(NAME))
     emulator.control.advance(3600)
@@ -195,7 +198,7 @@ async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_not_deleted
     with pytest.raises(NodeNotFound):
         await worker.connect()
     assert worker.node_end is not None
-    assert (worker.node_end.why.cause, offered(worker.node_end)) == ("preempted", [("tpu:open-form", "my-node")])
+    assert (worker.node_end.why.cause, offered(worker.node_end)) == (cause, [("tpu:open-form", "my-node")])
 
 
 async def test_a_kernel_on_a_node_that_a_budget_deletes_is_not_told_to_wait(emulator: Any, data_dir: Path) -> None:
