@@ -46,7 +46,7 @@ async def _set_up(options: argparse.Namespace) -> tuple[Step, ...]:
     done: set[str] = set()
     steps = await _engine(options).check()
     for _round in range(_MOST_ROUNDS):
-        step = next((each for each in steps if _is_open(options, each) and each.action not in done), None)
+        step = next((each for each in steps if _is_open(each) and each.action not in done), None)
         if step is None:
             break
         # each action once: a user who says no is not asked again, and a refusal is not repeated
@@ -63,19 +63,19 @@ def _engine(options: argparse.Namespace) -> SetupEngine:
 
 
 async def _use_what_is_given(options: argparse.Namespace) -> None:
-    """Save the file and the project that the user gave, before anything is checked with them."""
+    """Save the file, the project and the grant that the user gave, before anything is checked with them."""
     engine = _engine(options)
     if options.credentials:
         await engine.perform("use_credentials", {"path": options.credentials})
     if options.project and not cloud_settings(options).is_emulated:
         await engine.perform("use_project", {"project": options.project})
+    if options.trc_mail:
+        await asyncio.to_thread(_add_grant, options, options.trc_mail)
 
 
-def _is_open(options: argparse.Namespace, step: Step) -> bool:
+def _is_open(step: Step) -> bool:
     # a grant is optional, so that its step may be done already
-    if step.action == "add_grant":
-        return bool(options.trc_mail) or _is_asking(options)
-    return step.state in ("to_do", "failed") and step.action in PERFORMED
+    return step.action == "add_grant" or (step.state in ("to_do", "failed") and step.action in PERFORMED)
 
 
 async def _do(options: argparse.Namespace, step: Step) -> bool:
@@ -89,8 +89,7 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
         else:
             await _engine(options).perform(step.action, values)
     except TpuError as error:
-        is_demanded = step.action == "add_grant" and options.trc_mail
-        if options.json or is_demanded:
+        if options.json:
             raise
         report(error, as_json=False)
         return False
@@ -99,9 +98,7 @@ async def _do(options: argparse.Namespace, step: Step) -> bool:
 
 def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None:
     """Return the values for the action; None if the user declines or a value is missing."""
-    is_asking = _is_asking(options)
-    if step.action == "add_grant" and options.trc_mail:
-        return {"mail": options.trc_mail}
+    is_asking = can_ask() and not options.yes and not options.json
     if is_asking:
         note(f"\n{_(_TITLES[step.key])}: {plain(_(step.text))}\n  {plain(_(step.does))}")
     if step.action in ("use_credentials", "use_project", "add_grant"):
@@ -118,10 +115,6 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
     may = options.yes and (step.action != "link_billing" or options.link_billing)
     is_agreed = may or (is_asking and is_confirmed(_("Do it?")))
     return {"account": step.target} if is_agreed else None
-
-
-def _is_asking(options: argparse.Namespace) -> bool:
-    return can_ask() and not options.yes and not options.json
 
 
 def _add_grant(options: argparse.Namespace, mail: str) -> None:
