@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import Any
 
 import pytest
 from jupyter_client.session import DELIM
+from virtual_loop import VirtualLoop
 
 from jupyter_tpu.kernels.connections.pool import LinkStatus
 from jupyter_tpu.server.websocket.page_messages import PageMessage
@@ -110,6 +112,20 @@ async def test_a_cell_that_showed_nothing_is_cleared_at_once() -> None:
 )
 async def test_what_the_record_cannot_show_in_full_is_repeated_and_clears_nothing(record: Record) -> None:
     assert await told(record, from_seq=3, repeated_until=4) == plain(record, from_seq=3)
+
+
+def test_a_cell_is_filled_however_long_its_node_takes_to_answer() -> None:
+    class SlowRecord(Record):
+        async def call(self, method: str, **params: Any) -> dict[str, Any]:
+            await asyncio.sleep(60)
+            return await super().call(method, **params)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        filled = runner.run(told(SlowRecord(REQUEST, BUSY, ONE, TWO), from_seq=4, repeated_until=4))
+    assert filled[1:] == [
+        (4, "clear_output", {"wait": True}),
+        (4, "stream", {"name": "stdout", "text": "one\ntwo\n"}),
+    ]
 
 
 async def test_a_cell_with_an_output_that_is_left_out_is_filled_with_the_notice_in_its_place() -> None:
