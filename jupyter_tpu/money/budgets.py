@@ -273,7 +273,7 @@ def amount_text(budget: Budget, amount: float) -> str:
 
 def usage_text(budget: Budget, usage: Usage) -> str:
     """Format a usage as ``$16.02 of $20.00 this week``, with ``up to`` before it if a part is unmonitored."""
-    when = "in all" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
+    when = "in total" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
     up_to = "up to " if usage.unwatched else ""
     return f"{up_to}{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
 

@@ -170,7 +170,7 @@ _PER_PERIOD = {
     "day": Text("{amount} per day"),
     "week": Text("{amount} per week"),
     "month": Text("{amount} per month"),
-    "total": Text("{amount} in all"),
+    "total": Text("{amount} in total"),
 }
 
 

@@ -101,7 +101,7 @@ def test_lives_that_nobody_watched_use_a_budget_up(world: World) -> None:
             await asyncio.sleep(100.0)
             await elsewhere(world, "delete")
         process = await world.open()
-        with pytest.raises(BudgetExceeded, match=r"used up: up to \$.* of \$0.70 in all. Up to \$.* unmonitored time"):
+        with pytest.raises(BudgetExceeded, match=r"up to \$.* of \$0.70 in total. Up to \$.* unmonitored time"):
             await process.does(process.fleet.create(SPEC))
         assert world.nodes() == []
 
