@@ -11,7 +11,8 @@ import os
 import re
 import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -53,17 +54,25 @@ def shown(text: str) -> str:
     return _(text) if isinstance(text, Text) else text
 
 
-def choose_language(*, is_english: bool) -> None:
-    """Choose the language of a command line; argparse then finds its own texts, such as "usage", in our catalogue.
+@contextmanager
+def command_line_language(*, is_english: bool) -> Iterator[None]:
+    """Use the language of a command line; argparse then finds its own texts, such as "usage", in our catalogue.
 
     Args:
         is_english: don't translate anything: a program reads the output.
     """
     global _kept_english
+    # a program may run a command in its own process, and afterwards shows its texts as before
+    before = _kept_english, gettext.textdomain()
     _kept_english = is_english
     if not is_english and _catalogue(*_languages()) is not None:
         gettext.bindtextdomain(DOMAIN, _folder())
         gettext.textdomain(DOMAIN)
+    try:
+        yield
+    finally:
+        _kept_english = before[0]
+        gettext.textdomain(before[1])
 
 
 def chosen_languages(environ: Mapping[str, str]) -> str:

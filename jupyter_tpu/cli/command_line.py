@@ -17,7 +17,7 @@ from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.commands.grammar import UsageError
 from jupyter_tpu.commands.shared import RENAMED
 from jupyter_tpu.errors import Text, TpuError
-from jupyter_tpu.i18n import _, choose_language
+from jupyter_tpu.i18n import _, command_line_language
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
 
 Run = Callable[[argparse.Namespace], int]
@@ -26,7 +26,11 @@ Run = Callable[[argparse.Namespace], int]
 def run(argv: Sequence[str] | None = None) -> int:
     """Parse the arguments (default: the process's own), run the command and return its exit code (see `cli.main`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    choose_language(is_english="--json" in arguments)
+    with command_line_language(is_english="--json" in arguments):
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["emulator"]:  # it has a parser of its own
         from jupyter_tpu.cli.other import run_emulator
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gettext
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 from pseudo_language import english_lines, write_language
 
+from jupyter_tpu.cli import main
 from jupyter_tpu.cli.arguments import COMMANDS
+from jupyter_tpu.i18n import _
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -143,3 +146,16 @@ def test_a_terminal_without_the_characters_gets_escapes_and_no_traceback(termina
 )
 def test_the_environment_chooses_the_language(terminal: Any, variables: dict[str, str], says: str) -> None:
     assert says in terminal.tpu("describe", "nobody", **variables).stderr
+
+
+def test_a_command_that_a_program_runs_leaves_the_programs_language(
+    language: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in language.items():
+        monkeypatch.setenv(name, value)
+    before, domain = _("Nothing was done."), gettext.textdomain()
+    for argv in (["version", "--json"], ["version"], ["no-such-command"]):
+        main(argv)
+    capsys.readouterr()
+    assert list(_english_lines(before)) == []
+    assert (_("Nothing was done."), gettext.textdomain()) == (before, domain)
