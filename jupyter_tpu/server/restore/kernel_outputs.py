@@ -113,7 +113,7 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest])
         # several of these share one iterator, so each takes the next request that no other reads
         for each in waiting:  # the first read always begins, or a request that is asked for alone might never be read
             with suppress(BadInput):
-                excerpts[each.msg_id] = await read_request(provisioner, each.msg_id, at_any_speed=True)
+                excerpts[each.msg_id] = await read_request(provisioner, each.msg_id)
             if loop.time() > until:
                 break
 

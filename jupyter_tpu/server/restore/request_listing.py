@@ -93,19 +93,22 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
         raise invalid_response(error) from error
 
 
-async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: bool = False) -> RequestRange:
-    """Read the messages of a request.
+async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link: bool = False) -> RequestRange:
+    """Read the messages of a request, no matter how slow the link is.
 
     Args:
-        at_any_speed: as for `list_requests`.
+        waits_for_link: wait until a link that is down is back, or lost.
 
     Raises:
         BadInput: the agent no longer has the request.
-        LinkDown: the worker does not answer.
+        WorkerUnreachable: the link is lost; or it is down, which this did not wait for (`LinkDown`).
         AgentBroken: its response is invalid.
     """
     params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
-    answer = await _call(provisioner, "read_request", params, at_any_speed=at_any_speed)
+    if waits_for_link:
+        answer = await provisioner.call("read_request", **params)
+    else:
+        answer = await _call(provisioner, "read_request", params, at_any_speed=True)
     try:
         entries = base64.b64decode(answer["entries"])
         omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])

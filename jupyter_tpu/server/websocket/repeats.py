@@ -70,8 +70,8 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
     """Return messages that clear a cell and show its outputs up to `last`, each at its seq; none if any is unknown."""
     try:
-        # at any speed: without the refill the page would show these outputs twice
-        excerpt = await read_request(kernel, last.parent_id, at_any_speed=True)
+        # without the refill the page would show these outputs twice; new ones could not come over the link either
+        excerpt = await read_request(kernel, last.parent_id, waits_for_link=True)
         contents = await asyncio.to_thread(_contents, excerpt, last.seq)
     except (TpuError, ProtocolError) as error:
         log.info("a page may show outputs of %s twice: %s", last.parent_id, error)

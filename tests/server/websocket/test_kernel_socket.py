@@ -276,8 +276,8 @@ async def test_a_page_whose_connection_breaks_again_at_once_shows_once_what_it_h
         msg_id = await read_unheard(first, proxy, cell)
         proxy.apply(LinkFault(verb="reset"))
         await first.close()
-    with deaf_page(server, kernel_id, first.session_id) as ask:
-        ask("pass")
+    with deaf_page(server, kernel_id, first.session_id) as deaf:
+        deaf.ask("pass")
     again = await open_page(server, kernel_id, first.session_id)
     cell.go_on()
     await again.until_idle(msg_id)
@@ -291,8 +291,8 @@ async def test_a_page_that_drops_before_its_first_pong_comes_back_to_all_answers
 ) -> None:
     done = tmp_path / "done"
     cells = ["print('one')", "1 + 1", f"print('three'); import pathlib; pathlib.Path({str(done)!r}).touch()"]
-    with deaf_page(server, kernel_id, "early") as ask:
-        msg_ids = [ask(code) for code in cells]
+    with deaf_page(server, kernel_id, "early") as deaf:
+        msg_ids = [deaf.ask(code) for code in cells]
         if is_heard:
             await asyncio.to_thread(until, done.exists)
             await until_over(server, kernel_id)
@@ -305,14 +305,30 @@ async def test_a_page_that_drops_before_its_first_pong_comes_back_to_all_answers
     assert sorted(ends) == ["execute_input", "execute_reply", "status", "status"]
 
 
+async def test_a_page_that_drops_twice_before_its_first_pong_shows_once_what_it_had_read(
+    server: Server, kernel_id: str, open_page: OpenPages, tmp_path: Path
+) -> None:
+    gate = tmp_path / "go"
+    wait = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists():\n    time.sleep(0.02)\n"
+    with deaf_page(server, kernel_id, "twice") as first:
+        msg_id = first.ask(f"{wait}print('the output')\nprint('its end', flush=True)\ntime.sleep(1)\nprint('over')")
+    with deaf_page(server, kernel_id, "twice") as second:
+        gate.touch()
+        await asyncio.to_thread(second.until, lambda _, payload: b"its end\\n" in payload)
+    again = await open_page(server, kernel_id, "twice")
+    await again.until_idle(msg_id)
+
+    assert shown([*first.heard, *second.heard, *again.heard], msg_id) == "the output\nits end\nover\n"
+
+
 async def test_a_page_that_drops_before_its_first_pong_still_takes_up_the_cell_of_another(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
     first = await open_page(server, kernel_id)
     msg_id = await half_printed(first, cell)
     await first.close()
-    with deaf_page(server, kernel_id, "late") as ask:
-        ask("1")
+    with deaf_page(server, kernel_id, "late") as deaf:
+        deaf.ask("1")
     again = await open_page(server, kernel_id, "late")
     cell.go_on()
     await again.until(lambda message: is_idle(message, msg_id))
@@ -808,38 +824,80 @@ async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
     assert all("jupyter_tpu" not in message["metadata"] for message in first.heard + again.heard)
 
 
-@contextmanager
-def deaf_page(server: Server, kernel_id: str, session_id: str) -> Iterator[Callable[[str], str]]:
-    """A page that answers no ping, and whose connection then breaks; yields what runs code in it."""
-    url, session = urlsplit(server.url), Session(session=session_id)
-    connection = HTTPConnection(url.hostname or "", url.port)
-    headers = {
-        "Authorization": f"token {server.token}",
-        "Upgrade": "websocket",
-        "Connection": "Upgrade",
-        "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
-    }
-    connection.request("GET", f"{url.path}api/kernels/{kernel_id}/channels?session_id={session_id}", headers=headers)
-    plain = connection.sock
-    assert connection.getresponse().status == 101
+class DeafPage:
+    """A page that reads, but answers no ping.
 
-    def ask(code: str) -> str:
+    Attributes:
+        heard: the messages that it has read.
+    """
+
+    def __init__(self, session_id: str, socket: socket.socket) -> None:
+        self._session = Session(session=session_id)
+        self._socket = socket
+        self._unread = b""
+        self.heard: list[dict[str, Any]] = []
+
+    def ask(self, code: str) -> str:
+        """Run code; returns the request's msg_id."""
         content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False}
-        message = {**session.msg("execute_request", content), "channel": "shell", "buffers": []}
+        message = {**self._session.msg("execute_request", content), "channel": "shell", "buffers": []}
         text = json.dumps(message, default=str).encode()
-        plain.sendall(struct.pack("!BBHI", 0x81, 0x80 | 126, len(text), 0) + text)  # whole, masked with zeros
+        self._socket.sendall(struct.pack("!BBHI", 0x81, 0x80 | 126, len(text), 0) + text)  # whole, masked with zeros
         return str(message["header"]["msg_id"])
 
-    yield ask
-    # what the server has not read when the connection breaks is lost with it, and was never asked
-    plain.sendall(struct.pack("!BBI", 0x89, 0x80 | 4, 0) + b"read")
-    heard = b""
-    while b"\x8a\x04read" not in heard:
-        heard += plain.recv(1 << 16)
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
-    connection.close()
-    plain.close()
+    def until(self, check: Callable[[int, bytes], bool]) -> None:
+        """Read until a frame with such an opcode and payload has come."""
+        while not check(*self._next_frame()):
+            pass
+
+    def break_off(self) -> None:
+        """End with a reset, once the server has read all that was asked: what it has not read was never asked."""
+        self._socket.sendall(struct.pack("!BBI", 0x89, 0x80 | 4, 0) + b"read")
+        self.until(lambda opcode, payload: (opcode, payload) == (0xA, b"read"))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+    def _next_frame(self) -> tuple[int, bytes]:
+        head, length = self._read(2)
+        if length >= 126:
+            length = int.from_bytes(self._read(2 if length == 126 else 8))
+        opcode, payload = head & 0xF, self._read(length)
+        if opcode == 0x1:
+            self.heard.append(json.loads(payload))
+        return opcode, payload
+
+    def read_until(self, end: bytes) -> bytes:
+        """Read bytes up to these."""
+        while end not in self._unread:
+            self._unread += self._socket.recv(1 << 16)
+        return self._read(self._unread.index(end) + len(end))
+
+    def _read(self, count: int) -> bytes:
+        while len(self._unread) < count:
+            self._unread += self._socket.recv(1 << 16)
+        read, self._unread = self._unread[:count], self._unread[count:]
+        return read
+
+
+@contextmanager
+def deaf_page(server: Server, kernel_id: str, session_id: str) -> Iterator[DeafPage]:
+    """A page that answers no ping, and whose connection then breaks."""
+    url = urlsplit(server.url)
+    head = (
+        f"GET {url.path}api/kernels/{kernel_id}/channels?session_id={session_id} HTTP/1.1",
+        f"Host: {url.netloc}",
+        f"Authorization: token {server.token}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+    )
+    with socket.create_connection((url.hostname, url.port)) as connection:
+        connection.sendall("\r\n".join([*head, "\r\n"]).encode())
+        page = DeafPage(session_id, connection)
+        assert page.read_until(b"\r\n\r\n").startswith(b"HTTP/1.1 101 ")
+        yield page
+        page.break_off()
 
 
 def memory_of(server: Server) -> int:

@@ -11,6 +11,7 @@ import pytest
 from jupyter_client.session import DELIM
 from virtual_loop import VirtualLoop
 
+from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.kernels.connections.pool import LinkStatus
 from jupyter_tpu.server.websocket.page_messages import PageMessage
 from jupyter_tpu.server.websocket.repeats import with_cells_refilled
@@ -56,6 +57,13 @@ class Record:
             if seq >= from_seq and channel != Channel.REQUEST
         ]
         return [message for message in made if message]
+
+
+class LostRecord(Record):
+    """A kernel whose link is lost."""
+
+    async def call(self, _method: str, **_params: Any) -> dict[str, Any]:
+        raise WorkerUnreachable("The connection to the worker is closed.")
 
 
 async def told(record: Record, from_seq: int, repeated_until: int) -> list[tuple[int, str, Any]]:
@@ -105,23 +113,24 @@ async def test_a_cell_that_showed_nothing_is_cleared_at_once() -> None:
     [
         Record(REQUEST, BUSY, CAPTURE, ONE),
         Record(REQUEST, BUSY, ONE, TWO, omitted=1),
-        Record(REQUEST, BUSY, ONE, TWO, link="down"),
+        LostRecord(REQUEST, BUSY, ONE, TWO),
         Record(ONE, ONE, ONE, TWO),
     ],
-    ids=["Output widget", "more than is read", "link down", "beginning not recorded"],
+    ids=["Output widget", "more than is read", "link lost", "beginning not recorded"],
 )
 async def test_what_the_record_cannot_show_in_full_is_repeated_and_clears_nothing(record: Record) -> None:
     assert await told(record, from_seq=3, repeated_until=4) == plain(record, from_seq=3)
 
 
-def test_a_cell_is_filled_however_long_its_node_takes_to_answer() -> None:
+@pytest.mark.parametrize("link", ["live", "down"])
+def test_a_cell_is_filled_however_long_its_node_takes_to_answer(link: str) -> None:
     class SlowRecord(Record):
         async def call(self, method: str, **params: Any) -> dict[str, Any]:
             await asyncio.sleep(60)
             return await super().call(method, **params)
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        filled = runner.run(told(SlowRecord(REQUEST, BUSY, ONE, TWO), from_seq=4, repeated_until=4))
+        filled = runner.run(told(SlowRecord(REQUEST, BUSY, ONE, TWO, link=link), from_seq=4, repeated_until=4))
     assert filled[1:] == [
         (4, "clear_output", {"wait": True}),
         (4, "stream", {"name": "stdout", "text": "one\ntwo\n"}),
