@@ -51,6 +51,8 @@ from typing import Any, ClassVar
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 _FIELD = re.compile(r"\{(\w+)\}")
+# ours have two; a worker may send any number
+_DEEPEST_TEXT = 10
 
 
 LONGEST_TEXT = 20_000
@@ -112,6 +114,17 @@ class Text(str):
         text.template, text.arguments = template, shown
         return text
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what a front end needs to translate the text.
+
+        `arguments` are in English, for who knows nothing of `texts`: those of them that are a `Text`.
+        """
+        return {
+            "template": self.template,
+            "arguments": {name: it if isinstance(it, int) else str(it) for name, it in self.arguments.items()},
+            "texts": {name: it.to_json() for name, it in self.arguments.items() if isinstance(it, Text)},
+        }
+
     def with_arguments(self, **arguments: object) -> Text:
         """Return the text with these arguments put in too, or instead."""
         return Text(self.template, **{**self.arguments, **arguments})
@@ -121,6 +134,24 @@ def joined(texts: Iterable[str], separator: str) -> Text:
     """Join texts so that each of them can still be translated."""
     parts = {f"part{number}": text for number, text in enumerate(texts)}
     return Text(separator.join(f"{{{name}}}" for name in parts), **parts)
+
+
+def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the `templates`, `arguments` and `texts` of a record with these texts, as the REST API shows them.
+
+    `templates` has the template of each text that is a `Text`; the others are as in `Text.to_json`, for all of them.
+    """
+    templates: dict[str, str] = {}
+    arguments: dict[str, str | int] = {}
+    nested: dict[str, Any] = {}
+    for part, text in texts.items():
+        # A text whose argument has another value under the same name cannot be translated, and stays in English.
+        if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
+            shown = text.to_json()
+            templates[part] = text.template
+            arguments.update(shown["arguments"])
+            nested.update(shown["texts"])
+    return {"templates": templates, "arguments": arguments, "texts": nested}
 
 
 def _harmless_text(text: str) -> str:
@@ -205,26 +236,14 @@ class TpuError(Exception):
         return hash((self.code, self.message))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as the REST API, the CLI's ``--json`` and the journal show it.
-
-        `templates` has the template of each text that is a `Text`, and `arguments` the values of all of them.
-        """
+        """Return the error as the REST API, the CLI's ``--json`` and the journal show it."""
         texts = {"message": self.message, "exists": self.exists, "hint": self.hint}
-        templates: dict[str, str] = {}
-        arguments: dict[str, str | int] = {}
-        for part, text in texts.items():
-            # A text whose argument has another value under the same name cannot be translated, and stays in English.
-            if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
-                templates[part] = text.template
-                # the front end translates one level
-                arguments.update({name: it if isinstance(it, int) else str(it) for name, it in text.arguments.items()})
         return {
             "code": self.code,
             "status": self.status,
             **{part: str(text) for part, text in texts.items()},
             "raw": self.raw,
-            "templates": templates,
-            "arguments": arguments,
+            **templates_of(texts),
             "actions": [action.to_json() for action in self.actions],
         }
 
@@ -451,20 +470,30 @@ def all_errors() -> dict[str, type[TpuError]]:
 def error_from_json(data: dict[str, Any]) -> TpuError:
     """Rebuild an error from `TpuError.to_json`, without its actions; an unknown code gives a `TpuError`."""
     cls = all_errors().get(str(data.get("code")), TpuError)
-    message, exists, hint = (_text_from_json(data, part) for part in ("message", "exists", "hint"))
+    templates = _dict(data.get("templates"))
+    message, exists, hint = (
+        _text_from_json({**data, "template": templates.get(part)}, str(data.get(part, "")))
+        for part in ("message", "exists", "hint")
+    )
     return cls(message, exists=exists, hint=hint, raw=str(data.get("raw", "")))
 
 
-def _text_from_json(data: dict[str, Any], part: str) -> str:
-    """Return a text of an error, with its template if that makes the same text: a worker may send anything."""
-    english = str(data.get(part, ""))
-    templates, values = data.get("templates"), data.get("arguments")
-    if not isinstance(templates, dict) or not isinstance(values, dict) or not isinstance(templates.get(part), str):
+def _dict(data: Any) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
+
+
+def _text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
+    """Rebuild a text from `Text.to_json`, if that makes the same text: a worker may send anything."""
+    data = _dict(data)
+    template, values, texts = data.get("template"), data.get("arguments"), _dict(data.get("texts"))
+    if not isinstance(template, str) or not isinstance(values, dict) or not deepest:
         return english
-    fields = _FIELD.findall(templates[part])
+    fields = _FIELD.findall(template)
     arguments = {name: values[name] for name in fields if isinstance(values.get(name), (str, int))}
     # Checked before it is made: a few long values, often repeated, would fill the memory.
     if sum(len(str(arguments.get(name, ""))) for name in fields) > len(english):
         return english
-    text = Text(templates[part], **arguments)
+    for name in arguments.keys() & texts.keys():
+        arguments[name] = _text_from_json(texts[name], str(arguments[name]), deepest - 1)
+    text = Text(template, **arguments)
     return text if text == english else english

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jupyter_tpu.errors import Text, TpuError
+from jupyter_tpu.errors import TpuError, templates_of
 
 Key = Literal["credentials", "project", "api", "quota", "budget"]
 State = Literal["done", "to_do", "unknown", "failed"]
@@ -47,7 +47,6 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         """Return the step as the REST API and ``--json`` show it, with templates for translation as in an error."""
-        templates, arguments = _templates({"text": self.text, "does": self.does})
         return {
             "key": self.key,
             "state": self.state,
@@ -57,15 +56,8 @@ class Step:
             "command": self.command,
             "target": self.target,
             "error": self.error.to_json() if self.error else None,
-            "templates": templates,
-            "arguments": arguments,
+            **templates_of({"text": self.text, "does": self.does}),
         }
-
-
-def _templates(texts: dict[str, str]) -> tuple[dict[str, str], dict[str, str | int]]:
-    found = {name: text for name, text in texts.items() if isinstance(text, Text)}
-    arguments = {name: value for text in found.values() for name, value in text.arguments.items()}
-    return {name: text.template for name, text in found.items()}, arguments
 
 
 def is_complete(steps: Iterable[Step]) -> bool:

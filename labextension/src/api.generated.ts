@@ -46,6 +46,8 @@ export interface ISetupStep {
   readonly templates: ISetupStepTemplate;
   /** The values that replace `{name}` in the templates, by name */
   readonly arguments: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
 }
 
 /** The templates of the texts with values, for translation; the others are constant */
@@ -1111,6 +1113,15 @@ export interface IReleaseResult {
   readonly message: string;
 }
 
+/** A text in English that can be translated */
+export interface IText {
+  readonly template: string;
+  /** The values that replace `{name}` in the template, by name */
+  readonly arguments: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
+}
+
 export interface IError {
   /** A stable code for programs */
   readonly code: string;
@@ -1127,6 +1138,8 @@ export interface IError {
   readonly templates: IErrorTemplates;
   /** The values that replace `{name}` in the templates, by name */
   readonly arguments: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
   /** What the user can do, the most useful first; for buttons */
   readonly actions: readonly IAction[];
 }

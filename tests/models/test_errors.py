@@ -50,6 +50,21 @@ def test_an_error_keeps_its_templates_through_json() -> None:
     assert isinstance(through_json(error).message, Text)
 
 
+OUTER = Text("Stopped: {cause}", cause=Text("{why} ({when})", why=Text("{node} is idle", node="n"), when=5))
+
+
+def test_a_text_in_a_text_keeps_its_template_through_json_to_any_depth() -> None:
+    error = TpuError(OUTER)
+    shown = error.to_json()
+    # what an earlier version reads
+    assert (shown["templates"]["message"], shown["arguments"]) == ("Stopped: {cause}", {"cause": "n is idle (5)"})
+    assert shown["texts"]["cause"]["texts"]["why"]["template"] == "{node} is idle"
+    again = through_json(error).message
+    assert isinstance(again, Text)
+    assert again == OUTER
+    assert again.to_json() == OUTER.to_json()
+
+
 def test_an_error_that_is_made_again_keeps_its_templates() -> None:
     error = through_json(NodeNotFound(NO_NODE))
     assert TpuError(error.message, hint=error.hint).to_json()["templates"] == {"message": NO_NODE.template}
@@ -87,6 +102,7 @@ FOREIGN: list[dict[str, Any]] = [
     {"templates": {"message": "{a}"}, "arguments": {"a": ["Failed."]}},
     {"templates": {"message": "{a}"}, "arguments": None},
     {"templates": ["message"], "arguments": {}},
+    {"templates": {"message": "{a}"}, "arguments": {"a": "x"}, "texts": {"a": {"template": "Failed."}}},
     {"templates": {"message": 7}, "arguments": {}},
 ]
 
@@ -95,6 +111,31 @@ FOREIGN: list[dict[str, Any]] = [
 def test_a_template_of_another_text_is_left_out(data: dict[str, Any]) -> None:
     error = error_from_json({"code": "tpu_error", "message": "Failed.", **data})
     assert (error.message, error.to_json()["templates"]) == ("Failed.", {})
+
+
+FOREIGN_TEXTS: list[Any] = [
+    {"template": "Deleted {node}.", "arguments": {"node": "x"}},
+    {"template": "{a}" * 1000, "arguments": {"a": "b" * 10**7}},
+    {"template": ["Failed."]},
+    ["Failed."],
+    7,
+]
+
+
+@pytest.mark.parametrize("text", FOREIGN_TEXTS)
+def test_a_value_with_a_template_of_another_text_is_plain(text: Any) -> None:
+    made = {"templates": {"message": "{a}"}, "arguments": {"a": "Failed."}}
+    error = error_from_json({"message": "Failed.", **made, "texts": {"a": text}})
+    assert error.to_json()["texts"] == {}
+    assert error == error_from_json({"message": "Failed.", **made, "texts": text})
+
+
+def test_a_text_that_is_endlessly_deep_ends_at_a_plain_value() -> None:
+    text: dict[str, Any] = {"template": "Failed."}
+    for _ in range(5000):
+        text = {"template": "{a}", "arguments": {"a": "Failed."}, "texts": {"a": text}}
+    data = {"templates": {"message": "{a}"}, "arguments": {"a": "Failed."}, "texts": {"a": text}}
+    assert error_from_json({"message": "Failed.", **data}).message == "Failed."
 
 
 @given(st.text(), st.dictionaries(st.sampled_from("abc"), st.text() | st.integers()))

@@ -63,6 +63,35 @@ describe('the client', () => {
       expect(await translatedMessage(values)).toBe('us-central1-a 目前没有空闲的 v5litepod-8。');
     });
 
+    it('translates a text in a text to any depth', async () => {
+      const chinese = new TpuClient(
+        server.settings,
+        translations({
+          'Stopped: {cause}': '已停止：{cause}',
+          '{node} is idle': '{node} 空闲'
+        })
+      );
+      const why = { template: '{node} is idle', arguments: { node: 'n' } };
+      const error = {
+        ...STOCKOUT,
+        message: 'Stopped: n is idle (5)',
+        templates: { message: 'Stopped: {cause}' },
+        arguments: { cause: 'n is idle (5)' },
+        texts: {
+          cause: {
+            template: '{why} ({when})',
+            arguments: { why: 'n is idle', when: 5 },
+            texts: { why }
+          }
+        }
+      };
+      server.answers['GET offers'] = () => reply({ message: '', error }, 503);
+      const thrown: unknown = await chinese.offers().catch(e => e as unknown);
+      expect(problemOf(thrown).message).toBe('已停止：n 空闲 (5)');
+      // buttons and advice show values too
+      expect(problemOf(thrown).arguments.cause).toBe('n 空闲 (5)');
+    });
+
     it('shows the name of a value that is missing', async () => {
       const values = { zone: 'us-central1-a' };
       expect(await translatedMessage(values)).toBe(

@@ -1,7 +1,7 @@
 /** Errors: what to do about them, as buttons and sentences. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAction, IError } from '../api.generated';
+import { IAction, IError, IText } from '../api.generated';
 import { IProblem } from '../tokens';
 
 export function details(trans: TranslationBundle): string {
@@ -20,9 +20,8 @@ export function copied(trans: TranslationBundle): string {
 }
 
 /** A record of the server that can be translated: an error, or a step of the set-up. */
-export interface ITranslatable {
+export interface ITranslatable extends Pick<IError, 'arguments' | 'texts'> {
   readonly templates: { readonly [part: string]: string | undefined };
-  readonly arguments: IError['arguments'];
 }
 
 const PARTS = ['message', 'exists', 'hint', 'text', 'does'];
@@ -32,27 +31,42 @@ export function translated<T extends ITranslatable>(record: T, trans: Translatio
   const texts = Object.entries(record).filter(
     (entry): entry is [string, string] => PARTS.includes(entry[0]) && typeof entry[1] === 'string'
   );
+  const values = translatedValues(record, trans);
   const ours = texts.map(([part, english]) => {
     const template = record.templates[part] ?? english;
-    return [part, inLanguage(english, template, record.arguments, trans)];
+    return [part, inLanguage(english, template, values, trans)];
   });
-  return { ...record, ...(Object.fromEntries(ours) as Partial<T>) };
+  return { ...record, ...(Object.fromEntries(ours) as Partial<T>), arguments: values };
+}
+
+/** The values of a text; one may be a text with values of its own. */
+function translatedValues(
+  { arguments: values, texts = {} }: Pick<IText, 'arguments' | 'texts'>,
+  trans: TranslationBundle
+): IText['arguments'] {
+  const ours = Object.entries(texts).map(([name, text]) => [
+    name,
+    inLanguage(String(values[name]), text.template, translatedValues(text, trans), trans)
+  ]);
+  return { ...values, ...(Object.fromEntries(ours) as IText['arguments']) };
 }
 
 function inLanguage(
   english: string,
   template: string,
-  values: IError['arguments'],
+  values: IText['arguments'],
   trans: TranslationBundle
 ): string {
   // The bundle would take these for its own placeholders and escapes.
   if (!english || /%[%\d]/.test(template)) {
     return english;
   }
-  const translation = trans.gettext(template);
-  return translation === template
-    ? english
-    : translation.replace(/\{(\w+)\}/g, (field, name: string) => String(values[name] ?? field));
+  // only a template has values: an error's own text may quote braces
+  return template === english
+    ? trans.gettext(english)
+    : trans
+        .gettext(template)
+        .replace(/\{(\w+)\}/g, (field, name: string) => String(values[name] ?? field));
 }
 
 /** The label of an action's button. */
