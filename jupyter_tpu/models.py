@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, Text, TpuError
-from jupyter_tpu.provisioning import Provisioning, check_flags, provisioning_of
+from jupyter_tpu.provisioning import Provisioning, can_be_preempted, check_flags, provisioning_of
 
 # RFC 1035 labels, as the API documents node ids; inferred, since no refusal was recorded. The rule also keeps names
 # harmless in shells, paths and HTML.
@@ -303,6 +303,7 @@ class QueuedResource:
         error: why it FAILED; None otherwise.
         labels: labels of its first node.
         create_time: RFC 3339 in UTC, or empty.
+        is_reclaimed: whether the cloud suspends or has suspended it, not a user who deleted its nodes.
     """
 
     name: QueuedName
@@ -317,11 +318,24 @@ class QueuedResource:
     error: TpuError | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     create_time: str = ""
+    is_reclaimed: bool = False
 
     @property
     def intent_id(self) -> str:
         """Id of the intent that created it; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The names of all its nodes, including those that do not exist yet."""
+        name = self.name
+        return tuple(NodeName(project=name.project, zone=name.zone, node_id=each) for each in self.node_ids)
+
+    @property
+    def was_preempted(self) -> bool:
+        """Whether its nodes were pre-empted: the cloud then deletes them, so none is ever PREEMPTED."""
+        # the cloud also suspends a flex-start request, when its time is over
+        return self.is_reclaimed and can_be_preempted(self.provisioning)
 
     @property
     def provisioning(self) -> Provisioning:

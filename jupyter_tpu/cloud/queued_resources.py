@@ -26,6 +26,8 @@ from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource
 log = logging.getLogger(__name__)
 
 KIND = "queued resource"
+_SUSPENDED = frozenset({tpu_v2.QueuedResourceState.State.SUSPENDING, tpu_v2.QueuedResourceState.State.SUSPENDED})
+_BY_USER = tpu_v2.QueuedResourceState.StateInitiator.USER
 _DEADLINE_EXCEEDED = code_pb2.DEADLINE_EXCEEDED
 
 
@@ -150,6 +152,7 @@ def queued_of(message: Any, project: str) -> QueuedResource:
         error=_error_of(message, name),
         labels=dict(node.labels),
         create_time=protos.timestamp(message.create_time) if message.HasField("create_time") else "",
+        is_reclaimed=message.state.state in _SUSPENDED and message.state.state_initiator != _BY_USER,
     )
 
 

@@ -7,19 +7,23 @@ that its guard had.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.autostop import Rules
 from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
-from jupyter_tpu.models import INTENT_LABEL, Node
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName
 from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.spans import Span
+from jupyter_tpu.provisioning import can_be_preempted
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -37,6 +41,28 @@ _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
 _ASKED_HERE = frozenset({"stop", "delete", "preempted"})
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A node that ended without a request from this computer.
+
+    Attributes:
+        node: as the cloud still shows it; None when it is gone.
+        rules: the auto-stop rules that its guard had.
+    """
+
+    span: Span
+    node: Node | None
+    rules: Rules
+
+    @property
+    def state(self) -> str:
+        return self.node.state if self.node is not None else ""
+
+    @property
+    def is_left(self) -> bool:
+        return self.state not in ("", "DELETING")
+
+
 class ExternalDeletions:
     """See `Controller`. Runs after the `BudgetEnforcer`, which writes to the ledger which nodes are no longer READY."""
 
@@ -44,6 +70,7 @@ class ExternalDeletions:
         settings = cloud.settings
         place = {"endpoint": settings.endpoint, "project": settings.project}
         self._endpoint = settings.endpoint
+        self._cloud = cloud
         self._clock = cloud.clock
         self._journal = journal
         self._ledger = Ledger(journal, **place)
@@ -60,33 +87,52 @@ class ExternalDeletions:
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # the ledger is read only when the list has changed: it may be long
         if snapshot.as_of and seen != self._seen:
-            await asyncio.to_thread(self._check, snapshot, now)
+            ends = await asyncio.to_thread(self._unreported, snapshot, now)
+            suspended = await self._suspended(ends)
+            for end in ends:
+                await asyncio.to_thread(self._report, end, suspended, now)
             self._seen = seen
 
-    def _check(self, snapshot: FleetSnapshot, now: float) -> None:
+    def _unreported(self, snapshot: FleetSnapshot, now: float) -> list[_End]:
         last = {span.name: span for span in self._ledger.readable_spans()}
+        found: list[_End] = []
         for span in last.values():
-            key = (str(span.name), span.uid, span.ended_at)
-            if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
+            if span.is_open or _key(span) in self._settled or now - span.ended_at > _LATELY_S:
                 continue
-            node = snapshot.node(span.name)
+            listed = snapshot.node(span.name)
+            node = listed if listed is not None and listed.uid == span.uid else None
             # STARTING or similar: the node is coming back, so it has not ended
-            if node is None or node.uid != span.uid or not (node.is_billed or node.state in _COMES_BACK):
-                self._report(span, node, now)
-                self._settled.add(key)
+            if node is not None and (node.is_billed or node.state in _COMES_BACK):
+                continue
+            settings = self._settings_of(span, node)
+            is_none_of_ours = settings.rules.is_off and not settings.is_ours
+            if is_none_of_ours or self._was_asked_here(span):
+                self._settled.add(_key(span))
+            else:
+                found.append(_End(span, node, settings.rules))
+        return found
 
-    def _report(self, span: Span, node: Node | None, now: float) -> None:
-        settings = self._settings_of(span, node)
-        is_none_of_ours = settings.rules.is_off and not settings.is_ours
-        if is_none_of_ours or self._was_asked_here(span):
-            return
+    async def _suspended(self, ends: Sequence[_End]) -> dict[NodeName, str]:
+        """Return the pre-empted nodes of queued resources, with the state of these; empty if no end can be one."""
+        zones = {end.span.name.zone for end in ends if can_be_preempted(end.span.terms) and not end.is_left}
+        found: dict[NodeName, str] = {}
+        for zone in sorted(zones):
+            # that the node has ended matters more than why
+            with contextlib.suppress(TpuError):
+                listed = (await self._cloud.list_queued_resources(zone)).items
+                found |= {node: each.state for each in listed if each.was_preempted for node in each.nodes}
+        return found
+
+    def _report(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> None:
+        span = end.span
         # by this computer's clock, like the time of the line: the cloud's may differ, and the emulated one runs ahead
         seen_at = _moment(self._clock.to_local(span.ended_at))
-        reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {seen_at}."
+        reason = f"{self._how(end, suspended, now)} It was last seen READY at {seen_at}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         # once for all processes of the user
         if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
+        self._settled.add(_key(span))
 
     def _was_asked_here(self, span: Span) -> bool:
         """Whether a process of this user requested the end, and the cloud did not refuse."""
@@ -99,15 +145,38 @@ class ExternalDeletions:
         noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
         return any(each.action in done and each.error is None and each.at >= since for each in noted)
 
-    def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
-        state = node.state if node is not None and node.uid == span.uid else ""
+    def _how(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> str:
+        span, state, rules = end.span, end.state, end.rules
         if state in _TAKEN:
             return f"The cloud has pre-empted the node: it is {state}."
+        if span.name in suspended and not end.is_left:
+            return f"The cloud has pre-empted the node: its queued resource is {suspended[span.name]}."
         ended = f"The node {f'is {state}' if state else 'is gone'}, and this computer did not request that."
         cause = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
         if rules.is_off:
             return f"{ended} No auto-stop rule applied to it: {cause}."
-        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; otherwise {cause}."
+        due = self._due(span, rules, now)
+        if not due:
+            return f"{ended} None of its auto-stop rules was due yet: {cause}."
+        return f"{ended} Its guard was due to {rules.action} it {' or '.join(due)}; otherwise {cause}."
+
+    def _due(self, span: Span, rules: Rules, now: float) -> list[str]:
+        """Return when the rules end a node, such as ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``,
+        without the rules that could not have ended it by now.
+        """
+        # its guard may have counted from before the first observation
+        began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
+        ends: list[tuple[float, str]] = []
+        if rules.deadline_at is not None:
+            ends.append((rules.deadline_at, f"at {_moment(rules.deadline_at)} (deadline)"))
+        if rules.session_s is not None:
+            ends_at = began_at + rules.session_s
+            ends.append((ends_at, f"at {_moment(ends_at)} (session)"))
+        if (idle_s := rules.idle_after_s) is not None:
+            ends.append((began_at + idle_s, f"after {duration_text(idle_s)} without use (idle)"))
+            if (unattended_s := rules.unattended_after_s) is not None:
+                ends.append((began_at + unattended_s, f"after {duration_text(unattended_s)} unattended (idle)"))
+        return [text for at, text in ends if at <= now]
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
         """Return the settings that the guard had; those of a deleted node come from the journal."""
@@ -132,16 +201,8 @@ class ExternalDeletions:
         return self._settings.read((known,))[str(span.name)]
 
 
-def _when(rules: Rules, span: Span) -> str:
-    """Return when the rules end a node, such as ``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
-    unattended_s = rules.unattended_after_s if rules.idle_after_s is not None else None
-    ends = [
-        *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),
-        *([f"at {_moment(span.began_at + rules.session_s)} (session)"] if rules.session_s is not None else []),
-        *([f"after {duration_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
-        *([f"after {duration_text(unattended_s)} unattended (idle)"] if unattended_s is not None else []),
-    ]
-    return " or ".join(ends)
+def _key(span: Span) -> tuple[str, str, float]:
+    return (str(span.name), span.uid, span.ended_at)
 
 
 def _moment(at: float) -> str:

@@ -53,9 +53,8 @@ def end_of_node(
         why = own.because or EndCause(cause="delete" if own.verb == "delete" else "stop")
         at, is_deleted = own.created_at, own.verb == "delete"
     else:
-        # a flex-start node is also suspended when its time is over
-        is_taken = queued is not None and (queued.spot or queued.preemptible)
-        cause: Cause = "preempted" if is_taken else _cause_in_cloud(node, choice, is_another)
+        was_preempted = queued is not None and queued.was_preempted
+        cause: Cause = "preempted" if was_preempted else _cause_in_cloud(node, choice, is_another)
         why, is_deleted = EndCause(cause=cause), not is_left
     actions = _actions(name, node if is_left else None, intents, queued)
     return NodeEnd(node=name, why=why, at=at, is_deleted=is_deleted, actions=actions)

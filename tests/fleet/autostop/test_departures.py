@@ -14,7 +14,7 @@ from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.models import Node
+from jupyter_tpu.models import Node, QueuedName, QueuedSpec
 
 
 async def watched(bench: Any, journal: Journal) -> Any:
@@ -64,13 +64,54 @@ async def test_what_a_guard_did_while_the_laptop_was_off_is_said_with_its_orders
     AutostopSettings(journal, bench.cloud.settings).put_rules(node, Rules(idle_after_s=1800.0, action=verb), now=1.0)
     await fleet.close()
     await (bench.cloud.stop_node if verb == "stop" else bench.cloud.delete_node)(node.name)
-    await watched(bench, journal)
-    entry = await ended(bench, journal)
+    later = await bench.fleet(BudgetEnforcer, journal=journal)
+    await until_open(journal, 0)
+    await ExternalDeletions(bench.cloud, journal).reconcile(later, time.time() + 3600)
+    (entry,) = entries(bench, journal, "ended")
     assert entry.subject == str(node.name)
     assert entry.detail["uid"] == node.uid
     due = f"Its guard was due to {verb} it after 30 min without use"
     assert f"and this computer did not request that. {due}" in entry.reason
     assert "It was last seen READY at 20" in entry.reason
+
+
+async def test_a_guard_is_not_blamed_before_its_rules_were_due(bench: Any) -> None:
+    journal = bench.journal()
+    fleet = await watched(bench, journal)
+    node = await ready(bench, fleet, journal)
+    rules = Rules(idle_after_s=3600.0, session_s=7200.0, deadline_at=time.time() + 7200)
+    AutostopSettings(journal, bench.cloud.settings).put_rules(node, rules, now=1.0)
+    await bench.cloud.delete_node(node.name)
+    assert "None of its auto-stop rules was due yet: someone else ended it." in (await ended(bench, journal)).reason
+
+
+async def test_a_queued_node_that_the_cloud_has_taken_was_pre_empted(bench: Any) -> None:
+    journal = bench.journal()
+    node = await ready_from_the_queue(bench, journal)
+    bench.emulator.control.preempt(str(node.name))
+    bench.emulator.control.advance(3600)
+    reason = (await ended(bench, journal)).reason
+    assert reason.startswith("The cloud has pre-empted the node: its queued resource is SUSPEND")
+
+
+async def test_a_queued_node_that_was_deleted_elsewhere_is_not_said_to_be_pre_empted(bench: Any) -> None:
+    journal = bench.journal()
+    node = await ready_from_the_queue(bench, journal)
+    await bench.cloud.delete_node(node.name)
+    bench.emulator.control.advance(3600)
+    assert "it was pre-empted, or someone else ended it" in (await ended(bench, journal)).reason
+
+
+async def ready_from_the_queue(bench: Any, journal: Journal) -> Node:
+    """A spot node from the queue that the ledger knows, with a rule."""
+    await watched(bench, journal)
+    queued = QueuedName(project=bench.name().project, zone=bench.name().zone, queued_id="my-request")
+    await bench.cloud.create_queued_resource(QueuedSpec(name=queued, node=bench.spec(spot=True)))
+    bench.emulator.control.advance(3600)
+    await until_open(journal, 1)
+    node: Node = await bench.cloud.get_node(bench.name())
+    AutostopSettings(journal, bench.cloud.settings).put_rules(node, Rules(idle_after_s=3600.0), now=1.0)
+    return node
 
 
 async def test_a_node_that_the_cloud_has_taken_is_not_laid_to_its_guard(bench: Any) -> None:

@@ -180,9 +180,11 @@ async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: An
     assert refused.value.hint.endswith(COMING)
 
 
-@pytest.mark.parametrize(("spot", "cause"), [(True, "preempted"), (False, "unknown")])
+@pytest.mark.parametrize(
+    ("spot", "by_user", "cause"), [(True, False, "preempted"), (False, False, "unknown"), (True, True, "unknown")]
+)
 async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_if_it_could_be(
-    emulator: Any, data_dir: Path, spot: bool, cause: str
+    emulator: Any, data_dir: Path, spot: bool, by_user: bool, cause: str
 ) -> None:
     from jupyter_tpu.cloud import connect_cloud
 
@@ -190,7 +192,10 @@ async def test_a_queued_node_that_the_cloud_takes_back_was_preempted_if_it_could
     queued = QueuedName(project=NAME.project, zone=NAME.zone, queued_id="my-request")
     await cloud.create_queued_resource(QueuedSpec(name=queued, node=replace(SPEC, spot=spot)))
     emulator.control.advance(3600)
-    emulator.control.preempt(str(NAME))
+    if by_user:
+        await cloud.delete_node(NAME)
+    else:
+        emulator.control.preempt(str(NAME))
     emulator.control.advance(3600)
     assert [each.state for each in (await cloud.list_queued_resources(NAME.zone)).items] == ["SUSPENDED"]
     await cloud.aclose()
