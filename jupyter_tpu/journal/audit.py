@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.lifecycle.intents import Intent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,22 @@ class Audit:
             if known is None:
                 self.insert(database, entry)
         return known is None
+
+    def record_user_request(self, intent: Intent) -> None:
+        """Add a line for a node that the user creates, starts, stops or deletes; without a line if the disk is full:
+        the request has been sent.
+        """
+        what = f"a {intent.spec.accelerator_type}" if intent.spec else "it"
+        entry = Entry(
+            at=intent.created_at,
+            action=intent.verb,
+            subject=str(intent.node_name),
+            reason=f"The user requested {what}.",
+            detail={"intent_id": intent.intent_id},
+        )
+        # a repeated request has the same intent
+        with contextlib.suppress(JournalUnwritable):
+            self.record_once(entry)
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
         """Add a line within a transaction of the same journal."""

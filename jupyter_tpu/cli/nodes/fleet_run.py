@@ -75,7 +75,11 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
     Raises:
         WrongState: the node became READY, but is already being stopped or deleted.
     """
+    from jupyter_tpu.journal.audit import Audit
+
     intent = await request(work.fleet)
+    audit = Audit(work.journal, endpoint=work.settings.endpoint, project=work.settings.project)
+    await asyncio.to_thread(audit.record_user_request, intent)
     settled = await work.fleet.wait(intent.intent_id)
     # a fresh list: kernelspecs must fit the nodes as they are after the change
     snapshot = await work.fleet.refresh()

@@ -8,7 +8,6 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput, Text
-from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 _MOST = 1000  # entries per response: the log grows without bound
@@ -22,9 +21,7 @@ class AuditHandler(TpuHandler):
     async def get(self) -> None:
         """Return the newest entries."""
         limit = self._limit()
-        opened = await self.app.fleet.get()
-        audit = Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)
-        entries = await asyncio.to_thread(audit.newest, limit)
+        entries = await asyncio.to_thread((await self.audit()).newest, limit)
         self.write_json({"entries": [entry.to_json() for entry in entries]})
 
     def _limit(self) -> int:

@@ -24,6 +24,7 @@ from jupyter_tpu.fleet.reconciler.new_intents import new_intent
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.fleet.termination.termination_executor import end_directly
+from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
@@ -135,7 +136,17 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
             intent = await (opened.fleet.stop(name) if verb == "stop" else opened.fleet.delete(name))
         except JournalUnwritable as unwritable:  # a full disk must not keep a node billed
             intent = await _end_directly(opened, verb, name, unwritable)
+        await self.write_request(intent)
+
+    async def write_request(self, intent: Intent) -> None:
+        """Finish the response with the intent that the user requested, and add it to the audit log."""
+        await asyncio.to_thread((await self.audit()).record_user_request, intent)
         self.write_json(intent_view(intent), status=202)
+
+    async def audit(self) -> Audit:
+        """Return the audit log of the project."""
+        opened = await self.app.fleet.get()
+        return Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)
 
     async def cloud_now(self) -> float:
         """Return the time by the cloud's clock (Unix seconds); all computations with money use it."""
@@ -232,7 +243,7 @@ class NodesHandler(TpuHandler):
         spec = node_spec_from_body(self.request.body, await self.project())
         accepts = accepts_unknown_price(self.request.body)
         intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
-        self.write_json(intent_view(intent), status=202)
+        await self.write_request(intent)
 
 
 class RefreshHandler(TpuHandler):
@@ -289,7 +300,7 @@ class StartHandler(TpuHandler):
         """Begin to start the node and return the intent."""
         name = await self.node_name(zone, node_id)
         intent = await (await self.fleet()).start_node(name)
-        self.write_json(intent_view(intent), status=202)
+        await self.write_request(intent)
 
 
 class IntentHandler(TpuHandler):

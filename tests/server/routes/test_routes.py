@@ -92,6 +92,9 @@ async def test_a_node_lives_and_its_kernelspec_with_it(server: Server) -> None:
         await events.until_true(lambda: kernelspecs(server) == [])
 
     assert node_ids(server) == []
+    by_user = [each for each in server.tpu("GET", "audit").json["entries"] if each["subject"].endswith("/my-node")]
+    assert [each["action"] for each in by_user] == ["delete", "start", "stop", "create"]
+    assert by_user[-1]["reason"] == f"The user requested a {NEW_NODE['accelerator_type']}."
 
 
 async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> None:
@@ -101,6 +104,8 @@ async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> No
         second = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "twice"})
         cloud.control.resume()
         assert first.json["intent_id"] == second.json["intent_id"]
+        entries = server.tpu("GET", "audit").json["entries"]
+        assert len([each for each in entries if each["subject"].endswith("/twice")]) == 1
         await events.until(reaches("ready", "twice"))
 
         assert node_ids(server) == ["twice"]
