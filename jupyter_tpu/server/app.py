@@ -134,6 +134,7 @@ class TPUApp(ExtensionApp):
         self.own = ServedCloud(self.cloud_settings, self._access(), self._emit, self.log)
         self.trial = TrialSwitch(self._serve, self.settings["kernel_manager"], self.log)
         self.metrics_pool = MetricsPool()
+        self._is_trial_left = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
         self.adoption.follow_sessions()
@@ -146,7 +147,7 @@ class TPUApp(ExtensionApp):
     def _adopt_kernels(self) -> None:
         """Restore kernels before the server listens: a front end that finds none would drop its sessions."""
         try:
-            clean_up_trial()
+            self._is_trial_left = clean_up_trial()
             notes = self.adoption.claim()
         except (OSError, TpuError) as error:
             self.log.warning("The kernels of an earlier server cannot be restored: %s", error)
@@ -160,6 +161,8 @@ class TPUApp(ExtensionApp):
         """Start the fleet, so that it continues what an earlier server left; called once the event loop runs."""
         self.own.start()
         self._in_background(self.own.warm_up())
+        if self._is_trial_left and self.own.emulator is None:
+            self.trial.resume()
 
     @property
     def shown(self) -> ServedCloud:
@@ -225,6 +228,7 @@ class TPUApp(ExtensionApp):
 
     async def status(self) -> dict[str, Any]:
         """Return the body of ``GET status``; an error is part of it."""
+        await self.trial.settled()
         shown = self.shown
         settings, error = await shown.status()
         return {
@@ -257,7 +261,7 @@ class TPUApp(ExtensionApp):
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
                 # first, because its kernels end with it
-                each.push_async_callback(self.trial.stop)
+                each.push_async_callback(self.trial.close)
         except Exception:
             self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 

@@ -17,7 +17,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.server.served_cloud import ServedCloud
-from jupyter_tpu.setup.trial import trial_cloud
+from jupyter_tpu.setup.trial import forget_trial, remember_trial, trial_cloud
 
 
 class TrialSwitch:
@@ -37,6 +37,22 @@ class TrialSwitch:
         self._stack = AsyncExitStack()
         self.served: ServedCloud | None = None
         self._endpoint = ""
+        self._resuming: asyncio.Task[None] | None = None
+
+    def resume(self) -> None:
+        """Start the emulated cloud in the background, for what an earlier server had left; `settled` waits for it."""
+        self._resuming = asyncio.get_running_loop().create_task(self._resume())
+
+    async def _resume(self) -> None:
+        try:
+            await self.start()
+        except TpuError as error:
+            self.log.warning("The emulated cloud was not started again: %s", error)
+
+    async def settled(self) -> None:
+        """Wait until it is known which cloud this server shows."""
+        if self._resuming is not None:
+            await asyncio.wait([self._resuming])
 
     async def start(self) -> None:
         """Start the emulated cloud and use it; harmless if it is already used.
@@ -60,8 +76,20 @@ class TrialSwitch:
     async def stop(self) -> None:
         """Shut down the kernels on emulated nodes and end the emulated cloud; its nodes are kept for the next time."""
         async with self._lock:
-            self.served = None
+            is_used, self.served = self.served is not None, None
             await self._stack.aclose()
+            if is_used:  # else another server may use it
+                await asyncio.to_thread(forget_trial)
+
+    async def close(self) -> None:
+        """Stop with the server; the next one goes on."""
+        is_used = self.served is not None
+        if self._resuming is not None and not self._resuming.done():
+            is_used = self._resuming.cancel()
+            await asyncio.wait([self._resuming])
+        await self.stop()
+        if is_used:
+            await asyncio.to_thread(remember_trial)
 
     async def _shut_kernels_down(self, endpoint: str) -> None:
         ours = [each for each in self._kernels.list_kernel_ids() if self._is_of(each, endpoint)]

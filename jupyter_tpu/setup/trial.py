@@ -139,10 +139,28 @@ def _make_state_dir(path: Path) -> None:
     probe.unlink()
 
 
-def clean_up_trial() -> None:
-    """Remove the kernelspecs and notes of kernels that a killed server left of its emulated cloud."""
-    if trial_file().exists() and is_gone(_owner()):
+def clean_up_trial() -> bool:
+    """Remove the kernelspecs and notes of kernels that a killed server left of its emulated cloud.
+
+    Returns:
+        whether an ended server used it last, so that this one is to go on with it.
+    """
+    is_left = trial_file().exists() and is_gone(_owner())
+    if is_left:
         _forget()
+        remember_trial()
+    return is_left
+
+
+def remember_trial() -> None:
+    """Let the next server go on with the emulated cloud: the user has not switched back."""
+    with suppress(OSError):  # on a full disk, the user has to start it again
+        write_whole(trial_file(), b"{}")
+
+
+def forget_trial() -> None:
+    """The user has switched back."""
+    trial_file().unlink(missing_ok=True)
 
 
 def _restore(environment: MutableMapping[str, str], before: dict[str, str | None]) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
+
 if TYPE_CHECKING:
     from conftest import Cloud, Server, StartServer
 
@@ -88,23 +90,38 @@ def test_the_emulated_cloud_on_a_full_disk_is_refused_with_what_to_do(start_serv
     assert server.tpu("GET", "status").json["trial"] is False
 
 
-@pytest.mark.nightly
-def test_what_a_killed_server_leaves_of_the_emulated_cloud_is_removed_by_the_next(start_server: StartServer) -> None:
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_the_next_server_goes_on_with_the_emulated_cloud(start_server: StartServer, end: str) -> None:
     server = start_server(**NO_CLOUD)
     server.tpu("POST", "trial")
     server.tpu("POST", "nodes", NEW_NODE)
     node_when_ready(server)
-    server.kill()
+    server.kill() if end == "kill" else server.stop()
 
     after = start_server(after=server, **NO_CLOUD)
 
-    assert kernelspecs(after) == set()
-    assert after.tpu("GET", "status").json["trial"] is False
-    assert after.tpu("POST", "trial").status == 200
+    assert after.tpu("GET", "status").json["trial"] is True
+    assert node_when_ready(after)["node_id"] == "my-node"
+    assert kernelspecs(after) == {"tpu-my-node-us-central1-a"}
+    # until the user switches back
+    after.tpu("DELETE", "trial")
+    after.stop()
+    last = start_server(after=after, **NO_CLOUD)
+    assert last.tpu("GET", "status").json["trial"] is False
+    assert kernelspecs(last) == set()
+
+
+def test_a_server_whose_own_cloud_is_emulated_starts_no_other(start_server: StartServer, cloud: Cloud) -> None:
+    server = start_server(**cloud.variables, **{ADDRESS_VARIABLE: cloud.rest})
+    answer = server.tpu("POST", "trial")
+    assert (answer.status, answer.json["trial"]) == (200, False)
+    assert answer.json["endpoint"] == cloud.variables["JUPYTER_TPU_ENDPOINT"]
+    assert server.tpu("DELETE", "trial").json["endpoint"] == answer.json["endpoint"]
 
 
 @pytest.mark.nightly
 def test_kernels_and_journal_of_the_own_cloud_go_on_meanwhile(start_server: StartServer, cloud: Cloud) -> None:
+    # without the address of its controls, which no real cloud has
     server = start_server(**cloud.variables)
     server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "own"})
     spec = node_when_ready(server)["kernelspec"]

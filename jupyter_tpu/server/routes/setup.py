@@ -84,8 +84,9 @@ class TrialHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
-        """Start the emulated cloud and show it; return the status."""
-        await self.setup_app.trial.start()
+        """Start the emulated cloud and show it, unless the demo runs one already; return the status."""
+        if self.setup_app.own.emulator is None:
+            await self.setup_app.trial.start()
         await self._finish()
 
     @web.authenticated
