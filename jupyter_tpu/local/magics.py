@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.commands.grammar import parse_words
 from jupyter_tpu.errors import BadInput, KernelFailed, Text
+from jupyter_tpu.i18n import _
+from jupyter_tpu.journal.paths import trial_endpoint
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.cell_output import CellFailed, OutputDisplay
@@ -59,6 +63,7 @@ class LocalMagics:
         words = _words(line)
         command = CELL if cell is not None else _COMMANDS.get(words[0] if words else "")
         if command is None:
+            _note_trial()
             if run_command(words or ["list"]):
                 raise CommandFailed
         elif set(words) & {"--help", "-h"}:
@@ -117,6 +122,17 @@ class LocalMagics:
 
     def _say(self, text: str) -> None:
         self._shell.display_pub.publish(data={"text/plain": text})
+
+
+def _note_trial() -> None:
+    """Say that commands don't mean the emulated cloud that JupyterLab shows."""
+    if trial_endpoint() and not settings_from_environment().endpoint:
+        text = _(
+            "JupyterLab shows the emulated cloud, but this kernel runs on your computer, and %tpu here uses "
+            "Google Cloud. To work on an emulated node, choose its kernel (Kernel > Change Kernel…); %tpu there shows "
+            "the node."
+        )
+        sys.stderr.write(f"{text}\n")
 
 
 class StoppedWaiting(Exception):

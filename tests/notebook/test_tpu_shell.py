@@ -54,6 +54,17 @@ def test_an_agent_that_hangs_costs_a_line_two_seconds_and_no_more(run_cells: Any
     assert run.text.endswith("42\n")
 
 
+@pytest.mark.parametrize(("endpoint", "is_said"), [("", True), ("127.0.0.1:9", False)])
+def test_a_local_kernel_leads_to_the_nodes_of_the_emulated_cloud_that_is_tried(
+    run_cells: Any, tmp_path: Path, endpoint: str, is_said: bool
+) -> None:
+    (tmp_path / "emulated-cloud").mkdir()
+    (tmp_path / "emulated-cloud" / "cloud.json").write_text('{"endpoint": "127.0.0.1:9"}')
+    environ = {"JUPYTER_TPU_DATA_DIR": str(tmp_path), "JUPYTER_TPU_ENDPOINT": endpoint, "JUPYTER_TPU_AGENT_SOCKET": ""}
+    run = run_cells("%tpu regions-that-do-not-exist", environ=environ)
+    assert ("choose its kernel (Kernel > Change Kernel…)" in run.text) == is_said
+
+
 @pytest.fixture(scope="module")
 def plain_kernel() -> Iterator[Any]:
     """``python -m ipykernel`` on a machine with chips, as anybody starts it."""
