@@ -275,6 +275,11 @@ class TPUProvisioner(KernelProvisionerBase):
         """The note that lets another server take this kernel over; None if there is none."""
         return self._registry.note
 
+    async def can_be_left(self) -> bool:
+        """Return whether the next server will find the kernel; writes a note that the disk has not taken so far."""
+        await self._registry.write_unwritten()
+        return self.note is not None
+
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
         """Change the note, such as its sessions, which only the server knows."""
         await self._registry.change(change)

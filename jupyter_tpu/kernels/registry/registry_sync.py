@@ -20,6 +20,9 @@ log = logging.getLogger(__name__)
 
 SendToAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
+# our choice: a user frees some space in minutes, and the kernel must be recorded soon after
+_AGAIN_S = 5.0
+
 
 class RegistrySync:
     """The note of one kernel, on disk and with the agent.
@@ -35,6 +38,9 @@ class RegistrySync:
         self._is_on_disk = False
         self._changing = asyncio.Lock()  # writes run in threads and must reach the disk in order
         self._sending: asyncio.Task[None] | None = None
+        # what the disk did not take, and the task that tries it again
+        self._unwritten: RegisteredKernel | None = None
+        self._retrying: asyncio.Task[None] | None = None
 
     @property
     def note(self) -> RegisteredKernel | None:
@@ -46,10 +52,16 @@ class RegistrySync:
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
-        """Write the note; a failure is only logged, and the kernel then ends with its server."""
+        """Write the note; while the disk does not take it, try again, and the kernel would end with its server."""
         async with self._changing:
             self._note = note
             await self._write(note)
+
+    async def write_unwritten(self) -> None:
+        """Write now what the disk did not take."""
+        async with self._changing:
+            if self._unwritten:
+                await self._write(self._unwritten)
 
     async def write_again(self) -> None:
         """Write a removed note again, because the kernel was started again."""
@@ -58,38 +70,45 @@ class RegistrySync:
                 await self._write(self._note)
 
     async def change(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the note, if there is one, on disk and with the agent."""
+        """Change the note, if the kernel has one, on disk and with the agent."""
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
-                if self._is_on_disk:  # a kernel without a note has none with the agent either
+                if self._is_on_disk or self._unwritten:  # else the kernel has ended
                     await self._write(changed)
                     self.send_to_agent()
 
     async def remove(self) -> None:
         """Remove the note, because the kernel has ended."""
-        self.close()
+        self._stop_sending()
         async with self._changing:
+            self._give_up()
             if self._note and self._is_on_disk:
                 self._is_on_disk = False
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
     async def mark_ended(self) -> None:
         """Mark the kernel as ended while its node is out of reach; the next server then ends it there."""
-        self.close()
+        self._stop_sending()
         async with self._changing:
+            self._give_up()
             if self._note and self._is_on_disk:
                 await self._write(replace(self._note, is_ended=True))
+                self._give_up()
                 self._is_on_disk = False
 
     def send_to_agent(self) -> None:
         """Send the agent its copy in the background."""
-        self.close()
+        self._stop_sending()
         if self._note:
             self._sending = asyncio.create_task(self._send(_for_agent(self._note)))
 
     def close(self) -> None:
-        """Stop sending; the note stays as it is."""
+        """Stop sending and writing; the note stays as it is."""
+        self._stop_sending()
+        self._give_up()
+
+    def _stop_sending(self) -> None:
         if self._sending:
             self._sending.cancel()
             self._sending = None
@@ -97,14 +116,30 @@ class RegistrySync:
     async def _write(self, note: RegisteredKernel) -> None:
         try:
             await asyncio.to_thread(self._notes.write, note)
-            self._is_on_disk = True
+            self._is_on_disk, self._unwritten = True, None
         except (OSError, TpuError, ValueError) as error:
-            log.warning(
-                "The kernel %s cannot be recorded on this machine (%s): if this server is killed, the next one will "
-                "not find it. `jupyter tpu kernels` will.",
-                note.kernel_id,
-                error,
-            )
+            if self._unwritten is None:
+                log.warning(
+                    "The kernel %s cannot be recorded on this machine (%s): if this server is killed before that "
+                    "succeeds, the next one will not find the kernel. `jupyter tpu kernels` will.",
+                    note.kernel_id,
+                    error,
+                )
+            self._unwritten = note
+            if self._retrying is None or self._retrying.done():
+                self._retrying = asyncio.create_task(self._retry())
+
+    async def _retry(self) -> None:
+        while self._unwritten:
+            await asyncio.sleep(_AGAIN_S)
+            await self.write_unwritten()
+
+    def _give_up(self) -> None:
+        """Write nothing later. Whoever removes the note has the lock, so that no write is under way."""
+        self._unwritten = None
+        if self._retrying:
+            self._retrying.cancel()
+            self._retrying = None
 
     async def _send(self, note: Mapping[str, Any]) -> None:
         try:

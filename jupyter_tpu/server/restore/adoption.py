@@ -89,7 +89,7 @@ class Adoption:
     async def leave(self) -> None:
         """Leave the kernels on nodes running; those without a note in the registry end with the server."""
         await self.close()
-        left = [kernel_id for kernel_id in self._kernels.list_kernel_ids() if self._can_be_left(kernel_id)]
+        left = [kernel_id for kernel_id in self._kernels.list_kernel_ids() if await self._can_be_left(kernel_id)]
         await asyncio.gather(*map(self._leave, left))
         if left:
             self.log.warning(
@@ -189,9 +189,9 @@ class Adoption:
             )
             await provisioner.change_note(lambda note: note.with_session(session))
 
-    def _can_be_left(self, kernel_id: str) -> bool:
+    async def _can_be_left(self, kernel_id: str) -> bool:
         provisioner = self._provisioner(kernel_id)
-        return provisioner is not None and provisioner.note is not None
+        return provisioner is not None and await provisioner.can_be_left()
 
     async def _leave(self, kernel_id: str) -> None:
         manager, provisioner = self._kernels.get_kernel(kernel_id), self._provisioner(kernel_id)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -450,6 +451,31 @@ def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home)
     assert home.kernels_on_node() == []
     in_the_way.rmdir()
     in_the_way.parent.rmdir()
+
+
+def test_kernels_of_a_full_disk_are_found_once_it_has_room_and_listed_until_then(home: Home) -> None:
+    first = home.next_server()
+    found, lost = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
+    in_the_way = {kernel_id: home.notes.folder / f"{kernel_id}.json" for kernel_id in (found, lost)}
+    for kernel_id, folder in in_the_way.items():
+        (folder / "folder").mkdir(parents=True)
+        kernel = {"name": home.kernel_name, "id": kernel_id}
+        start_session(first, home, path=f"work/{kernel_id[-1]}.ipynb", kernel=kernel)
+    run(first, found, "x = 41")
+
+    shutil.rmtree(in_the_way[found])
+    until(lambda: [each.path for note in home.notes.list() for each in note.sessions] == ["work/1.ipynb"])
+    until(lambda: home.note_on_node(lost)["sessions"])
+    first.kill()
+    second = home.next_server()
+
+    assert [kernel["id"] for kernel in second.request("GET", "api/kernels").json] == [found]
+    assert value_of(second, found, "x + 1") == "42"
+    listed = home.tpu("kernels", "--json")
+    notebooks = {each["kernel_id"]: each["notebook"] for each in json.loads(listed.stdout)["kernels"]}
+    assert notebooks == {found: "work/1.ipynb", lost: "work/2.ipynb"}
+    shutil.rmtree(in_the_way[lost])
+    assert home.tpu("kernels", "end", lost, "--yes").returncode == 0
 
 
 @pytest.mark.nightly
