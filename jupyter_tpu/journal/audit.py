@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -65,6 +64,11 @@ class Audit:
         with self._journal.writing() as database:
             self.insert(database, entry)
 
+    def record_later(self, entry: Entry) -> None:
+        """Add a line when the journal can be written again, see `Journal.write_later`."""
+        key = (*self._place, entry.action, entry.subject, entry.reason)
+        self._journal.write_later(key, lambda database: self.insert(database, entry))
+
     def record_once(self, entry: Entry) -> bool:
         """Add a line unless there is one with the same action, subject and detail; return whether it was added.
 
@@ -81,8 +85,8 @@ class Audit:
         return known is None
 
     def record_user_request(self, intent: Intent) -> None:
-        """Add a line for a node that the user creates, starts, stops or deletes; without a line if the disk is full:
-        the request has been sent.
+        """Add a line for a node that the user creates, starts, stops or deletes; later if the disk is full: the request
+        has been sent.
         """
         what = f"a {intent.spec.accelerator_type}" if intent.spec else "it"
         entry = Entry(
@@ -92,9 +96,10 @@ class Audit:
             reason=f"The user requested {what}.",
             detail={"intent_id": intent.intent_id},
         )
-        # a repeated request has the same intent
-        with contextlib.suppress(JournalUnwritable):
-            self.record_once(entry)
+        try:
+            self.record_once(entry)  # a repeated request has the same intent
+        except JournalUnwritable:
+            self.record_later(entry)
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
         """Add a line within a transaction of the same journal."""

@@ -12,7 +12,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
 from jupyter_tpu.journal import database_file
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import data_path, journal_dir
+from jupyter_tpu.journal.unwritten import UNWRITTEN, Write
 from jupyter_tpu.lifecycle.conflicts import may_appear, settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
@@ -53,6 +54,7 @@ class Journal:
         self._file = database_file.identity_of(path)
         self._problem = problem
         self._lock = threading.Lock()
+        self._unwritten = UNWRITTEN[path]
         self.owner = new_owner()
         self.notices = tuple(filter(None, (notice, problem.message if problem else "")))
 
@@ -113,6 +115,15 @@ class Journal:
             if not _update(database, intent, self.owner):
                 raise ClaimLost(intent.intent_id)
 
+    def save_later(self, intent: Intent) -> None:
+        """Keep a settled intent that was performed while the journal could not be written; see `write_later`."""
+        key = (intent.endpoint, intent.node_name, intent.verb)
+        self._unwritten.add(key, lambda database: _insert(database, intent), intent=intent)
+
+    def write_later(self, key: Hashable, write: Write) -> None:
+        """Let the next transaction that succeeds write this too, if this process still runs then."""
+        self._unwritten.add(key, write)
+
     def claim(self, intent_id: str) -> Intent | None:
         """Become the owner of an open intent whose process is gone; None when it is settled or has a living owner."""
         # checked before the transaction: asking the operating system must not hold the write lock
@@ -165,14 +176,22 @@ class Journal:
         return tuple(each for each in ours if not each.settled or each.error)
 
     def intents_about(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
-        """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first."""
+        """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first.
+
+        Those that are not written yet come first, see `save_later`.
+        """
+        unwritten = (
+            each
+            for each in self._unwritten.intents
+            if (each.node_name, each.endpoint) == (name, endpoint) and each.updated_at >= since
+        )
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND updated_at >= ?"
                 " ORDER BY created_at DESC, intent_id",
                 (endpoint, str(name), since),
             ).fetchall()
-        return tuple(intents_of(rows))
+        return (*unwritten, *intents_of(rows))
 
     def creations(self, since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
         """Return a project's settled creations that were updated since then (Unix seconds), however they ended."""
@@ -246,13 +265,18 @@ class Journal:
         with self.reading() as database:
             # IMMEDIATE: what is read within the transaction must still hold when it is committed
             database.execute("BEGIN IMMEDIATE")
+            taken = self._unwritten.take()
             try:
+                for write in taken.values():
+                    write(database)
                 yield database
                 database.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
                     database.execute("ROLLBACK")
+                self._unwritten.put_back(taken)
                 raise
+            self._unwritten.forget(taken)
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:

@@ -25,9 +25,9 @@ from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.fleet.termination.checkpoint_hooks import HOOK_S, CheckpointHooks
 from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
-from jupyter_tpu.fleet.termination.termination_executor import request_directly
+from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
 from jupyter_tpu.journal.audit import Entry
-from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
@@ -98,6 +98,7 @@ class AutostopController:
         login_key: str = "",
     ) -> None:
         self._cloud = cloud
+        self._direct = DirectEnds(cloud, journal)
         self._owner = journal.owner
         self._settings = AutostopSettings(journal, cloud.settings, login_key)
         self.checkpoint_hooks = CheckpointHooks(agents, journal, cloud.settings) if agents else None
@@ -279,14 +280,16 @@ class AutostopController:
         # repeated refusals turn a stop into a deletion
         asked = await self._with_outcome(fleet, asked)
         why_delete = asked.why_delete(steady)
-        verb = "delete" if why_delete else status.rules.action
+        verb: Verb = "delete" if why_delete or status.rules.action == "delete" else "stop"
         reason = f"{why_text(status)} {why_delete}".strip()
         try:
             end = fleet.delete if verb == "delete" else fleet.stop
             intent = await end(node.name, because=_cause(status))
         except JournalUnwritable:  # a full disk must not keep a node billed
             log.warning("Auto-stop ends %s: %s", node.name, reason)
-            self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, steady)
+            self._asked[key] = await self._direct.request(
+                verb, node.name, asked, steady, because=_cause(status), reason=reason
+            )
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         log.warning("Auto-stop ends %s: %s", node.name, reason)

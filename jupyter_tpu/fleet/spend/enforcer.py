@@ -17,7 +17,7 @@ from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
 from jupyter_tpu.fleet.spend.unobserved import record_observation
 from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
-from jupyter_tpu.fleet.termination.termination_executor import request_directly
+from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
@@ -62,6 +62,7 @@ class BudgetEnforcer:
         checkpoint_hooks: CheckpointHooks | None = None,
     ) -> None:
         self._cloud = cloud
+        self._direct = DirectEnds(cloud, journal)
         self._journal = journal
         self._ledger = SpendLedger(journal, cloud.settings)
         self._ask_again_s = ask_again_s
@@ -198,7 +199,9 @@ class BudgetEnforcer:
             end = fleet.delete if verb == "delete" else fleet.stop
             intent = await end(node.name, because=_cause(*first))
         except JournalUnwritable:  # a full disk must not keep a node billed
-            self._asked[key] = await request_directly(self._cloud, verb, node.name, asked, now)
+            self._asked[key] = await self._direct.request(
+                verb, node.name, asked, now, because=_cause(*first), reason=f"{reason} {why_delete}".strip()
+            )
             self._note_end(verb, node)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)

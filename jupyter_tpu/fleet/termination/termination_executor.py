@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, Text, TpuError, WrongState
+from jupyter_tpu.fleet.reconciler.new_intents import new_intent
 from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_STOP_ALL_S, EndRequest, is_temporary
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import NodeName, Operation, QueuedName
 from jupyter_tpu.money.quota import Kind
 from jupyter_tpu.node_end import EndCause
@@ -106,6 +107,7 @@ class TerminationExecutor:
         self._wait = wait
         settings = opened.cloud.settings
         self._audit = Audit(opened.journal, endpoint=settings.endpoint, project=settings.project)
+        self._direct = DirectEnds(opened.cloud, opened.journal)
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
@@ -147,7 +149,7 @@ class TerminationExecutor:
         self._tell(result)
         return result
 
-    async def _attempt(self, verb: str, kind: Kind, name: str) -> TpuError | None:
+    async def _attempt(self, verb: Verb, kind: Kind, name: str) -> TpuError | None:
         return await self._logged(verb, name, self._perform(verb, kind, name))
 
     async def _logged(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
@@ -162,13 +164,15 @@ class TerminationExecutor:
         return error
 
     async def _log(self, action: str, subject: str, error: TpuError | None) -> None:
-        """Add a line to the audit log; ignore a failure, because the action has already been performed."""
+        """Add a line to the audit log, later if the disk is full: the action has already been performed."""
         detail = {"error": error.to_json()} if error else {}
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
-        with contextlib.suppress(JournalUnwritable):
+        try:
             await asyncio.to_thread(self._audit.record, entry)
+        except JournalUnwritable:
+            self._audit.record_later(entry)
 
-    async def _perform(self, verb: str, kind: Kind, name: str) -> None:
+    async def _perform(self, verb: Verb, kind: Kind, name: str) -> None:
         if kind == "queued_resource":
             await self._delete_queued(QueuedName.parse(name))
             return
@@ -177,7 +181,7 @@ class TerminationExecutor:
             end = self._fleet.stop if verb == "stop" else self._fleet.delete
             intent = await end(node, because=self._because)
         except JournalUnwritable:  # a full disk must not keep a node billed
-            await end_directly(self._cloud, verb, node, wait=self._wait)
+            await self._direct.end(verb, node, because=self._because, wait=self._wait)
             return
         if self._wait:
             await self._until_ended(intent)
@@ -235,16 +239,45 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
         await _until_done(cloud, operation)
 
 
-async def request_directly(cloud: CloudApi, verb: str, node: NodeName, asked: EndRequest, at: float) -> EndRequest:
-    """End a node as `end_directly` does, for auto-stop or a budget; return the state of the request afterwards."""
-    log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
-    asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
-    try:
-        await end_directly(cloud, verb, node, wait=False)
-    except TpuError as error:
-        log.warning("The cloud did not %s %s: %s", verb, node, error)
-        return asked.refused(verb, error)
-    return replace(asked, refused_since=None)
+class DirectEnds:
+    """Ends nodes while the journal cannot be written. The causes are written when it can be, if this process lives."""
+
+    def __init__(self, cloud: CloudApi, journal: Journal) -> None:
+        settings = cloud.settings
+        self._cloud = cloud
+        self._journal = journal
+        self._audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
+
+    async def end(self, verb: Verb, node: NodeName, *, because: EndCause | None = None, wait: bool = False) -> Intent:
+        """Stop or delete a node, see `end_directly`; return an intent that is in no list, because nothing follows it.
+
+        Raises:
+            TpuError: as `end_directly` does.
+        """
+        intent = new_intent(verb, node, endpoint=self._cloud.settings.endpoint, now=time.time(), because=because)
+        await end_directly(self._cloud, verb, node, wait=wait)
+        sent = replace(intent, phase="stopping" if verb == "stop" else "deleting", settled=True)
+        self._journal.save_later(sent)
+        return sent
+
+    async def request(
+        self, verb: Verb, node: NodeName, asked: EndRequest, at: float, *, because: EndCause, reason: str
+    ) -> EndRequest:
+        """End a node for auto-stop or a budget; return the state of the request afterwards.
+
+        Args:
+            at: when, by the clock that dates `asked`.
+            reason: for the audit log.
+        """
+        log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
+        asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
+        try:
+            await self.end(verb, node, because=because)
+        except TpuError as error:
+            log.warning("The cloud did not %s %s: %s", verb, node, error)
+            return asked.refused(verb, error)
+        self._audit.record_later(Entry(at=time.time(), action=verb, subject=str(node), reason=reason))
+        return replace(asked, refused_since=None)
 
 
 async def _until_done(cloud: CloudApi, operation: Operation) -> None:

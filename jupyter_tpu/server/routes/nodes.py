@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -20,10 +19,9 @@ from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado import web
 
 from jupyter_tpu.errors import IntentNotFound, JournalUnwritable, NodeNotFound, Text, TpuError
-from jupyter_tpu.fleet.reconciler.new_intents import new_intent
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
 from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
-from jupyter_tpu.fleet.termination.termination_executor import end_directly
+from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spending import NodeCosts, node_cost
@@ -191,12 +189,10 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Ask the cloud without the journal; return an intent that is in no list, because nothing follows it."""
-    await end_directly(opened.cloud, verb, name, wait=False)
+    """Ask the cloud without the journal, and return the intent with why it is in no list."""
+    intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # the list shows what the node does
-    intent = new_intent(verb, name, endpoint=opened.settings.endpoint, now=time.time())
-    sent = Text("{message} The request is sent anyway.", message=unwritable.message)
-    return replace(intent, phase="stopping" if verb == "stop" else "deleting", message=str(sent), settled=True)
+    return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))
 
 
 def _tpu_error(kwargs: dict[str, Any]) -> TpuError | None:

@@ -17,10 +17,10 @@ USD_PER_SECOND = 9.6 / 3600
 CAP_USD = 1.0
 
 
-def fill_the_disk(process: Process) -> None:
+def fill_the_disk(process: Process, *, is_full: bool = True) -> None:
     """The journal of this process can be read and not be written."""
     with process.journal.reading() as database:
-        database.execute("PRAGMA query_only = ON")
+        database.execute(f"PRAGMA query_only = {'ON' if is_full else 'OFF'}")
 
 
 @pytest.mark.parametrize("settles_s", [120.0, 1.0], ids=["READY", "CREATING"])
@@ -70,5 +70,31 @@ def test_a_rule_ends_a_node_though_the_disk_is_full(world: World, rule: str, act
         await asyncio.sleep(400.0)
         assert [each.state for each in world.nodes()] == ([State.STOPPED] if action == "stop" else [])
         assert Judge(world).used("usd") <= (300.0 + TICK_S) * USD_PER_SECOND
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("who", ["budget", "session"])
+def test_why_a_node_ended_is_recorded_when_the_disk_has_room_again(world: World, who: str) -> None:
+    async def story() -> None:
+        process = await world.open()
+        await process.does(process.fleet.create(SPEC))
+        await asyncio.sleep(120.0)
+        if who == "budget":
+            process.books.set_budget("mine", {"amount": CAP_USD, "unit": "usd", "period": "total"}, now=world.now)
+        else:
+            await process.braking.set_rules(await process.cloud.get_node(NAME), {"session_s": 300.0})
+        fill_the_disk(process)
+        await asyncio.sleep(600.0)
+        assert [node.state for node in world.nodes()] == [State.STOPPED]
+
+        fill_the_disk(process, is_full=False)
+        await asyncio.sleep(60.0)
+        about = process.journal.intents_about(NAME, endpoint=process.cloud.settings.endpoint, since=0.0)
+        assert [each.because and each.because.cause for each in about if each.verb == "stop"] == [who]
+        with process.journal.reading() as database:
+            reasons = database.execute("SELECT reason FROM audit WHERE action = 'stop'").fetchall()
+        (said,) = reasons
+        assert ("The budget mine is used up" if who == "budget" else "Its session of 5 min is over") in said[0]
 
     world.run(story())

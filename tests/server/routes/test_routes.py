@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
+import sqlite3
+import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,18 +117,34 @@ async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> No
         await events.until(reaches("deleted", "twice"))
 
 
+@contextmanager
+def full_disk(server: Server) -> Iterator[None]:
+    """Whatever the server writes fails, as on a full disk."""
+    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def until(check: Callable[[], bool]) -> None:
+    """Until `check` holds; a file never calls."""
+    for _ in range(1200):
+        if check():
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
 async def test_a_full_disk_keeps_no_node_billed(server: Server, cloud: Cloud) -> None:
     async with server.events() as events:
         for node_id in ("forgotten", "unwanted"):
             server.tpu("POST", "nodes", {**NEW_NODE, "node_id": node_id})
             await events.until(reaches("ready", node_id))
-    soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (1, hard))
-    try:
+    with full_disk(server):
         stopped = server.tpu("POST", f"nodes/{ZONE}/forgotten/stop")
         deleted = server.tpu("DELETE", f"nodes/{ZONE}/unwanted")
-    finally:
-        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
     for sent, phase in ((stopped, "stopping"), (deleted, "deleting")):
         assert sent.status == 202
         assert_fits(sent.json, "Intent")
@@ -134,6 +153,29 @@ async def test_a_full_disk_keeps_no_node_billed(server: Server, cloud: Cloud) ->
         assert sent.json["message"].endswith("The request is sent anyway.")
     cloud.control.advance(3600)
     assert cloud.control.billing() == []
+
+
+async def test_what_ends_here_on_a_full_disk_is_not_said_to_be_ended_by_others(server: Server, cloud: Cloud) -> None:
+    def journal(query: str) -> list[str]:
+        with closing(sqlite3.connect(server.folder / "tpu" / "journal.db")) as database:
+            return sorted(row[0].rpartition("/")[2] for row in database.execute(query))
+
+    ours, lost = ["full-stop", "full-zap"], "lost"
+    async with server.events() as events:
+        for node_id in (*ours, lost):
+            server.tpu("POST", "nodes", {**NEW_NODE, "node_id": node_id})
+            await events.until(reaches("ready", node_id))
+    until(lambda: {*ours, lost} <= set(journal("SELECT node_name FROM spans WHERE is_open = 1")))
+    with full_disk(server):
+        server.tpu("POST", f"nodes/{ZONE}/{ours[0]}/stop")
+        server.tpu("DELETE", f"nodes/{ZONE}/{ours[1]}")
+    cloud.control.advance(60)
+    cloud.control.preempt(f"projects/{cloud.project}/locations/{ZONE}/nodes/{lost}")
+
+    # the spans are judged in their order, so the others were judged when this line is there
+    until(lambda: lost in journal("SELECT subject FROM audit WHERE action = 'ended'"))
+    assert not set(ours) & set(journal("SELECT subject FROM audit WHERE action = 'ended'"))
+    assert set(ours) <= set(journal("SELECT node_name FROM intents WHERE verb IN ('stop', 'delete') AND settled = 1"))
 
 
 async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server, cloud: Cloud) -> None:

@@ -1,0 +1,54 @@
+"""What a full disk keeps from a journal: kept in memory, and written with the next transaction that succeeds."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from pathlib import Path
+
+from jupyter_tpu.lifecycle.intents import Intent
+
+Write = Callable[[sqlite3.Connection], None]
+
+# our choice: bounds the memory, far more than a user ends while the disk is full
+_MOST = 1000
+
+
+class Unwritten:
+    """What one file lacks. The first of several writes with the same key is kept: later ones repeat its request."""
+
+    def __init__(self) -> None:
+        self._intents: dict[Hashable, Intent] = {}
+        self._writes: dict[Hashable, Write] = {}
+
+    def add(self, key: Hashable, write: Write, *, intent: Intent | None = None) -> None:
+        """Keep a write; with `intent`, `intents` returns it until it is written."""
+        if key in self._writes or len(self._writes) >= _MOST:
+            return
+        if intent is not None:
+            self._intents[key] = intent
+        self._writes[key] = write
+
+    @property
+    def intents(self) -> tuple[Intent, ...]:
+        """The intents that are not written yet, newest first."""
+        return tuple(reversed(self._intents.values()))
+
+    def take(self) -> dict[Hashable, Write]:
+        """Return all writes, which are then the caller's: two journals that write at the same time write none twice."""
+        taken, self._writes = self._writes, {}
+        return taken
+
+    def put_back(self, taken: dict[Hashable, Write]) -> None:
+        """Keep what could not be committed."""
+        self._writes = {**taken, **self._writes}
+
+    def forget(self, taken: dict[Hashable, Write]) -> None:
+        """Drop the intents that have been committed."""
+        for key in taken:
+            self._intents.pop(key, None)
+
+
+UNWRITTEN: defaultdict[Path, Unwritten] = defaultdict(Unwritten)
+"""By file, for all journals of this process: the users of a kernel read why its node ended through another one."""
