@@ -94,7 +94,10 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     # argparse would list all commands; `refuse` suggests the one that was probably meant
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
-    options = parser.parse_args(own)
+    options, unknown = parser.parse_known_args(own)
+    if unknown:  # with the usage of the command, not with that of all commands
+        own_parser = getattr(options, "parser", parser)
+        own_parser.error(_("{argument} is not a valid argument here.", argument=" ".join(unknown)))
     # only `ssh` and `demo` pass arguments on; elsewhere they are probably misplaced
     if passed_on and not options.command.passes_on:
         parser.error(_("unexpected arguments after --: {passed_on}", passed_on=" ".join(passed_on)))

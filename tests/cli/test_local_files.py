@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,6 +69,23 @@ def test_a_full_disk_is_said_before_anything_is_asked_for(terminal: Terminal) ->
     assert_in_words(full)
     assert [path for path in folder.rglob("*") if path.is_file() and path.stat().st_size] == []
     assert terminal.cloud.billing() == []
+
+
+def test_a_list_on_a_full_disk_has_costs_and_says_that_they_are_not_saved(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "dear", *V5E).returncode == 0
+    terminal.cloud.advance(3600)
+    # a server has the journal open, so a command can open it too
+    with closing(sqlite3.connect(terminal.home / "tpu" / "journal.db")) as server:
+        server.execute("SELECT count(*) FROM intents").fetchall()
+        listed = in_shell(terminal, 'ulimit -f 0; exec "$@"', "list")
+    terminal.tpu("delete", "dear", *HERE, "--yes")
+
+    assert listed.returncode == 0, listed.stderr
+    (row,) = (line for line in listed.stdout.splitlines() if line.startswith("dear"))
+    assert row.count("$") == 2, listed.stdout + listed.stderr
+    (warning,) = (line for line in listed.stderr.splitlines() if line.startswith("warning: "))
+    assert "The cost of the nodes is not saved: The journal " in warning
+    assert "cannot be written" in warning
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -38,6 +38,13 @@ def test_a_usage_error_for_people_names_the_command_as_it_is_typed(capsys: pytes
     assert "\njupyter tpu extend: error: " in said.err
 
 
+def test_an_argument_too_many_is_answered_with_the_usage_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "nodes"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: jupyter tpu list ")
+    assert "jupyter tpu list: error: nodes is not a valid argument here." in said
+
+
 @pytest.mark.parametrize("argv", [["lst", "--json"], ["list", "--json", "--", "x"]])
 def test_what_is_no_command_at_all_is_told_in_json_too(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(argv) == 2

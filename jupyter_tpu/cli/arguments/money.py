@@ -57,6 +57,8 @@ COMMANDS = (
         arguments=(
             action("list", "set", "remove", "confirm"),
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
+            # only to answer `budget set NAME 20` with the option that was meant
+            argument("stray", nargs="*", help=argparse.SUPPRESS),
             (
                 argument("--usd", type=float, metavar="N", help="limit in US dollars, at list price"),
                 argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import time
 from collections.abc import Sequence
+from shlex import quote
 from typing import Any
 
 from jupyter_tpu.accelerators import find_accelerator
@@ -50,13 +52,41 @@ def _check_arguments(options: argparse.Namespace) -> None:
             else Text("`budget {action}` takes a name.", action=options.action),
             hint=_USAGE,
         )
-    if options.action == "set" and (not options.per or (options.usd is None and options.hours is None)):
-        raise BadInput("A budget needs a limit and a period.", exists=_UNCHANGED, hint=_USAGE)
+    if options.stray:
+        stray = plain(" ".join(options.stray))
+        raise _incomplete(
+            options, Text("`budget {action}` can't use {stray}.", action=options.action, stray=repr(stray))
+        )
+    has_limit = options.usd is not None or options.hours is not None
+    if options.action == "set" and not (has_limit and options.per):
+        raise _incomplete(options, _MISSING[has_limit, bool(options.per)])
 
 
 _USAGE = Text(
     "Use `jupyter tpu budget`, `jupyter tpu budget set NAME --usd N --per week` or `jupyter tpu budget remove NAME`."
 )
+
+
+_MISSING = {
+    (False, False): Text("A budget needs a limit and a period."),
+    (False, True): Text("A budget needs a limit: --usd or --hours."),
+    (True, False): Text("A budget needs a period: --per day, week, month or total."),
+}
+"""By whether there is a limit, and a period."""
+
+
+def _incomplete(options: argparse.Namespace, message: Text) -> BadInput:
+    """Return the error with an example that has what the user gave."""
+    if options.action != "set":
+        return BadInput(message, exists=_UNCHANGED, hint=_USAGE)
+    usd = next(filter(_is_amount, options.stray), "20") if options.usd is None else f"{options.usd:g}"
+    limit = f"--usd {usd}" if options.hours is None else f"--hours {options.hours:g}"
+    example = f"jupyter tpu budget set {quote(plain(options.name))} {limit} --per {options.per or 'week'}"
+    return BadInput(message, exists=_UNCHANGED, hint=Text("For example: {command}", command=f"`{example}`"))
+
+
+def _is_amount(text: str) -> bool:
+    return re.fullmatch(r"\d{1,9}(\.\d{1,2})?", text) is not None
 
 
 def _list(options: argparse.Namespace) -> int:

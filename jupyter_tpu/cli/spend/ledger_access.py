@@ -117,13 +117,16 @@ async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float)
 
 
 async def _costs(cloud: CloudApi, look: NodesObservation) -> NodeCosts:
-    """Update the ledger and return the costs; none if it cannot be written, because the nodes must be shown anyway."""
+    """Update the ledger and return the costs, with a warning if it cannot be written; the nodes are shown anyway."""
     with open_ledger(cloud.settings) as ledger:
+        unwritten = None
         try:
             await record_observation(cloud, ledger, look)
-        except JournalUnwritable:  # its notice was printed already
-            return {}
-        return ledger.node_costs(cloud.clock.now())
+        except JournalUnwritable as error:
+            unwritten = replace(look, now=cloud.clock.now())
+            if error.message not in ledger.notices:  # else it was printed when the journal was opened
+                warn(_("The cost of the nodes is not saved: {message}", message=_(error.message)))
+        return ledger.node_costs(cloud.clock.now(), unwritten=unwritten)
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:

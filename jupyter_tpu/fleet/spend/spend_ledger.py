@@ -55,9 +55,14 @@ class Place(Protocol):
 
 
 class SpendLedger:
-    """What the nodes of a project have cost, and the budgets that limit it."""
+    """What the nodes of a project have cost, and the budgets that limit it.
+
+    Attributes:
+        notices: those of the journal.
+    """
 
     def __init__(self, journal: Journal, place: Place) -> None:
+        self.notices = journal.notices
         endpoint, project = place.endpoint, place.project
         self._project = project
         self._ledger = Ledger(journal, endpoint=endpoint, project=project)
@@ -96,7 +101,7 @@ class SpendLedger:
         # one stands for all: the newest loss
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
-        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
+        spans = self._spans(unwritten)
         return Account(
             spans=as_billed(grants, spans, now),
             worst=as_billed(grants, tuple(map(at_worst, spans)), now),
@@ -129,9 +134,12 @@ class SpendLedger:
                 return burn_down_view(budget, account)
         raise _no_budget(name)
 
-    def _billed(self, now: float) -> tuple[Span, ...]:
+    def _billed(self, now: float, unwritten: NodesObservation | None = None) -> tuple[Span, ...]:
         """Return the ledger's spans, with price 0 where a TRC grant covers them. An unreadable grant covers nothing."""
-        return as_billed(self._grants.read().grants, self._ledger.spans(), now)
+        return as_billed(self._grants.read().grants, self._spans(unwritten), now)
+
+    def _spans(self, unwritten: NodesObservation | None) -> tuple[Span, ...]:
+        return self._ledger.spans() if unwritten is None else self._ledger.spans_if_recorded(unwritten)
 
     def covered_nodes(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
         """Return which of the ledger's READY nodes and of these `nodes` a TRC grant covers now.
@@ -144,10 +152,10 @@ class SpendLedger:
         others = [_as_ready(node, now) for node in nodes if node.name not in known]
         return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
-    def node_costs(self, now: float) -> NodeCosts:
-        """Return the cost of each node; empty if the ledger cannot be read."""
+    def node_costs(self, now: float, *, unwritten: NodesObservation | None = None) -> NodeCosts:
+        """Return the cost of each node; empty if the ledger cannot be read. See `account` for `unwritten`."""
         try:
-            return node_costs(self._billed(now), now)
+            return node_costs(self._billed(now, unwritten), now)
         except JournalUnwritable:
             return {}
 

@@ -116,7 +116,13 @@ def test_a_budget_is_set_shown_and_removed(terminal: Terminal) -> None:
     ("arguments", "words"),
     [
         (("set", "mine", "--usd", "-5", "--per", "day"), "-5.0 is not an amount for a budget"),
-        (("set", "mine", "--per", "day"), "A budget needs a limit and a period"),
+        (("set", "mine"), "A budget needs a limit and a period"),
+        (("set", "mine", "--per", "day"), "A budget needs a limit: --usd or --hours."),
+        (("set", "mine", "--usd", "5"), "`jupyter tpu budget set mine --usd 5 --per week`"),
+        (("set", "mine", "--per", "day"), "`jupyter tpu budget set mine --usd 20 --per day`"),
+        (("set", "x", "10"), "`budget set` can't use '10'."),
+        (("set", "x", "10"), "`jupyter tpu budget set x --usd 10 --per week`"),
+        (("remove", "mine", "now"), "`budget remove` can't use 'now'."),
         (("remove", "mine"), "There is no budget called 'mine'"),
     ],
 )
