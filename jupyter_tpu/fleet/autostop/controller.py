@@ -221,7 +221,7 @@ class AutostopController:
         now = self._clocks()
         rules, keep = self._poller.rules(node, settings), self._poller.keep(node, settings)
         activity = self._poller.activity(node, settings, now)
-        # both ends are fixed when first seen, so that setting the clock back postpones neither
+        # both ends are fixed when first seen, so that setting the clock back or ahead moves neither
         if rules.deadline_at is not None:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
@@ -244,7 +244,9 @@ class AutostopController:
     def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
         # rounded to a minute, because an agent's answer differs a little each time
         first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
-        return earliest_end(end_at, first, now)
+        # a clock that the cloud shows to be ahead must not end a node days early
+        ahead_s = max(0.0, self._cloud_clock.ahead_s)
+        return earliest_end(end_at, first, replace(now, wall=now.wall - ahead_s)) + ahead_s
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
         """Return since when the node has been READY; setting the clock back does not make a node younger."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_tpu.autostop import KeepRunning
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
 from jupyter_tpu.journal.recovery_store import Recoveries
 from jupyter_tpu.models import NodeName, NodeSpec
@@ -108,6 +109,29 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
         process = await with_a_node(world)
         (node,) = process.fleet.snapshot().nodes
         await process.does(process.braking.set_rules(node, {"session_s": 2 * HOUR_S}))
+        world.clock_ahead_s = leap_s
+        await asyncio.sleep(HOUR_S)
+        assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
+        await asyncio.sleep(1.5 * HOUR_S)
+        assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("leap_s", [-3 * 86_400.0, 3 * 86_400.0])
+@pytest.mark.parametrize("end", ["deadline", "keep"])
+def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(world: World, end: str, leap_s: float) -> None:
+    async def story() -> None:
+        process = await with_a_node(world)
+        (node,) = process.fleet.snapshot().nodes
+        if end == "deadline":
+            await process.does(process.braking.set_rules(node, {"deadline_at": world.now + 2 * HOUR_S}))
+        else:
+            await process.does(process.braking.set_rules(node, {"session_s": 0.5 * HOUR_S}))
+            await process.does(
+                process.braking.extend(node, KeepRunning(until=world.now + 2 * HOUR_S, while_busy=False))
+            )
+        await asyncio.sleep(60.0)
         world.clock_ahead_s = leap_s
         await asyncio.sleep(HOUR_S)
         assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
