@@ -15,7 +15,7 @@ import { plot } from './load/plot';
 import { loadActions, loadRenderers } from './load/renderer';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';
-import { ICreateExtras } from './create/createform';
+import { ICreateExtras } from './create/chosen';
 import { ICreateMemory } from './create/tokens';
 import { tab } from './messages/surfaces';
 import { createActions, moneyActions } from './money/actions';

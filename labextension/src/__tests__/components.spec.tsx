@@ -2,7 +2,8 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import React from 'react';
 import { IIntent } from '../api.generated';
 import { IPanelActions, IPanelState, Panel } from '../components/panel';
-import { CreateForm, ICreateExtras } from '../create/createform';
+import { ICreateExtras } from '../create/chosen';
+import { CreateForm } from '../create/createform';
 import { DeleteQuestion, StopQuestion } from '../nodes/nodequestions';
 import { TpuRequestError } from '../request';
 import { IFormRequest, INodeSpec, Verb } from '../tokens';

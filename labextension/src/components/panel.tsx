@@ -1,7 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import { IOffers, IStatus } from '../api.generated';
-import { CreateForm, ICreateExtras } from '../create/createform';
+import { ICreateExtras } from '../create/chosen';
+import { CreateForm } from '../create/createform';
 import { ageOf, announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';

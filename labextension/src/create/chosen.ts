@@ -1,0 +1,228 @@
+/** What the user chooses in the form of a new node: its start, its changes, its checks, and the request. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useState } from 'react';
+import { ICoverage, INodeList, IOffers, IQuotasAfter, Provisioning } from '../api.generated';
+import { checkName, suggestName } from '../fleet';
+import { problemOf } from '../request';
+import { IFormRequest, INodeSpec, IOpenChoice, IProblem } from '../tokens';
+import { IAnswer, useAnswer } from './answer';
+import {
+  choiceOf,
+  hasUnknownPrice,
+  ICreateActions,
+  IWayDraft,
+  nowTerms,
+  queueTerms,
+  runTime,
+  searchTerms,
+  WAY_DRAFT,
+  wayOf
+} from './draft';
+import { fitSpec, suggestSpec, termsOf, withDefaults, withTerms } from './offers';
+import { suggestOpen } from './openchoice';
+import { ICreateMemory, INodeChoice, IProfile } from './tokens';
+import { isMinutes, isPreemptible } from './ways';
+
+/** What the form remembers and opens; each callback runs a command. */
+export interface ICreateExtras {
+  readonly memory: Pick<
+    ICreateMemory,
+    'lastChoice' | 'lastOpen' | 'profiles' | 'notebook' | 'example'
+  >;
+  readonly onRemember: (node_id: string, choice: INodeChoice, open: IOpenChoice) => void;
+  /** The chosen zone; without one, a search finds it. */
+  readonly onOpenWhenReady: (node_id: string, zone: string | null, open: IOpenChoice) => void;
+  readonly onSaveProfile: (profile: IProfile) => void;
+  readonly onDeleteProfile: (name: string) => void;
+}
+
+export interface ICreateFormProps {
+  offers: IOffers;
+  /** The existing nodes, whose names can't be used again. */
+  list: INodeList | null;
+  /** What to start with instead of the user's defaults, the last choice or the server's suggestion. */
+  request?: IFormRequest | null;
+  /** What the user has set for new nodes. */
+  defaults?: Partial<INodeSpec>;
+  /** The idle timeout that a new node gets, in seconds; 0 for the server's. */
+  idleDefault_s?: number;
+  trans: TranslationBundle;
+  /** Search and queue, and the cost of a choice; absent where that plugin is disabled. */
+  createActions?: ICreateActions;
+  /** The last choice, profiles, and notebooks to open; absent where that plugin is disabled. */
+  extras?: ICreateExtras;
+  /** Resolves when the request is accepted, rejects with the error to show. */
+  onCreate: (spec: INodeSpec) => Promise<void>;
+  onCancel: () => void;
+}
+
+/** All that the user chooses in the form. */
+interface IChosen {
+  readonly spec: INodeSpec;
+  readonly draft: IWayDraft;
+  readonly open: IOpenChoice;
+  /** Name of the profile that was chosen last. */
+  readonly profile: string;
+}
+
+const OPEN_NOTHING: IOpenChoice = { kind: 'none', runsAll: false };
+
+/** What is chosen, and the ways to change it. */
+export interface IChoosing {
+  readonly chosen: IChosen;
+  readonly setChosen: React.Dispatch<React.SetStateAction<IChosen>>;
+  readonly change: (part: Partial<INodeSpec>) => void;
+  readonly changeDraft: (part: Partial<IWayDraft>) => void;
+}
+
+export function useChosen(props: ICreateFormProps): IChoosing {
+  const { offers } = props;
+  const [chosen, setChosen] = useState(() => startOf(props));
+  return {
+    chosen,
+    setChosen,
+    change: part => setChosen(old => ({ ...old, spec: fitSpec(offers, { ...old.spec, ...part }) })),
+    changeDraft: part => setChosen(old => ({ ...old, draft: { ...old.draft, ...part } }))
+  };
+}
+
+/** What is known of a choice: what it costs and uses up, and what is wrong with it. */
+export interface IChecks {
+  readonly coverage: IAnswer<ICoverage>;
+  readonly quota: IAnswer<IQuotasAfter>;
+  readonly nameError: string;
+  /** Whether the price is unknown and nothing covers it, so that the user has to accept it. */
+  readonly mustConsent: boolean;
+  readonly isConsented: boolean;
+  /** Whether the node can be requested. */
+  readonly isWhole: boolean;
+}
+
+export function useChecks(
+  { offers, list, trans, createActions }: ICreateFormProps,
+  chosen: IChosen
+): IChecks {
+  const { spec, draft } = chosen;
+  const choice = { ...spec, provisioning: termsOf(spec) };
+  const coverage = useAnswer(choice, createActions?.coverage);
+  const quota = useAnswer(choice, createActions?.quotaAfter);
+  const nameError = checkName(spec, list, trans);
+  const isCovered = coverage.data?.covered ?? false;
+  const isUnpriced = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
+  const mustConsent = isUnpriced && !(isCovered && wayOf(spec, draft) !== 'search');
+  const isConsented = !mustConsent || draft.acceptsUnknownPrice;
+  const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
+  const isWhole = !nameError && isMinutes(draft.minutes) && isConsented && isTimed;
+  return { coverage, quota, nameError, mustConsent, isConsented, isWhole };
+}
+
+/** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion. */
+function startOf({
+  offers,
+  list,
+  request,
+  defaults,
+  extras,
+  createActions
+}: ICreateFormProps): IChosen {
+  const usual = suggestSpec(offers, suggestName(list));
+  const isRequested = Object.keys(request?.spec ?? {}).length > 0;
+  const last = isRequested ? null : (extras?.memory.lastChoice ?? null);
+  const own = isRequested ? {} : (defaults ?? {});
+  const { way: lastWay, ...choice } = { way: WAY_DRAFT.way, ...last };
+  // the last way (search or queue) belongs to the last choice, not to the settings' defaults
+  const usualWay = Object.keys(own).length > 0 ? WAY_DRAFT.way : lastWay;
+  const way = request?.way ?? usualWay;
+  return {
+    spec: withDefaults(offers, { ...usual, ...choice, ...request?.spec }, own),
+    draft: { ...WAY_DRAFT, way: createActions ? way : 'now' },
+    open: request?.open ?? (extras ? suggestOpen(extras.memory) : OPEN_NOTHING),
+    profile: ''
+  };
+}
+
+/** Options that the profile does not have are off again. */
+export function withProfile(offers: IOffers, old: IChosen, { name, choice }: IProfile): IChosen {
+  const { way, ...place } = choice;
+  const { node_id } = old.spec;
+  return {
+    ...old,
+    spec: fitSpec(offers, { ...place, node_id }),
+    draft: { ...old.draft, way },
+    profile: name
+  };
+}
+
+/** Without a zone, a search finds one. */
+export function chooseZone(
+  zone: string | null,
+  way: IWayDraft['way'],
+  { chosen, change, changeDraft }: IChoosing
+): void {
+  changeDraft({ way: zone === null ? 'search' : way === 'search' ? 'now' : way });
+  if (zone !== null) {
+    change({ zone });
+  } else if (termsOf(chosen.spec) === 'flex-start') {
+    change(withTerms('on-demand'));
+  }
+}
+
+export function chooseTerms(
+  terms: Provisioning | 'queue',
+  way: IWayDraft['way'],
+  { change, changeDraft }: IChoosing
+): void {
+  if (terms === 'queue') {
+    changeDraft({ way: 'queue' });
+  } else {
+    change(withTerms(terms));
+    changeDraft({ way: way === 'queue' ? 'now' : way });
+  }
+}
+
+/** Create, search for or queue for the node, as chosen, and remember the choice and what to open on the node. */
+export async function submit(
+  props: ICreateFormProps,
+  { spec, draft, open }: IChosen
+): Promise<void> {
+  const { extras } = props;
+  const zone = wayOf(spec, draft) === 'search' ? null : spec.zone;
+  // first, because the answer may be lost even if the node is created
+  extras?.onOpenWhenReady(spec.node_id, zone, open);
+  try {
+    await requestNode(props, spec, draft);
+  } catch (error) {
+    if (isRefusal(problemOf(error))) {
+      extras?.onOpenWhenReady(spec.node_id, zone, OPEN_NOTHING);
+    }
+    throw error;
+  }
+  extras?.onRemember(spec.node_id, choiceOf(spec, draft), open);
+}
+
+/** Whether it is certain that nothing was created, because the server itself answered. */
+function isRefusal({ code }: IProblem): boolean {
+  return code !== 'server_unreachable' && !code.startsWith('http_5');
+}
+
+async function requestNode(
+  props: ICreateFormProps,
+  spec: INodeSpec,
+  draft: IWayDraft
+): Promise<void> {
+  const { offers, createActions, onCreate, onCancel } = props;
+  const way = wayOf(spec, draft);
+  if (createActions && way === 'search') {
+    await createActions.onSearch(searchTerms(offers, spec, draft));
+    return onCancel();
+  }
+  if (createActions && way === 'queue') {
+    await createActions.onQueue(queueTerms(spec, draft));
+    return onCancel();
+  }
+  await onCreate(nowTerms(spec, draft));
+  if (draft.recreate && isPreemptible(spec)) {
+    createActions?.onRecover(spec);
+  }
+}
