@@ -71,6 +71,17 @@ def test_the_set_up_says_what_is_missing_and_the_emulated_cloud_needs_none_of_it
     assert "Traceback" not in server.log()
 
 
+def test_the_example_is_put_beside_the_users_notebooks_and_replaces_none(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+    example = server.folder / "digits.ipynb"
+    example.write_text("mine")
+    assert server.tpu("POST", "trial").status == 200
+    assert example.read_text() == "mine"
+    example.unlink()
+    server.tpu("POST", "trial")
+    assert "sklearn" in example.read_text()
+
+
 @contextlib.contextmanager
 def full_disk(server: Server) -> Iterator[None]:
     """Whatever the server and its new children write fails, as on a full disk."""

@@ -19,12 +19,11 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.setup.example import NOTEBOOK, example_bytes
 
-NOTEBOOK = "digits.ipynb"
 _MARKER = ".jupyter-tpu-demo.json"
 # JupyterLab would ask at its first start whether to fetch news, and look for updates on the network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
@@ -115,7 +114,7 @@ class DemoFolder:
 
     def _put_notebook(self) -> None:
         # what was copied is remembered by its digest, so that a newer version replaces it only if it is unchanged
-        shipped = resources.files("jupyter_tpu").joinpath("notebook", "examples", NOTEBOOK).read_bytes()
+        shipped = example_bytes()
         target = self.notebooks / NOTEBOOK
         if target.exists() and _digest(target.read_bytes()) != self._remembered_digest():
             return

@@ -9,6 +9,7 @@ from tornado import web
 
 from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
 from jupyter_tpu.server.routes.nodes import TpuHandler
+from jupyter_tpu.setup.example import put_example
 from jupyter_tpu.setup.steps import is_complete
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class TrialHandler(SetupRoute):
         """Start the emulated cloud and show it, unless the demo runs one already; return the status."""
         if self.setup_app.own.emulator is None:
             await self.setup_app.trial.start()
+            await self._put_example()
         await self._finish()
 
     @web.authenticated
@@ -95,6 +97,13 @@ class TrialHandler(SetupRoute):
         """End the emulated cloud and show the user's own; return the status."""
         await self.setup_app.trial.stop()
         await self._finish()
+
+    async def _put_example(self) -> None:
+        """Put the example notebook beside the user's, as the demo has it; without it the trial is usable too."""
+        try:
+            await put_example(self.contents_manager)
+        except (web.HTTPError, OSError) as error:
+            self.log.info("The example notebook was not written: %s", error)
 
     async def _finish(self) -> None:
         self.setup_app.cloud_changed()

@@ -1,9 +1,10 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { StateDB } from '@jupyterlab/statedb';
 import { CommandRegistry } from '@lumino/commands';
-import { INode } from '../api.generated';
+import { Signal } from '@lumino/signaling';
+import { INode, IStatus } from '../api.generated';
 import { addCreateCommands } from '../create/commands';
-import { CreateMemory } from '../create/memory';
+import { CreateMemory, followExample } from '../create/memory';
 import { OpenWhenReady } from '../create/openwhenready';
 import { CommandIDs, CreateCommandIDs, IOpenChoice, ITpuModel } from '../tokens';
 import { list, node, trans } from './fixtures';
@@ -50,6 +51,27 @@ describe('the memory of the form', () => {
     const memory = memoryOf(new StateDB());
     await memory.findExample();
     expect(memory.example).toBeNull();
+  });
+});
+
+describe('the example', () => {
+  it('is looked for again when another cloud is shown', () => {
+    const findExample = jest.fn().mockResolvedValue(undefined);
+    const nodes = { status: null as IStatus | null, stateChanged: new Signal({} as never) };
+    const show = (endpoint: string | null): void => {
+      nodes.status = endpoint === null ? null : ({ endpoint } as IStatus);
+      nodes.stateChanged.emit(undefined);
+    };
+    followExample(nodes as never, { findExample });
+    expect(findExample).not.toHaveBeenCalled();
+    show('');
+    show(null);
+    show('');
+    expect(findExample).toHaveBeenCalledTimes(1);
+    // the emulated cloud is tried
+    show('127.0.0.1:9');
+    show('127.0.0.1:9');
+    expect(findExample).toHaveBeenCalledTimes(2);
   });
 });
 

@@ -6,7 +6,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStateDB } from '@jupyterlab/statedb';
 import { PartialJSONArray, ReadonlyPartialJSONValue } from '@lumino/coreutils';
 import { ISignal, Signal } from '@lumino/signaling';
-import { IOpenChoice } from '../tokens';
+import { IOpenChoice, ITpuModel } from '../tokens';
 import { ICreateMemory, INodeChoice, IProfile } from './tokens';
 
 const LAST = 'jupyter-tpu:create';
@@ -159,4 +159,20 @@ export function isOpen(value: unknown): value is IOpenChoice {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Look for the example as soon as the server has reported its cloud, and again whenever that is another one. */
+export function followExample(
+  nodes: Pick<ITpuModel, 'status' | 'stateChanged'>,
+  memory: Pick<ICreateMemory, 'findExample'>
+): void {
+  let endpoint: string | null = null;
+  const look = (): void => {
+    if (nodes.status && nodes.status.endpoint !== endpoint) {
+      endpoint = nodes.status.endpoint;
+      void memory.findExample();
+    }
+  };
+  nodes.stateChanged.connect(look);
+  look();
 }

@@ -11,7 +11,7 @@ import { problemOf } from '../request';
 import { ITpuModel } from '../tokens';
 import { addCreateCommands } from './commands';
 import { LauncherSection } from './launcher';
-import { CreateMemory } from './memory';
+import { CreateMemory, followExample } from './memory';
 import { openOn } from './notebookopener';
 import { OpenWhenReady } from './openwhenready';
 import { ICreateMemory } from './tokens';
@@ -51,22 +51,10 @@ export const createMemory: JupyterFrontEndPlugin<ICreateMemory> = {
     nodes.stateChanged.connect(waiting.check);
     void memory.load(settings ? settings.load(CREATE) : Promise.resolve(null));
     void waiting.load();
-    void app.restored.then(() => lookForExample(nodes, memory));
+    void app.restored.then(() => followExample(nodes, memory));
     return memory;
   }
 };
-
-/** Look for the example notebook once, as soon as the server has reported its cloud. */
-function lookForExample(nodes: ITpuModel, memory: ICreateMemory): void {
-  const look = (): void => {
-    if (nodes.status) {
-      nodes.stateChanged.disconnect(look);
-      void memory.findExample();
-    }
-  };
-  nodes.stateChanged.connect(look);
-  look();
-}
 
 export const launcher: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:launcher',

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.demo.folder import NOTEBOOK, DemoFolder
+from jupyter_tpu.cli.demo.folder import DemoFolder
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.setup.example import NOTEBOOK
 
 
 def prepared(root: Path) -> DemoFolder:

@@ -1,0 +1,32 @@
+"""The example notebook that the demo and the trial of the emulated cloud offer."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from importlib import resources
+from typing import Any
+
+from jupyter_core.utils import ensure_async
+
+NOTEBOOK = "digits.ipynb"
+# what it imports
+_NEEDED = ("jax", "sklearn")
+
+
+def example_bytes() -> bytes:
+    """Return the notebook's file."""
+    return resources.files("jupyter_tpu").joinpath("notebook", "examples", NOTEBOOK).read_bytes()
+
+
+async def put_example(contents: Any) -> None:
+    """Save the notebook in the first folder that JupyterLab shows, unless a file has its name or it could not run.
+
+    Args:
+        contents: Jupyter's contents manager.
+    """
+    if any(importlib.util.find_spec(name) is None for name in _NEEDED):
+        return
+    if not await ensure_async(contents.file_exists(NOTEBOOK)):
+        content = json.loads(example_bytes())
+        await ensure_async(contents.save({"type": "notebook", "format": "json", "content": content}, NOTEBOOK))
