@@ -283,6 +283,23 @@ describe('the panel', () => {
 });
 
 describe('the form', () => {
+  it('says what is missing before anything is pressed', () => {
+    const hint = 'Run `gcloud auth application-default login`.';
+    const error = {
+      ...{ ...STOCKOUT, code: 'credentials_missing', message: 'No Google credentials.', hint },
+      status: 401
+    };
+    const doing = show({
+      ...{ status: { ...STATUS, error }, list: null, offers: OFFERS, isFormOpen: true }
+    });
+    const form = within(screen.getByRole('form'));
+    expect(form.getByRole('alert').textContent).toContain('No Google credentials.');
+    const create = form.getByRole<HTMLButtonElement>('button', { name: 'Create' });
+    expect(create.disabled).toBe(true);
+    fireEvent.submit(screen.getByRole('form'));
+    expect(doing.onCreate).not.toHaveBeenCalled();
+  });
+
   function open(onCreate: (spec: INodeSpec) => Promise<void>): void {
     render(
       <CreateForm

@@ -6,7 +6,7 @@ import { CreateForm } from '../create/createform';
 import { ageOf, announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
-import { formatAge } from '../messages/units';
+import { formatDuration } from '../messages/units';
 import { formatMoment } from '../money/moments';
 import { INodeRenderers } from '../nodes/nodecard';
 import { IListActions, NodeList } from '../nodes/nodelist';
@@ -132,7 +132,7 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   }
   const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
   return isStale ? (
-    <span className="jp-tpu-Stale">{common.lastUpdated(formatAge(age, trans), trans)}</span>
+    <span className="jp-tpu-Stale">{common.lastUpdated(formatDuration(age, trans), trans)}</span>
   ) : (
     <span className="jp-tpu-Fresh">
       {common.updatedAt(formatMoment(now / 1000 - age, now / 1000), trans)}
@@ -140,10 +140,13 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   );
 }
 
+function problemIn({ problem, status, list }: IPanelState): IProblem | null {
+  return problem ?? status?.error ?? list?.error ?? null;
+}
+
 /** Problems that keep the list from being complete and fresh. */
 function Problems({ state, actions, setup, trans }: IProps): JSX.Element {
-  const found = state.problem ?? state.status?.error ?? state.list?.error;
-  const problem = setup?.isConnecting ? null : found;
+  const problem = setup?.isConnecting ? null : problemIn(state);
   const zones = state.list?.unreachable ?? [];
   return (
     <>
@@ -167,8 +170,10 @@ function Problems({ state, actions, setup, trans }: IProps): JSX.Element {
   );
 }
 
-function Form({ state, actions, renderers, extras, trans }: IProps): JSX.Element {
+function Form({ state, actions, renderers, extras, setup, trans }: IProps): JSX.Element {
   if (state.offers) {
+    const problem = problemIn(state);
+    const isBlocked = setup?.isConnecting || problem?.code === 'credentials_missing';
     return (
       <CreateForm
         key={state.formRequest?.turn}
@@ -180,6 +185,7 @@ function Form({ state, actions, renderers, extras, trans }: IProps): JSX.Element
         trans={trans}
         createActions={renderers.money?.createActions}
         extras={extras}
+        blocked={isBlocked ? problem : null}
         onCreate={actions.onCreate}
         onCancel={actions.onCloseForm}
       />

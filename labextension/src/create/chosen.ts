@@ -52,6 +52,8 @@ export interface ICreateFormProps {
   createActions?: ICreateActions;
   /** The last choice, profiles, and notebooks to open; absent where that plugin is disabled. */
   extras?: ICreateExtras;
+  /** Why no node can be created at all, such as missing credentials. */
+  blocked?: IProblem | null;
   /** Resolves when the request is accepted, rejects with the error to show. */
   onCreate: (spec: INodeSpec) => Promise<void>;
   onCancel: () => void;

@@ -63,7 +63,9 @@ export function CreateForm(props: ICreateFormProps): JSX.Element {
       noValidate
       onSubmit={event => {
         event.preventDefault();
-        onSubmit();
+        if (!props.blocked) {
+          onSubmit();
+        }
       }}
     >
       <h3 id={heading}>{common.createNode(trans)}</h3>
@@ -177,6 +179,7 @@ function Foot(props: IPartProps & IFootProps): JSX.Element {
   const { chosen, changeDraft, coverage, quota, mustConsent, isConsented } = props;
   const { spec, draft } = chosen;
   const offer = offerOf(offers, spec);
+  const canSubmit = !isSending && !props.blocked && offer !== undefined && isConsented;
   return (
     <div className="jp-tpu-Form-foot">
       {offer && (
@@ -190,10 +193,11 @@ function Foot(props: IPartProps & IFootProps): JSX.Element {
           onChange={acceptsUnknownPrice => changeDraft({ acceptsUnknownPrice })}
         />
       )}
+      {props.blocked && <Problem problem={props.blocked} trans={trans} />}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onCancel}>{common.cancel(trans)}</Button>
-        <Button kind="accept" type="submit" disabled={isSending || !offer || !isConsented}>
+        <Button kind="accept" type="submit" disabled={!canSubmit}>
           {submitLabel(wayOf(spec, draft), isSending, trans)}
         </Button>
       </div>
