@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILink } from './api.generated';
 import * as messages from './messages/notebook';
-import { formatAge } from './messages/units';
+import { formatDuration } from './messages/units';
 
 /** The connection between the notebook and its kernel. */
 export interface IConnection {
@@ -35,7 +35,7 @@ export function describe(
   trans: TranslationBundle
 ): ILine | null {
   if (offlineSince_ms !== null && now_ms - offlineSince_ms >= SHORT_MS) {
-    const age = formatAge((now_ms - offlineSince_ms) / 1000, trans);
+    const age = formatDuration((now_ms - offlineSince_ms) / 1000, trans);
     return {
       text: messages.serverAway(age, trans),
       title: messages.serverAwayTitle(age, trans),
@@ -46,7 +46,7 @@ export function describe(
 }
 
 function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): ILine | null {
-  const age = formatAge(Math.max(0, now_ms / 1000 - link.since), trans);
+  const age = formatDuration(Math.max(0, now_ms / 1000 - link.since), trans);
   switch (link.state) {
     case 'down':
       return {

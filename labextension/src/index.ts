@@ -141,7 +141,8 @@ const panel: JupyterFrontEndPlugin<void> = {
     memory: ICreateMemory | null,
     setup: ISetupModel | null
   ): void => {
-    const kernels = new NodeKernels(app.serviceManager.sessions);
+    const { sessions, events } = app.serviceManager;
+    const kernels = new NodeKernels(sessions, events.stream);
     const texts = translator ?? nullTranslator;
     const widget = new TpuPanel(nodes, app.commands, texts, money, load, kernels, memory, setup);
     // the keyboard focus returns to the card whose menu is closed

@@ -13,16 +13,6 @@ describe('dollars', () => {
   });
 });
 
-describe('ages', () => {
-  it.each([
-    [40, '40 s'],
-    [600, '10 min'],
-    [7200, '2 h']
-  ])('of %d seconds read %s', (seconds, text) => {
-    expect(units.formatAge(seconds, trans)).toBe(text);
-  });
-});
-
 describe('a price', () => {
   it('is told with its day and source', () => {
     const price = format.priceOf(offer('v5litepod-8'), 'on-demand');

@@ -308,7 +308,8 @@ describe('the time left of a node', () => {
     [{ verdict: 'busy' }, 'In use'],
     [{ verdict: 'unknown' }, 'Unknown'],
     [{ idle_after_s: null, session_s: null }, 'No auto-stop'],
-    [{ is_warning: true, ends_at: 1075 }, 'deleted in 1:15']
+    [{ is_warning: true, ends_at: 1075 }, 'deleted in 1:15'],
+    [{ ends_at: 4600 }, 'deleted in 1 h']
   ] as const)('is said in short with %j', (rest, text) => {
     const nodes = [autostop({ ends_at: null, ...rest })];
     showRow({ autostops: answered({ as_of: null, nodes }) }, 'autostopBrief');

@@ -3,6 +3,7 @@ import React from 'react';
 import sentences from '../../../tests/models/node_ends.json';
 import { INode, INodeEnd, IReplay } from '../api.generated';
 import { elapsedText, endText } from '../messages/nodeend';
+import { clockTime, formatMoment } from '../money/moments';
 import { EndLine, Nodes } from '../replay/endline';
 import { EndedReplay, IReplaySource, NotebookReplay } from '../replay/replay';
 import { wayBack } from '../replay/wayback';
@@ -12,6 +13,8 @@ import { list, node, STOCKOUT, trans } from './fixtures';
 afterEach(cleanup);
 
 const AT = new Date(2026, 10, 24, 16, 15);
+/** As the panel and the browser show it. */
+const CLOCK = clockTime(AT.getTime() / 1000);
 const START = {
   command: 'tpu:start-node',
   args: { zone: 'us-central1-a', node_id: 'my-node' },
@@ -44,12 +47,13 @@ const SENTENCES = sentences as readonly (Partial<INodeEnd> & { readonly sentence
 
 describe('the sentence about the end of a node', () => {
   it.each(SENTENCES)('is that of the server: $sentence', ({ sentence, ...rest }) => {
-    expect(endText(end(rest), AT, trans)).toBe(sentence);
+    expect(endText(end(rest), AT, trans)).toBe(sentence.replace('16:15', CLOCK));
   });
 
   it('names the day if that was not today', () => {
-    const text = endText(end(), new Date(2026, 10, 26), trans);
-    expect(text).toContain(AT.toLocaleDateString());
+    const later = new Date(2026, 10, 26);
+    const text = endText(end(), later, trans);
+    expect(text).toContain(formatMoment(end().at, later.getTime() / 1000));
   });
 
   it('counts like a clock', () => {
@@ -144,7 +148,7 @@ describe('the line about the end of a node', () => {
     const coming = lost({ recovery, end: end({ cause: 'preempted' }) });
     render(<EndLine {...props} lost={coming} received_ms={Date.now()} />);
     const line = screen.getByRole('status').parentElement;
-    expect(line?.textContent).toBe('Node pre-empted 16:15 · recreating (attempt 1 of 3) · 0:41');
+    expect(line?.textContent).toBe(`Node pre-empted ${CLOCK} · recreating (attempt 1 of 3) · 0:41`);
     act(() => void jest.advanceTimersByTime(2_000));
     expect(screen.getByRole('timer').textContent).toBe(' · 0:43');
     jest.useRealTimers();

@@ -1,8 +1,9 @@
-import { cleanup, fireEvent, render, screen, within } from '@testing-library/react';
-import { Session } from '@jupyterlab/services';
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import { Event, Session } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { INode } from '../api.generated';
+import { AutostopBrief } from '../autostop/autostopbrief';
 import { rowsOf } from '../fleet';
 import { arrange } from '../nodes/arrangement';
 import { kernelRenderers } from '../nodes/kernelrenderers';
@@ -10,7 +11,9 @@ import { NodeKernels } from '../nodes/kernels';
 import { INodeRenderers } from '../nodes/nodecard';
 import { IListActions, NodeList } from '../nodes/nodelist';
 import { StopManyQuestion } from '../nodes/nodequestions';
+import { KERNEL_SCHEMA } from '../tokens';
 import { intent, list, node, STOCKOUT, trans } from './fixtures';
+import { answered, autostop } from './moneyfixtures';
 
 beforeEach(() => window.localStorage.clear());
 afterEach(cleanup);
@@ -152,10 +155,50 @@ describe('the kernels of a node', () => {
     return { id, path, name: '', type: 'notebook', kernel };
   }
 
+  const events = new Signal<object, Event.Emission>({});
+
   function kernels(...sessions: Session.IModel[]): NodeKernels {
     const running = (): IterableIterator<Session.IModel> => sessions.values();
-    return new NodeKernels({ running, runningChanged: changed } as unknown as Session.IManager);
+    const manager = { running, runningChanged: changed } as unknown as Session.IManager;
+    return new NodeKernels(manager, events as unknown as Event.Stream);
   }
+
+  it('are said to start until they run, not that their state is unknown', () => {
+    const found = kernels(session('1', 'a.ipynb', 'tpu-b-us-central1-a', 'starting'));
+    const b = node('b');
+    const own = kernelRenderers(
+      found,
+      { onOpen: jest.fn(), onRestart: jest.fn(), onShutDown: jest.fn() },
+      trans
+    );
+    const nodes = [autostop({ ends_at: null, verdict: 'unknown', name: node('a').name })];
+    const brief = (isStarting: boolean): JSX.Element => (
+      <AutostopBrief
+        node={node('a')}
+        autostops={answered({ as_of: null, nodes })}
+        {...{ isStarting, trans, actions: { onKeepRunning: jest.fn() } }}
+      />
+    );
+    render(own.whileStarting(node('a'), brief));
+    const said = (): string | null | undefined =>
+      document.querySelector('.jp-tpu-Node-long')?.textContent;
+    const tell = (phase: string): void =>
+      act(() =>
+        events.emit({
+          ...{ schema_id: KERNEL_SCHEMA, kernel_id: 'k', node_name: node('a').name, phase },
+          ...{ kernel_name: '', message: '', fraction: null, error_code: '' }
+        })
+      );
+    expect(said()).toBe('Unknown');
+    tell('preparing');
+    expect(said()).toBe('Starting…');
+    tell('ready');
+    expect(said()).toBe('Unknown');
+    expect(found.isStarting(b)).toBe(true);
+    cleanup();
+    render(own.list(b));
+    screen.getByText('starting');
+  });
 
   it('are named on its closed card, and opened, restarted and shut down on the open one', () => {
     const spec = 'tpu-a-us-central1-a';

@@ -8,6 +8,7 @@ import { Panel, Widget } from '@lumino/widgets';
 import React from 'react';
 import { ILostRun, INodeEnd, IReplay } from '../api.generated';
 import { markText, noticeText } from '../messages/replay';
+import { clockTime, formatMoment } from '../money/moments';
 import { ChoiceList } from '../replay/dialog';
 import { CutMarks } from '../replay/marks';
 import { Notice } from '../replay/notice';
@@ -20,7 +21,7 @@ import { reply, Server } from './server';
 afterEach(cleanup);
 
 const LOST_AT = new Date(2026, 10, 21, 14, 2);
-const clock = '14:02';
+const clock = clockTime(LOST_AT.getTime() / 1000);
 const HOSTILE = '<img src=x onerror="window.pwned = true">';
 
 function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
@@ -66,8 +67,9 @@ describe('the notice of a lost node', () => {
   });
 
   it('names the day where it was not today', () => {
-    expect(noticeText(lost(run('a')), new Date(2026, 10, 23), trans)).toContain(
-      LOST_AT.toLocaleDateString()
+    const later = new Date(2026, 10, 23);
+    expect(noticeText(lost(run('a')), later, trans)).toContain(
+      formatMoment(LOST_AT.getTime() / 1000, later.getTime() / 1000)
     );
   });
 

@@ -27,8 +27,14 @@ interface IProps {
   trans: TranslationBundle;
 }
 
+interface IBriefProps extends IProps {
+  /** Whether a kernel starts on the node. */
+  isStarting?: boolean;
+}
+
 /** When a node stops, in a word or two, and a button that adds an hour. */
-export function AutostopBrief({ node, autostops, actions, trans }: IProps): JSX.Element | null {
+export function AutostopBrief(props: IBriefProps): JSX.Element | null {
+  const { node, isStarting = false, autostops, actions, trans } = props;
   const known = useContext(ErrorActionsContext);
   const { isSending, send } = useRequest();
   const now_s = useServerNow(autostops);
@@ -43,7 +49,7 @@ export function AutostopBrief({ node, autostops, actions, trans }: IProps): JSX.
         .catch(error => void known?.notify(problemOf(error)))
     );
   const summary = autostopSummary(autostop, now_s, trans);
-  const short = autostopShort(autostop, now_s, trans);
+  const short = autostopShort(autostop, { now_s, isStarting }, trans);
   const Icon = clockIcon.react;
   return (
     <>

@@ -9,7 +9,7 @@ import {
 } from '../api.generated';
 import { HOUR_S } from '../autostop/activitydata';
 import { formatCountdown, formatMoment } from '../money/moments';
-import { formatAge, formatDuration } from './units';
+import { formatDuration } from './units';
 
 // In the row of a node
 
@@ -221,21 +221,24 @@ export function autostopSummary(
   );
 }
 
-/** The same in a word or two: `42 min`, `In use`, `No auto-stop`. */
+/** The same in a word or two: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts. */
 export function autostopShort(
   autostop: INodeAutostop,
-  now_s: number,
+  { now_s, isStarting }: { readonly now_s: number; readonly isStarting: boolean },
   trans: TranslationBundle
 ): string {
   const { ends_at, idle_after_s, session_s, verdict, is_warning } = autostop;
   if (ends_at !== null) {
     const left_s = ends_at - now_s;
-    return is_warning ? formatCountdown(left_s) : formatAge(left_s, trans);
+    return is_warning ? formatCountdown(left_s) : formatDuration(left_s, trans);
   }
   if (idle_after_s === null && session_s === null) {
     return trans.__('No auto-stop');
   }
-  return verdict === 'unknown' ? trans.__('Unknown') : trans.__('In use');
+  if (verdict !== 'unknown') {
+    return trans.__('In use');
+  }
+  return isStarting ? trans.__('Starting…') : trans.__('Unknown');
 }
 
 /** What that time is of: `stops in 42 min`. */

@@ -2,17 +2,11 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { INodeEnd, INodeRecovery } from '../api.generated';
+import { formatMoment } from '../money/moments';
 
-/** `16:15`, with the date if it is not today. */
-export function clockOf(at_s: number, now: Date): string {
-  const at = new Date(at_s * 1000);
-  const time = at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
-  return at.toDateString() === now.toDateString() ? time : `${at.toLocaleDateString()} ${time}`;
-}
-
-/** `my-node was stopped at 16:15: idle for 1 h.` In English the same as the server's `message`. */
+/** `my-node was stopped at 16:15: idle for 1 h.` The server's `message`, in the page's language and clock. */
 export function endText(end: INodeEnd, now: Date, trans: TranslationBundle): string {
-  const at = clockOf(end.at, now);
+  const at = formatMoment(end.at, now.getTime() / 1000);
   return end.is_deleted ? deletedText(end, at, trans) : stoppedText(end, at, trans);
 }
 
@@ -99,7 +93,7 @@ export function recreatingText(
   now: Date,
   trans: TranslationBundle
 ): string {
-  const clock = clockOf(at, now);
+  const clock = formatMoment(at, now.getTime() / 1000);
   return trans.__(
     'Node pre-empted %1 · recreating (attempt %2 of %3)',
     clock,

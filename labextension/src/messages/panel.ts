@@ -231,12 +231,15 @@ export function kernelsOn(name: string, trans: TranslationBundle): string {
   return trans.__('Kernels on %1', name);
 }
 
-export function kernelBusy(trans: TranslationBundle): string {
-  return trans.__('busy');
-}
-
-export function kernelIdle(trans: TranslationBundle): string {
-  return trans.__('idle');
+export function kernelState(state: 'starting' | 'busy' | 'idle', trans: TranslationBundle): string {
+  switch (state) {
+    case 'starting':
+      return trans.__('starting');
+    case 'busy':
+      return trans.__('busy');
+    case 'idle':
+      return trans.__('idle');
+  }
 }
 
 export function restartKernel(name: string, trans: TranslationBundle): string {

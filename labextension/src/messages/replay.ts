@@ -2,7 +2,8 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ILostRun, IReplay } from '../api.generated';
-import { clockOf, endText } from './nodeend';
+import { formatMoment } from '../money/moments';
+import { endText } from './nodeend';
 
 export function dialogTitle(trans: TranslationBundle): string {
   return trans.__('Rerun lost cells');
@@ -50,7 +51,10 @@ export function noticeText(replay: IReplay, now: Date, trans: TranslationBundle)
   ];
   const head = lost_end
     ? endText(lost_end, now, trans)
-    : trans.__('Kernel lost with its node at %1.', clockOf(lost_at ?? 0, now));
+    : trans.__(
+        'Kernel lost with its node at %1.',
+        formatMoment(lost_at ?? 0, now.getTime() / 1000)
+      );
   return `${head} ${parts.join('; ')}.`;
 }
 
@@ -76,7 +80,7 @@ export function markText(
   now: Date,
   trans: TranslationBundle
 ): string {
-  const at = clockOf(lost_at, now);
+  const at = formatMoment(lost_at, now.getTime() / 1000);
   return outputs
     ? trans.__('Lost with the node at %1, after output %2', at, outputs)
     : trans.__('Lost with the node at %1, before its first output', at);

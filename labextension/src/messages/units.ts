@@ -17,16 +17,6 @@ export function perHour(usd: string, trans: TranslationBundle): string {
   return trans.__('%1 per hour', usd);
 }
 
-export function formatAge(seconds: number, trans: TranslationBundle): string {
-  if (seconds < 90) {
-    return trans.__('%1 s', Math.round(seconds));
-  }
-  if (seconds < 90 * 60) {
-    return trans.__('%1 min', Math.round(seconds / 60));
-  }
-  return trans.__('%1 h', Math.round(seconds / 3600));
-}
-
 /** The size of a node: chips, workers, topology. */
 export function formatSize(
   size: Pick<IAccelerator, 'chips' | 'workers' | 'topology'>,

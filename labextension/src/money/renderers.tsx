@@ -21,7 +21,7 @@ import { IMoneyModel } from './tokens';
 export interface IMoneyRenderers {
   readonly sections: (options?: ISectionsOptions) => JSX.Element;
   /** When the node stops, in the second line of its card. */
-  readonly autostopBrief: (node: INode) => JSX.Element;
+  readonly autostopBrief: (node: INode, isStarting?: boolean) => JSX.Element;
   /** What its closed card must show. */
   readonly autostopAlerts: (node: INode) => JSX.Element;
   /** Its auto-stop in an open card; the form of the rules opens when `changeTurn` rises. */
@@ -79,10 +79,13 @@ export function moneyRenderers(
         }
       </UseSignal>
     ),
-    autostopBrief: node => (
+    autostopBrief: (node, isStarting) => (
       <UseSignal signal={model.stateChanged}>
         {() => (
-          <AutostopBrief node={node} autostops={model.parts.autostops} {...{ actions, trans }} />
+          <AutostopBrief
+            autostops={model.parts.autostops}
+            {...{ node, isStarting, actions, trans }}
+          />
         )}
       </UseSignal>
     ),

@@ -67,9 +67,7 @@ export function KernelList({
       {kernels.map(kernel => (
         <li key={kernel.sessionId}>
           <KernelLink {...{ kernel, actions, trans }} />
-          <span className="jp-tpu-Muted">
-            {kernel.isBusy ? messages.kernelBusy(trans) : messages.kernelIdle(trans)}
-          </span>
+          <span className="jp-tpu-Muted">{messages.kernelState(kernel.state, trans)}</span>
           <IconButton
             label={messages.restartKernel(kernel.name, trans)}
             icon={refreshIcon}

@@ -11,6 +11,11 @@ export interface IKernelRenderers {
   readonly names: (node: INode) => JSX.Element;
   /** What an open card shows. */
   readonly list: (node: INode) => JSX.Element;
+  /** What depends on whether a kernel starts on the node. */
+  readonly whileStarting: (
+    node: INode,
+    render: (isStarting: boolean) => JSX.Element | undefined
+  ) => JSX.Element;
 }
 
 export function kernelRenderers(
@@ -35,6 +40,9 @@ export function kernelRenderers(
           />
         )}
       </UseSignal>
+    ),
+    whileStarting: (node, render) => (
+      <UseSignal signal={kernels.changed}>{() => render(kernels.isStarting(node))}</UseSignal>
     )
   };
 }

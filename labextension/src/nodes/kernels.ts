@@ -1,8 +1,10 @@
 /** The kernels that run on each node, from the sessions of the Jupyter server. */
 
-import { Session } from '@jupyterlab/services';
+import { Event, Session } from '@jupyterlab/services';
 import { ISignal, Signal } from '@lumino/signaling';
 import { INode } from '../api.generated';
+import { isOver } from '../kernelstart';
+import { IKernelEvent, KERNEL_SCHEMA } from '../tokens';
 
 /** A kernel on a node, with the document that it belongs to. */
 export interface INodeKernel {
@@ -13,18 +15,31 @@ export interface INodeKernel {
   readonly path: string;
   /** The file's name, or the path where it has none. */
   readonly name: string;
-  readonly isBusy: boolean;
+  readonly state: 'starting' | 'busy' | 'idle';
 }
 
 export interface INodeKernels {
   readonly changed: ISignal<INodeKernels, void>;
   of(node: Pick<INode, 'kernelspec'>): readonly INodeKernel[];
+  /** Whether a kernel starts on the node: until it runs, the node's activity may be unknown. */
+  isStarting(node: Pick<INode, 'name' | 'kernelspec'>): boolean;
 }
 
 export class NodeKernels implements INodeKernels {
-  /** @param _sessions lists the sessions and says when they change; nothing more is requested */
-  constructor(private readonly _sessions: Pick<Session.IManager, 'running' | 'runningChanged'>) {
+  /**
+   * @param _sessions lists the sessions and says when they change; nothing more is requested
+   * @param events report the start of a kernel, which has no session until it runs
+   */
+  constructor(
+    private readonly _sessions: Pick<Session.IManager, 'running' | 'runningChanged'>,
+    events: Event.Stream
+  ) {
     this._sessions.runningChanged.connect(() => this._changed.emit());
+    events.connect((_, event) => {
+      if (event.schema_id === KERNEL_SCHEMA) {
+        this._onStart(event as unknown as IKernelEvent);
+      }
+    });
   }
 
   get changed(): ISignal<INodeKernels, void> {
@@ -38,6 +53,24 @@ export class NodeKernels implements INodeKernels {
       .sort((left, right) => left.path.localeCompare(right.path));
   }
 
+  isStarting(node: Pick<INode, 'name' | 'kernelspec'>): boolean {
+    return (
+      [...this._starting.values()].includes(node.name) ||
+      this.of(node).some(({ state }) => state === 'starting')
+    );
+  }
+
+  private _onStart(start: IKernelEvent): void {
+    if (isOver(start) || start.error_code) {
+      this._starting.delete(start.kernel_id);
+    } else {
+      this._starting.set(start.kernel_id, start.node_name);
+    }
+    this._changed.emit();
+  }
+
+  /** The nodes of the kernels that start, by the kernel's id. */
+  private readonly _starting = new Map<string, string>();
   private readonly _changed = new Signal<this, void>(this);
 }
 
@@ -48,6 +81,10 @@ function kernelOf({ id, kernel, path, name, type }: Session.IModel): INodeKernel
     type,
     path,
     name: name || path.slice(path.lastIndexOf('/') + 1) || path,
-    isBusy: kernel?.execution_state === 'busy'
+    state: stateOf(kernel?.execution_state)
   };
+}
+
+function stateOf(state: string | undefined): INodeKernel['state'] {
+  return state === 'busy' || state === 'starting' ? state : 'idle';
 }

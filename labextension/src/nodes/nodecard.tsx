@@ -205,7 +205,11 @@ function SecondLine(props: IProps): JSX.Element {
         <>
           {renderers.load?.strip(node)}
           <span className="jp-tpu-Node-use">{renderers.kernels?.names(node)}</span>
-          {renderers.money?.autostopBrief(node)}
+          {renderers.kernels
+            ? renderers.kernels.whileStarting(node, isStarting =>
+                renderers.money?.autostopBrief(node, isStarting)
+              )
+            : renderers.money?.autostopBrief(node)}
         </>
       ) : (
         <span className="jp-tpu-Node-use jp-tpu-Muted">{node && restText(node, trans)}</span>

@@ -10,7 +10,7 @@ import { ageOf, isCurrent } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/nodeend';
 import { elapsedText, endText, recreatingText } from '../messages/nodeend';
-import { formatAge } from '../messages/units';
+import { formatDuration } from '../messages/units';
 import { ITpuModel } from '../tokens';
 import { IWayBack, wayBack } from './wayback';
 
@@ -88,7 +88,9 @@ function useListed(
   }, [nodes, turn]);
   if (!isKnown) {
     const age = list ? ageOf(list, now) : null;
-    return { unknown: messages.stateUnknown(age === null ? null : formatAge(age, trans), trans) };
+    return {
+      unknown: messages.stateUnknown(age === null ? null : formatDuration(age, trans), trans)
+    };
   }
   return list && (list.as_of ?? 0) >= end.at ? { node: nodes?.findNode(end) } : {};
 }

@@ -29,7 +29,7 @@ SPEC = {
     "accelerator_type": "v5litepod-8",
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
-CLOCK = r"\d\d:\d\d"
+CLOCK = r"\d\d?:\d\d(?:\s[AP]M)?"
 # Everything that ever appeared over the page or in red, even for a moment.
 WATCH = """() => {
   window.seen = [];
