@@ -200,15 +200,25 @@ describe('money over time', () => {
     expect(bars[0].isUnpriced.slice(-3)).toEqual([false, false, true]);
     screen.getByText('estimated maximum for unmonitored time');
     screen.getByText('plus unknown prices: v9-8');
-    screen.getByText('Total at least $9.60 · 1 h of node time');
+    screen.getByText('Last 24 hours: at least $9.60 · 1 h of node time');
     screen.getByText('$0.00, up to $4.80');
     screen.getByText('cost unknown');
+  });
+
+  it('says that the chart lags behind the totals until it is answered', async () => {
+    const { past } = await show(history([slot(12, SEEN)], { sum: SEEN }));
+    expect(screen.queryByText(/updating/)).toBeNull();
+    act(() => past.money.tell());
+    screen.getByText(/updating…/);
+    await past.answer(history([slot(12, SEEN)], { sum: { ...SEEN, known_usd: 9.7, usd: 9.7 } }));
+    expect(screen.queryByText(/updating/)).toBeNull();
+    screen.getByText('Last 24 hours: $9.70 · 1 h of node time');
   });
 
   it('draws no chart of one bar', async () => {
     const { bars } = await show(history([slot(11), slot(12, SEEN)], { sum: SEEN }));
     expect([bars, screen.queryByRole('img')]).toEqual([[], null]);
-    screen.getByText('Total $9.60 · 1 h of node time');
+    screen.getByText('Last 24 hours: $9.60 · 1 h of node time');
   });
 
   it('says that nothing was spent', async () => {

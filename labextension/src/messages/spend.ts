@@ -202,8 +202,16 @@ export function nothingUsed(trans: TranslationBundle): string {
   return trans.__('Nothing used yet.');
 }
 
-export function totalOf(amount: string, trans: TranslationBundle): string {
-  return trans.__('Total %1', amount);
+/** The sum of a chart, which covers less time than the total above it. */
+export function sumOfChart({ by, slots, sum }: ISpendHistory, trans: TranslationBundle): string {
+  const amount = formatSpent(sum, trans);
+  return by === 'hour'
+    ? trans.__('Last %1 hours: %2', slots.length, amount)
+    : trans.__('Last %1 days: %2', slots.length, amount);
+}
+
+export function updating(trans: TranslationBundle): string {
+  return trans.__('updating…');
 }
 
 export function unmonitored(trans: TranslationBundle): string {

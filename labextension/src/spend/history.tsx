@@ -9,7 +9,6 @@ import * as common from '../messages/common';
 import * as messages from '../messages/spend';
 import {
   burnDownDescription,
-  formatSpent,
   historyDescription,
   historyName,
   historyTitle
@@ -93,9 +92,10 @@ interface IAnswerProps extends IProps {
   title: string;
 }
 
-function Answer({ data, title, plots, trans }: IAnswerProps): JSX.Element {
+function Answer({ data, title, history, plots, trans }: IAnswerProps): JSX.Element {
+  const { isUpdating } = history;
   return 'slots' in data ? (
-    <Bars history={data} title={title} plot={plots.bars} trans={trans} />
+    <Bars history={data} plot={plots.bars} {...{ isUpdating, title, trans }} />
   ) : (
     <Curve course={data} title={title} plot={plots.curve} trans={trans} />
   );
@@ -103,12 +103,13 @@ function Answer({ data, title, plots, trans }: IAnswerProps): JSX.Element {
 
 interface IBarsProps {
   history: ISpendHistory;
+  isUpdating: boolean;
   title: string;
   plot: Plotter<IBars>;
   trans: TranslationBundle;
 }
 
-function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
+function Bars({ history, isUpdating, title, plot, trans }: IBarsProps): JSX.Element {
   const bars = useMemo(() => barsOf(history), [history]);
   // one bar shows nothing that the sum below does not say
   const isComparison = history.slots.filter(isUsed).length > 1;
@@ -122,7 +123,10 @@ function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
         />
       )}
       <figcaption>
-        <span>{messages.totalOf(formatSpent(history.sum, trans), trans)}</span>
+        <span>
+          {messages.sumOfChart(history, trans)}
+          {isUpdating && <span className="jp-tpu-Muted"> · {messages.updating(trans)}</span>}
+        </span>
         {bars.upTo.some(much => much !== null) && (
           <Key sign={<BoxSign colour={COLOURS.upTo} />}>{messages.unmonitored(trans)}</Key>
         )}

@@ -23,6 +23,8 @@ export const SPANS: readonly HistoryChoice[] = [
 export interface ISpendHistoryModel {
   readonly choice: HistoryChoice;
   readonly part: IPart<HistoryAnswer>;
+  /** Whether newer numbers are on their way: until then the totals are ahead of the chart. */
+  readonly isUpdating: boolean;
   readonly changed: ISignal<ISpendHistoryModel, void>;
 
   /** Until the response arrives, the one to the previous choice stays. */
@@ -49,6 +51,10 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     return this._part;
   }
 
+  get isUpdating(): boolean {
+    return this._isUpdating;
+  }
+
   get changed(): ISignal<ISpendHistoryModel, void> {
     return this._changed;
   }
@@ -56,7 +62,6 @@ export class SpendHistoryModel implements ISpendHistoryModel {
   choose(choice: HistoryChoice): void {
     this._choice = choice;
     this._part = { ...this._part, problem: null };
-    this._changed.emit();
     void this._fetch();
   }
 
@@ -87,6 +92,8 @@ export class SpendHistoryModel implements ISpendHistoryModel {
   /** A response that is no longer wanted is dropped. */
   private async _fetch(): Promise<void> {
     const turn = ++this._turn;
+    this._isUpdating = true;
+    this._changed.emit();
     let part: IPart<HistoryAnswer>;
     try {
       part = { dated: await this._client.spendHistory(this._choice), problem: null };
@@ -97,6 +104,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
     }
     if (turn === this._turn) {
       this._part = part;
+      this._isUpdating = false;
       this._changed.emit();
     }
   }
@@ -105,6 +113,7 @@ export class SpendHistoryModel implements ISpendHistoryModel {
   private _choice: HistoryChoice = SPANS[0];
   private _part: IPart<HistoryAnswer> = { dated: null, problem: null };
   private _seen: IDated<ISpend> | null = null;
+  private _isUpdating = false;
   private _subscribers = 0;
   private _turn = 0;
 }
