@@ -13,7 +13,7 @@ import { CreationNotices } from './creationnotices';
 import { ErrorActions } from './erroractions';
 import { FailureNotices } from './failures';
 import { sshCommand } from './fleet';
-import { KernelStatus } from './kernelstatus';
+import { KernelStatus } from './notebooktoolbar';
 import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
 import * as common from './messages/common';

@@ -5,7 +5,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { ILink } from '../api.generated';
-import { KernelStatus } from '../kernelstatus';
+import { KernelStatus } from '../notebooktoolbar';
 import { ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { trans } from './fixtures';
 
