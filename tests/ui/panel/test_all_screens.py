@@ -38,6 +38,13 @@ CUT = """root => [root, ...root.querySelectorAll('*:not(input, textarea, svg *)'
   return overflowX === 'visible' || (/hidden|clip/.test(overflowX) && !element.closest('[title]'));
 }).map(({ className, textContent, scrollWidth, clientWidth }) =>
   `${className} ${scrollWidth} > ${clientWidth}: ${textContent.slice(0, 60)}`)"""
+# Whether something else covers the focused control, such as a sticky header.
+COVERED = """() => {
+  const control = document.activeElement;
+  const { left, right, top, bottom } = control.getBoundingClientRect();
+  const above = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+  return control.contains(above) ? '' : `${control.textContent}: ${above?.className}`;
+}"""
 VIOLATIONS = """root => axe.run(root).then(({ violations }) =>
   violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`)))"""
 
@@ -232,6 +239,20 @@ def test_a_screen_fits_and_everybody_can_use_it(
     assert shown.page.locator("#jupyter-tpu-panel").evaluate("node => node.clientWidth") <= NARROW_PX
     assert root.evaluate(CUT) == []
     assert root.evaluate(VIOLATIONS) == []
+
+
+def test_nothing_covers_what_the_keyboard_reaches(shown: Shown) -> None:
+    sections = money(shown)
+    keyboard, header = shown.page.keyboard, shown.panel().locator(".jp-tpu-Header")
+    sections.locator("button").last.focus()
+    keyboard.press("Shift+Tab")
+    covered: list[str] = []
+    for _ in range(60):
+        if header.locator(":focus").count():
+            break
+        covered += filter(None, [shown.page.evaluate(COVERED)])
+        keyboard.press("Shift+Tab")
+    assert covered == []
 
 
 @pytest.fixture(autouse=True)
