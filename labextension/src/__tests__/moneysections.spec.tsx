@@ -136,6 +136,13 @@ describe('the sections', () => {
     expect(document.activeElement).toBe(screen.getByRole('button', { name: 'Quota' }));
   });
 
+  it('leave it to the top of the panel to say that the server does not answer', () => {
+    const problem = { ...STOCKOUT, code: 'server_unreachable', message: '' };
+    show({ spend: { ...answered(spend()), problem } }, 'spend');
+    expect(screen.queryByText(/Couldn't load/)).toBeNull();
+    screen.getByText(/Last updated/);
+  });
+
   it('say in one line that a route does not answer, and show the others', () => {
     show({ spend: answered(spend()), audit: unanswered(STOCKOUT) }, 'spend', 'audit');
     screen.getByText(`Couldn't load: ${STOCKOUT.message}`);

@@ -78,9 +78,11 @@ interface IPartProps<T> {
 export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
   const now_ms = useNow();
   const { dated, problem } = part;
+  // the panel says at its top, once for all sections, that the server does not answer
+  const isSaid = dated !== null && problem?.code === 'server_unreachable';
   return (
     <>
-      {problem && (
+      {problem && !isSaid && (
         <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
           {common.couldNotLoad(messageOf(problem, trans), trans)}
         </div>
