@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ async def test_a_signal_reaches_the_children_as_well(start: Start, tmp_path: Pat
     os.mkfifo(tmp_path / "child")
     process = start(
         "import subprocess\n"
-        "child = subprocess.Popen(['sleep', '60'])\n"
+        "child = subprocess.Popen(['sleep', '600'])\n"
         f"print(child.pid, file=open({str(tmp_path / 'child')!r}, 'w'))\n"
         "child.wait()"
     )
@@ -71,8 +72,11 @@ async def test_a_signal_reaches_the_children_as_well(start: Start, tmp_path: Pat
     process.send_signal(signal.SIGKILL)
     assert await process.wait() == Exit(signal="SIGKILL")
     process.send_signal(signal.SIGKILL)
-    assert select.select([child], [], [], 60)[0], "the child lives on"
+    has_ended = bool(select.select([child], [], [], 60)[0])
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(child, signal.SIGKILL)
     os.close(child)
+    assert has_ended, "the child lives on"
 
 
 async def test_a_process_is_found_by_pid_and_start_time_only(start: Start) -> None:
