@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import numpy
@@ -100,9 +102,13 @@ def test_what_is_too_large_is_refused_before_it_is_built(value: Any) -> None:
 
 
 def test_arrays_of_jax_become_arrays_of_numpy() -> None:
-    import jax.numpy
-
-    back = carried({"weights": jax.numpy.ones((2, 2), "bfloat16")})["weights"]
+    packing = (
+        "import jax.numpy; from jupyter_tpu.notebook.carrying import pack;"
+        "print(pack('weights', {'weights': jax.numpy.ones((2, 2), 'bfloat16')}))"
+    )
+    # in a process of its own: JAX warns of each later fork of its process
+    packed = subprocess.run([sys.executable, "-c", packing], capture_output=True, text=True, check=True).stdout
+    back = unpack(json.loads(packed))
     assert (type(back), back.dtype, back.tolist()) == (numpy.ndarray, numpy.float32, [[1.0, 1.0], [1.0, 1.0]])
 
 
