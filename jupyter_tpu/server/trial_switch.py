@@ -40,7 +40,7 @@ class TrialSwitch:
         self._resuming: asyncio.Task[None] | None = None
 
     def resume(self) -> None:
-        """Start the emulated cloud in the background, for what an earlier server had left; `settled` waits for it."""
+        """Start the emulated cloud that an earlier server used, in the background; `settled` waits for it."""
         self._resuming = asyncio.get_running_loop().create_task(self._resume())
 
     async def _resume(self) -> None:
@@ -82,7 +82,7 @@ class TrialSwitch:
                 await asyncio.to_thread(forget_trial)
 
     async def close(self) -> None:
-        """Stop with the server; the next one goes on."""
+        """End the emulated cloud with the server; the next server starts it again."""
         is_used = self.served is not None
         if self._resuming is not None and not self._resuming.done():
             is_used = self._resuming.cancel()

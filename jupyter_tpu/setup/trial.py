@@ -143,7 +143,7 @@ def clean_up_trial() -> bool:
     """Remove the kernelspecs and notes of kernels that a killed server left of its emulated cloud.
 
     Returns:
-        whether an ended server used it last, so that this one is to go on with it.
+        Whether the server that used it last has ended; this one then starts it again.
     """
     is_left = trial_file().exists() and is_gone(_owner())
     if is_left:
@@ -153,13 +153,13 @@ def clean_up_trial() -> bool:
 
 
 def remember_trial() -> None:
-    """Let the next server go on with the emulated cloud: the user has not switched back."""
+    """Let the next server start the emulated cloud again: the user has not switched back."""
     with suppress(OSError):  # on a full disk, the user has to start it again
         write_whole(trial_file(), b"{}")
 
 
 def forget_trial() -> None:
-    """The user has switched back."""
+    """Let the next server leave the emulated cloud alone: the user has switched back."""
     trial_file().unlink(missing_ok=True)
 
 

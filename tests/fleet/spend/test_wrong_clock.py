@@ -75,6 +75,13 @@ def test_a_clock_that_is_set_neither_hides_what_is_spent_nor_charges_more(
     world.run(story())
 
 
+async def ends_in_about_two_hours(process: Process) -> None:
+    await asyncio.sleep(HOUR_S)
+    assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
+    await asyncio.sleep(1.5 * HOUR_S)
+    assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
+
+
 @pytest.mark.parametrize("leap_s", [-HOUR_S, HOUR_S])
 def test_a_budget_strikes_when_it_is_used_up_though_the_clock_was_set(world: World, leap_s: float) -> None:
     async def story() -> None:
@@ -110,10 +117,7 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
         (node,) = process.fleet.snapshot().nodes
         await process.does(process.braking.set_rules(node, {"session_s": 2 * HOUR_S}))
         world.clock_ahead_s = leap_s
-        await asyncio.sleep(HOUR_S)
-        assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
-        await asyncio.sleep(1.5 * HOUR_S)
-        assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
+        await ends_in_about_two_hours(process)
 
     world.run(story())
 
@@ -133,10 +137,7 @@ def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(world: 
             )
         await asyncio.sleep(60.0)
         world.clock_ahead_s = leap_s
-        await asyncio.sleep(HOUR_S)
-        assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
-        await asyncio.sleep(1.5 * HOUR_S)
-        assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
+        await ends_in_about_two_hours(process)
 
     world.run(story())
 
