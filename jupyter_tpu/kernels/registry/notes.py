@@ -216,7 +216,8 @@ def _content(path: Path) -> str:
     """Return the file's content, if no other user can have written it; revoke other users' read access."""
     # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
+    # an opener: what turns out to be a folder is closed too, which `os.fdopen` leaves open
+    with open(path, encoding="utf-8", opener=lambda name, _: os.open(name, flags)) as file:
         status = os.fstat(file.fileno())
         if sys.platform != "win32":
             if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

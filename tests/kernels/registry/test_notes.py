@@ -199,6 +199,16 @@ def test_a_named_pipe_among_the_notes_keeps_nobody_waiting(notes: KernelRegistry
     assert [note.kernel_id for note in notes.list()] == ["sound"]
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's list of open files")
+def test_a_folder_among_the_notes_leaves_no_file_open(notes: KernelRegistry) -> None:
+    notes.write(replace(NOTE, kernel_id="sound"))
+    path_of(notes).mkdir()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    assert [note.kernel_id for note in notes.list()] == ["sound"]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
 def test_a_note_of_a_newer_version_is_kept_and_nothing_of_it_is_read(
     notes: KernelRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
