@@ -114,14 +114,13 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
-    # the queued resource was deleted too, so this was on purpose
-    was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_leftover)
+    was_on_purpose = recovery.is_queued and _was_by_user(seen.queued)
     if not seen.is_witnessed:
         message = Text(
             "{node} ended while unmonitored; its own guard may have ended it. It is not recreated.", node=_id(recovery)
         )
         return _given_up(recovery, seen.at, message), None
-    if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
+    if not (recovery.spec.spot or recovery.spec.preemptible) or was_on_purpose:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("has disappeared"))), None
     if recovery.is_queued:
         message = Text("{node} was pre-empted and is gone; deleting its queued resource.", node=_id(recovery))
@@ -155,6 +154,13 @@ def _unqueue(recovery: Recovery, seen: Observation) -> Step:
 def _is_being_suspended(queued: QueuedResource | None) -> bool:
     """Whether the cloud is still deleting the nodes of a pre-empted queued resource, one after the other."""
     return queued is not None and queued.state == "SUSPENDING"
+
+
+def _was_by_user(queued: QueuedResource | None) -> bool:
+    """Whether a user deleted the node of a queued resource, or the queued resource with it."""
+    if queued is None or not queued.is_leftover:
+        return True
+    return queued.state == "SUSPENDED" and not queued.is_reclaimed
 
 
 def _waiting(recovery: Recovery, seen: Observation) -> Step:

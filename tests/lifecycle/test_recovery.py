@@ -53,9 +53,9 @@ def node(state: str, uid: str = "1", **changes: Any) -> Node:
     )
 
 
-def queued(state: str) -> QueuedResource:
+def queued(state: str, *, is_reclaimed: bool = True) -> QueuedResource:
     name = QueuedName(project=NAME.project, zone=NAME.zone, queued_id="my-node")
-    return QueuedResource(name=name, state=state, spot=True, node_ids=("my-node",))
+    return QueuedResource(name=name, state=state, spot=True, node_ids=("my-node",), is_reclaimed=is_reclaimed)
 
 
 def intent(verb: Any = "create", **changes: Any) -> Intent:
@@ -200,6 +200,13 @@ SITUATIONS = [
         Observation(at=99, missing_s=LONG_S, queued=queued("SUSPENDED")),
         "clearing",
         DeleteQueued,
+    ),
+    (
+        "a user has deleted its node elsewhere",
+        recovery(is_queued=True),
+        Observation(at=99, missing_s=LONG_S, queued=queued("SUSPENDED", is_reclaimed=False)),
+        "given_up",
+        None,
     ),
     ("and is taken away", recovery(is_queued=True), Observation(at=99, missing_s=LONG_S), "given_up", None),
     (

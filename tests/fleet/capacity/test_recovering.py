@@ -189,13 +189,35 @@ async def test_a_node_that_went_while_this_machine_slept_may_have_been_ended_by_
     assert choices.of().phase in phases
 
 
-async def test_what_a_queue_made_is_made_again_once_its_leftover_is_gone(bench: Any, choices: Choices) -> None:
-    fleet = await bench.fleet(quick)
-    journal = Journal.open(bench.folder)
+async def queued_node(bench: Any, fleet: Fleet, journal: Journal) -> None:
     await Queue(fleet, bench.cloud, journal).add(bench.spec(spot=True))
-    journal.close()
     bench.emulator.control.advance(600)
     await bench.until(lambda: (node := fleet.snapshot().node(bench.name())) is not None and node.state == "READY")
+
+
+async def test_a_queued_node_that_somebody_deleted_elsewhere_is_not_made_again(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet()
+    await queued_node(bench, fleet, choices.journal)
+    assert (await choices.choose()).is_queued
+    recovering = RecreateController(bench.cloud, choices.journal, QUICK)
+    now = time.time()
+    await recovering.reconcile(fleet, now)
+    await bench.cloud.delete_node(bench.name())
+    while (await bench.cloud.list_queued_resources()).items[0].state != "SUSPENDED":
+        bench.emulator.control.advance(60)
+    await fleet.refresh()
+    for later_s in (1.0, 5.0):
+        await recovering.reconcile(fleet, now + later_s)
+    recovery = choices.of()
+    assert recovery.phase == "given_up"
+    assert "may have been on purpose" in recovery.message
+    # the queued resource is the other person's too
+    assert [each.state for each in (await bench.cloud.list_queued_resources()).items] == ["SUSPENDED"]
+
+
+async def test_what_a_queue_made_is_made_again_once_its_leftover_is_gone(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    await queued_node(bench, fleet, choices.journal)
     assert (await choices.choose()).is_queued
     bench.emulator.control.preempt(str(bench.name()))
     recovery = await choices.until("watching", attempts=1)
