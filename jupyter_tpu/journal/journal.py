@@ -124,6 +124,13 @@ class Journal:
         """Let the next transaction that succeeds write this too, if this process still runs then."""
         self._unwritten.add(key, write)
 
+    def write_unwritten(self) -> bool:
+        """Try to write what was kept for later; return whether nothing is left of it."""
+        if not self._unwritten.is_empty:
+            with contextlib.suppress(JournalUnwritable), self.writing():
+                pass
+        return self._unwritten.is_empty
+
     def claim(self, intent_id: str) -> Intent | None:
         """Become the owner of an open intent whose process is gone; None when it is settled or has a living owner."""
         # checked before the transaction: asking the operating system must not hold the write lock

@@ -35,6 +35,11 @@ class Unwritten:
         """The intents that are not written yet, newest first."""
         return tuple(reversed(self._intents.values()))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits to be written."""
+        return not self._writes
+
     def take(self) -> dict[Hashable, Write]:
         """Return all writes, which are then the caller's: two journals that write at the same time write none twice."""
         taken, self._writes = self._writes, {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -86,6 +87,38 @@ def test_a_list_on_a_full_disk_has_costs_and_says_that_they_are_not_saved(termin
     (warning,) = (line for line in listed.stderr.splitlines() if line.startswith("warning: "))
     assert "The cost of the nodes is not saved: The journal " in warning
     assert "cannot be written" in warning
+
+
+def test_a_stop_on_a_full_disk_says_what_it_could_not_record(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "full", *V5E).returncode == 0
+    stopped = in_shell(terminal, 'ulimit -f 0; exec "$@"', "stop", "full", *HERE, "--yes")
+    terminal.tpu("delete", "full", *HERE, "--yes")
+
+    assert (stopped.returncode, stopped.stdout) == (0, "full is stopped: its disk is kept.\n"), stopped.stderr
+    assert "will not say that you requested this" in stopped.stderr
+    assert "stop " not in terminal.tpu("audit").stdout
+
+
+def test_a_stop_is_recorded_if_the_disk_has_room_once_it_is_done(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "full", *V5E).returncode == 0
+    command = subprocess.Popen(
+        ["sh", "-c", 'ulimit -S -f 0; exec "$@"', "sh", *terminal.command("stop", "full", *HERE, "--yes")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=terminal.environment,
+        cwd=terminal.home,
+    )
+    assert command.stderr is not None
+    said = next(line for line in command.stderr if "The request is sent anyway." in line)
+    resource.prlimit(command.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    _, later = command.communicate(timeout=240)
+    audit = terminal.tpu("audit").stdout
+    terminal.tpu("delete", "full", *HERE, "--yes")
+
+    assert (command.returncode, later) == (0, ""), said + later
+    assert "stop " in audit
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import charge_text, no_start_text, node_text
-from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet, warn_of_unwritten
 from jupyter_tpu.cli.options import (
     cloud_settings,
 )
@@ -24,6 +25,7 @@ from jupyter_tpu.models import Node, NodeName
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet import Fleet, Intent
+    from jupyter_tpu.lifecycle.intents import Verb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,7 @@ class Change:
         act: asks the fleet for it.
     """
 
-    verb: str
+    verb: Verb
     title: Text
     refused: Text
     done: Text
@@ -172,10 +174,16 @@ def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwri
 
 async def _request_end(options: argparse.Namespace, change: Change, node: Node) -> None:
     from jupyter_tpu.fleet.assembly import open_cloud
-    from jupyter_tpu.fleet.termination.termination_executor import end_directly
+    from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
+    from jupyter_tpu.journal import Journal
+    from jupyter_tpu.journal.audit import Audit
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        await end_directly(cloud, change.verb, node.name)
+        settings = cloud.settings
+        with closing(Journal.of_user(settings.endpoint)) as journal:
+            intent = await DirectEnds(cloud, journal).end(change.verb, node.name, wait=True)
+            Audit(journal, endpoint=settings.endpoint, project=settings.project).record_user_request(intent)
+        warn_of_unwritten(settings)
 
 
 def _say_interrupted(change: Change, node: Node, charge: str) -> None:

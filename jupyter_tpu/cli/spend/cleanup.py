@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import EMULATED, resource_text
+from jupyter_tpu.cli.nodes.fleet_run import warn_of_unwritten
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, Text
@@ -155,6 +156,7 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
     async with open_fleet(cloud_settings(options)) as opened:
         await opened.fleet.refresh()
         yield opened
+        await asyncio.to_thread(warn_of_unwritten, opened.settings)
         snapshot = await opened.fleet.refresh()
         complete = snapshot.error is None and not snapshot.unreachable
         try:
