@@ -28,6 +28,7 @@ from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intent_events import Event, Resumed, Started
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.time_limits import Limits
+from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.node_end import EndCause
 
@@ -35,6 +36,10 @@ log = logging.getLogger(__name__)
 
 # how long a failure is shown unless it is dismissed: our choice
 _SHOW_FAILED_S = 24 * 3600.0
+# how long a user's request waits for an intent to see what the list shows: our choice, a few polls of another process
+_NOTICED_WITHIN_S = 10.0
+# the state of a node that may be stopped or started
+_BEFORE = {"stop": "READY", "start": "STOPPED"}
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
@@ -215,6 +220,8 @@ class Fleet:
             WrongState: another intent is changing it.
             JournalUnwritable: it cannot be saved, so nothing was requested.
         """
+        if because is None:  # auto-stop and budgets ask again at their next turn
+            await self._until_noticed("stop", name)
         return await self._begin_on_node("stop", name, because)
 
     async def start_node(self, name: NodeName) -> Intent:
@@ -225,6 +232,7 @@ class Fleet:
         """
         for guard in self._guards:
             await guard.check_start(name)
+        await self._until_noticed("start", name)
         return await self._begin_on_node("start", name)
 
     async def wait(self, intent_id: str) -> Intent:
@@ -305,6 +313,26 @@ class Fleet:
             node = await self._cloud.get_node(name)
             self._state.node_seen(node, self._cloud.clock.moment(requested))
         return await self._begin(wanted)
+
+    async def _until_noticed(self, verb: Verb, name: NodeName) -> None:
+        """Wait until open intents have noticed the state that the list shows, and no longer refuse the next one.
+
+        Lists and intents are read at different times. A user who sees READY may stop the node at once.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_NOTICED_WITHIN_S):
+                while self._is_unnoticed(verb, name):
+                    news = self._state.intent_moved
+                    self._wake_runners_of(name)
+                    await news.wait()
+
+    def _is_unnoticed(self, verb: Verb, name: NodeName) -> bool:
+        node = self._state.node_cache.get(name)
+        if node is None or node.state != _BEFORE[verb]:
+            return False
+        others = (each for each in self._state.intents.values() if each.node_name == name and not each.settled)
+        # a stop overrules an intent whose node is booting
+        return any(each.verb not in (verb, "delete") and (verb, each.phase) != ("stop", BOOTING) for each in others)
 
     async def _caught_up(self, listed: Intent) -> Intent:
         """Write progress that a full disk kept from the journal: its old state would refuse the new intent."""

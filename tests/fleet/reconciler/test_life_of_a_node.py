@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.fleet import Polling
 from jupyter_tpu.lifecycle.time_limits import Limits
 
 
@@ -44,6 +45,30 @@ async def test_a_node_is_stopped_and_started_again(bench: Any) -> None:
     node = fleet.snapshot().node(bench.name())
     assert node is not None
     assert node.state == "READY"
+
+
+@pytest.mark.parametrize("in_another_process", [False, pytest.param(True, marks=pytest.mark.nightly)])
+async def test_a_node_is_stopped_and_started_as_soon_as_its_state_is_listed(
+    bench: Any, in_another_process: bool
+) -> None:
+    # an intent polls its node only when it is woken, so the list is ahead of it
+    creating = await bench.fleet(polling=Polling(open_s=1.0 if in_another_process else 600.0, idle_s=600.0))
+    fleet = await bench.fleet() if in_another_process else creating
+    bench.emulator.control.pause()
+    created = await creating.create(bench.spec())
+    await bench.until(lambda: any(change.phase == "provisioning" for change in bench.changes))
+    await fleet.refresh()
+    bench.emulator.control.advance(600)
+    assert (await fleet.refresh()).node(bench.name()).state == "READY"
+
+    stopping = await fleet.stop(bench.name())
+
+    assert stopping.verb == "stop"
+    await bench.until(lambda: any(change.phase == "stopping" for change in bench.changes))
+    bench.emulator.control.advance(600)
+    assert (await fleet.refresh()).node(bench.name()).state == "STOPPED"
+    assert (await fleet.start_node(bench.name())).verb == "start"
+    assert (await creating.wait(created.intent_id)).settled
 
 
 async def test_a_deleted_node_is_gone_and_costs_nothing(bench: Any) -> None:
