@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from jupyter_tpu.errors import NEEDS_REPAIR, TpuError, plain
+from jupyter_tpu.errors import TpuError, plain
 from jupyter_tpu.kernels.connections.pool import LinkStatus
 
 KERNEL_SCHEMA = "https://events.jupyter.org/jupyter_tpu/kernel/v1"
 LINK_SCHEMA = "https://events.jupyter.org/jupyter_tpu/link/v1"
-_REPAIR_CODES = frozenset(error.code for error in NEEDS_REPAIR)
 _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
@@ -77,7 +76,7 @@ class LinkReport:
     def _update_model(self, status: LinkStatus) -> None:
         """List a kernel that cannot be reached until the user repairs something as "unknown", with the reason."""
         manager = self._manager
-        if status.state == "down" and status.error_code in _REPAIR_CODES:
+        if status.needs_repair:
             # The first state counts: "down" is reported again whenever the reason changes.
             self._state_before = self._state_before or manager.execution_state
             manager.execution_state, manager.reason = "unknown", status.message

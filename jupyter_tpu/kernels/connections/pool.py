@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import zmq
 
+from jupyter_tpu.errors import NEEDS_REPAIR
 from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
 from jupyter_tpu.models import NodeName
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 # For tasks that were cancelled to close their connections (4 s each, at the same time) and proxy commands.
 _TIDYING_S = 10
+_REPAIR_CODES = frozenset(error.code for error in NEEDS_REPAIR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,11 @@ class LinkStatus:
     since: float
     message: str = ""
     error_code: str = ""
+
+    @property
+    def needs_repair(self) -> bool:
+        """Whether it is down until a person repairs something."""
+        return self.state == "down" and self.error_code in _REPAIR_CODES
 
 
 class WorkerLink:

@@ -15,6 +15,7 @@ TAIL_BYTES = 2 * 1024 * 1024
 """Bytes of a request's messages that are read at its beginning and end; well above what is shown of them."""
 
 _PATIENCE_S = 10  # a page waits for the response; longer than a round trip over any link that is usable
+_LOOK_S = 1  # a person is told at once, within this, what to repair
 _UP = ("live", "resuming")
 
 
@@ -97,7 +98,8 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link:
     """Read the messages of a request, no matter how slow the link is.
 
     Args:
-        waits_for_link: wait until a link that is down is back, or lost.
+        waits_for_link: wait until a link that is down is back, lost, or needs a repair: until then the page that
+            waits for this learns nothing, not even what to repair.
 
     Raises:
         BadInput: the agent no longer has the request.
@@ -105,10 +107,7 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link:
         AgentBroken: its response is invalid.
     """
     params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
-    if waits_for_link:
-        answer = await provisioner.call("read_request", **params)
-    else:
-        answer = await _call(provisioner, "read_request", params, at_any_speed=True)
+    answer = await _call(provisioner, "read_request", params, at_any_speed=True, waits_for_link=waits_for_link)
     try:
         entries = base64.b64decode(answer["entries"])
         omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])
@@ -127,17 +126,24 @@ def _listed(row: Mapping[str, Any]) -> ListedRequest:
 
 
 async def _call(
-    provisioner: Provisioner, method: str, params: Mapping[str, Any], *, at_any_speed: bool
+    provisioner: Provisioner,
+    method: str,
+    params: Mapping[str, Any],
+    *,
+    at_any_speed: bool,
+    waits_for_link: bool = False,
 ) -> dict[str, Any]:
-    """Call the agent, but do not wait until a link that is down comes back: a page is waiting."""
+    """Call the agent, but by default do not wait until a link that is down comes back: a page is waiting."""
     status = provisioner.link_state
-    if status.state == "down":
+    if status.needs_repair or (status.state == "down" and not waits_for_link):
         raise _link_down(status.message)
     call = asyncio.create_task(provisioner.call(method, **params))
     try:
-        while not (await asyncio.wait([call], timeout=_PATIENCE_S))[0]:
+        while not (await asyncio.wait([call], timeout=_LOOK_S if waits_for_link else _PATIENCE_S))[0]:
+            status = provisioner.link_state
             # a silent link changes its state after 12 s, so this ends
-            if not at_any_speed or provisioner.link_state.state not in _UP:
+            is_slow = at_any_speed and (waits_for_link or status.state in _UP)
+            if status.needs_repair or not is_slow:
                 raise _link_down("The worker does not answer.")
         return call.result()
     finally:

@@ -11,7 +11,7 @@ import pytest
 from jupyter_client.session import DELIM
 from virtual_loop import VirtualLoop
 
-from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.errors import LoginRefused, WorkerUnreachable
 from jupyter_tpu.kernels.connections.pool import LinkStatus
 from jupyter_tpu.server.websocket.page_messages import PageMessage
 from jupyter_tpu.server.websocket.repeats import with_cells_refilled
@@ -135,6 +135,22 @@ def test_a_cell_is_filled_however_long_its_node_takes_to_answer(link: str) -> No
         (4, "clear_output", {"wait": True}),
         (4, "stream", {"name": "stdout", "text": "one\ntwo\n"}),
     ]
+
+
+def test_no_page_waits_for_a_link_that_a_person_must_repair() -> None:
+    class UnreachableRecord(Record):
+        """A kernel whose link is found to need a repair only while it is waited for."""
+
+        async def call(self, _method: str, **_params: Any) -> dict[str, Any]:
+            await asyncio.sleep(60)
+            self.link_state = LinkStatus(state="down", since=0.0, error_code=LoginRefused.code)
+            await asyncio.get_running_loop().create_future()
+            raise AssertionError("never")
+
+    record = UnreachableRecord(REQUEST, BUSY, ONE, TWO, link="down")
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        sent = runner.run(asyncio.wait_for(told(record, from_seq=4, repeated_until=4), 600))
+    assert sent == plain(record, from_seq=4)
 
 
 async def test_a_cell_with_an_output_that_is_left_out_is_filled_with_the_notice_in_its_place() -> None:
