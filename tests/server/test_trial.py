@@ -122,6 +122,20 @@ def test_the_next_server_goes_on_with_the_emulated_cloud(start_server: StartServ
     assert kernelspecs(last) == set()
 
 
+def test_an_emulated_cloud_that_cannot_be_started_again_is_in_the_log(start_server: StartServer) -> None:
+    server = start_server(**NO_CLOUD)
+    server.tpu("POST", "trial")
+    server.stop()
+    log = server.folder / "tpu" / "emulated-cloud" / "emulator.log"
+    log.unlink()
+    log.mkdir()
+
+    after = start_server(after=server, **NO_CLOUD)
+
+    assert after.tpu("GET", "status").json["trial"] is False
+    assert "The emulated cloud was not started again" in after.log()
+
+
 def test_a_server_whose_own_cloud_is_emulated_starts_no_other(start_server: StartServer, cloud: Cloud) -> None:
     server = start_server(**cloud.variables, **{ADDRESS_VARIABLE: cloud.rest})
     answer = server.tpu("POST", "trial")
