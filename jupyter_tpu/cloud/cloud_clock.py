@@ -129,6 +129,11 @@ class CloudClock:
         """Seconds that this computer's clock is ahead of the cloud's; 0 if it is right or nothing is known."""
         return self._ahead_s(*self._read())
 
+    @property
+    def wrong_s(self) -> float:
+        """As `ahead_s`, but of real time: 0 where an emulated cloud has virtual time."""
+        return self.ahead_s if self._virtual is None else 0.0
+
     def _ahead_s(self, wall: float, steady: float) -> float:
         if self._virtual is not None:
             return wall - self._virtual.at(steady)
@@ -163,7 +168,7 @@ class CloudClock:
     @property
     def notice(self) -> str:
         """A warning for the user that this computer's clock is wrong; empty if it is right."""
-        return "" if self._virtual is not None else wrong_clock_text(self.ahead_s)
+        return wrong_clock_text(self.wrong_s)
 
 
 def _gap_s(one: _Bounds, other: _Bounds) -> float:

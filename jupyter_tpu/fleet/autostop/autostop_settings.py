@@ -35,6 +35,8 @@ RULES_DAMAGED = (
 KEEP_DAMAGED = "its “keep running” setting in the journal is damaged and ignored"
 
 _RULES, _KEEP, _ACT = "brakes", "keep", "human"
+# field of a document: how far the clock was ahead that dated the setting, see `CloudClock.wrong_s`
+_WRONG = "clock_wrong_s"
 T = TypeVar("T")
 Found = Document | tuple[str, JournalUnwritable]
 
@@ -73,9 +75,13 @@ class AutostopSettings:
         self._audit = Audit(journal, **place)
         self._ours: dict[str, bool] = {}
 
-    def read(self, nodes: Iterable[Node]) -> dict[str, NodeSettings]:
+    def read(self, nodes: Iterable[Node], *, clock_wrong_s: float = 0.0) -> dict[str, NodeSettings]:
         """Return the settings by full name; an unreadable part of a node's settings is reported in its
         `NodeSettings.damage`.
+
+        Args:
+            clock_wrong_s: how far this computer's clock is ahead now, see `CloudClock.wrong_s`; the times of
+                deadlines and extensions are by this clock, though it was set since.
 
         Raises:
             JournalUnwritable: the journal cannot be read at all.
@@ -85,7 +91,11 @@ class AutostopSettings:
         return {
             str(node.name): replace(
                 self._settings_of(
-                    node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((node.name, node.uid))
+                    node,
+                    rules.get(str(node.name)),
+                    keeps.get(str(node.name)),
+                    ready.get((node.name, node.uid)),
+                    clock_wrong_s,
                 ),
                 acted_at=_acted_at(acts.get(str(node.name)), node),
             )
@@ -97,14 +107,14 @@ class AutostopSettings:
         return {found.name if isinstance(found, Document) else found[0]: found for found in each}
 
     def _settings_of(
-        self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None
+        self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None, wrong_s: float
     ) -> NodeSettings:
-        own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
-        kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
+        own, revision, no_rules = _read(rules, lambda document: _rules(document, node, wrong_s), RULES_DAMAGED)
+        kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node, wrong_s), KEEP_DAMAGED)
         # damaged rules are replaced with the default even for other people's nodes: the user had set some
         default = default_rules(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
-            rules=_with_label(own or default, node),
+            rules=_with_label(own or default, node, wrong_s),
             revision=revision,
             keep=kept or NO_KEEP_RUNNING,
             keep_revision=keep_revision,
@@ -128,15 +138,14 @@ class AutostopSettings:
     def _has_our_key(self, node: Node) -> bool:
         return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
 
-    def put_rules(self, node: Node, rules: Rules, *, now: float) -> None:
+    def put_rules(self, node: Node, rules: Rules, *, now: float, clock_wrong_s: float = 0.0) -> None:
         """Write the rules, with a line in the audit log; raises `JournalUnwritable`."""
-        # the uid: a deadline must not hold for the next node with this name
-        self._documents.put(_RULES, str(node.name), {**rules.to_json(), "uid": node.uid}, now=now)
+        self._documents.put(_RULES, str(node.name), {**rules.to_json(), **_about(node, clock_wrong_s)}, now=now)
         self.record(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
 
-    def put_keep(self, node: Node, keep: KeepRunning, *, now: float) -> None:
+    def put_keep(self, node: Node, keep: KeepRunning, *, now: float, clock_wrong_s: float = 0.0) -> None:
         """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
-        self._documents.put(_KEEP, str(node.name), {**keep.to_json(), "uid": node.uid}, now=now)
+        self._documents.put(_KEEP, str(node.name), {**keep.to_json(), **_about(node, clock_wrong_s)}, now=now)
         detail = keep.to_json()
         reason = "The user cancelled “keep running”." if keep.is_none else "The user chose to keep the node running."
         self.record(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
@@ -148,6 +157,20 @@ class AutostopSettings:
     def record(self, entry: Entry) -> None:
         """Add a line to the audit log; raises `JournalUnwritable`."""
         self._audit.record(entry)
+
+
+def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
+    """Return what a document says beside the setting: for which node, and by which clock, if that was wrong.
+
+    The uid: a deadline must not hold for the next node with this name.
+    """
+    # only if it was: an earlier version takes rules with a field that it does not know for damaged
+    return {"uid": node.uid, **({_WRONG: clock_wrong_s} if clock_wrong_s else {})}
+
+
+def _clock_moved_s(body: Mapping[str, Any], wrong_s: float) -> float:
+    """Return by how much this computer's clock was set ahead since the setting was made."""
+    return wrong_s - float(body.get(_WRONG, 0.0))
 
 
 def rules_text(rules: Rules) -> str:
@@ -174,23 +197,29 @@ def _read(found: Found | None, read: Callable[[Document], T | None], damaged: st
         return None, 0.0, damaged
     try:
         body = read(found)
-    except (BadInput, KeyError, TypeError):
+    except (BadInput, KeyError, TypeError, ValueError):
         return None, 0.0, damaged
     return body, 0.0 if body is None else found.updated_at, ""
 
 
-def _rules(document: Document, node: Node) -> Rules:
+def _rules(document: Document, node: Node, wrong_s: float) -> Rules:
     """Return the rules; a deadline holds only for the node that it was set for, not for the next with its name."""
-    body = {name: value for name, value in document.body.items() if name != "uid"}
+    body = {name: value for name, value in document.body.items() if name not in ("uid", _WRONG)}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)
-    return Rules.from_json(body)
+    rules = Rules.from_json(body)
+    if rules.deadline_at is None:
+        return rules
+    return replace(rules, deadline_at=rules.deadline_at + _clock_moved_s(document.body, wrong_s))
 
 
-def _keep(document: Document, node: Node) -> KeepRunning | None:
+def _keep(document: Document, node: Node, wrong_s: float) -> KeepRunning | None:
     """Return the “keep running” setting, if it was set for this very node."""
     body: Mapping[str, Any] = document.body
-    return KeepRunning(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
+    if body.get("uid") != node.uid:
+        return None
+    keep = KeepRunning(until=body["until"], while_busy=body["while_busy"])
+    return keep if keep.until is None else replace(keep, until=keep.until + _clock_moved_s(body, wrong_s))
 
 
 def _acted_at(found: Found | None, node: Node) -> float | None:
@@ -211,9 +240,9 @@ def reminder_of(
     return reminder(ready_since, (human_at, settings.acted_at, settings.revision, settings.keep_revision), now)
 
 
-def _with_label(rules: Rules, node: Node) -> Rules:
+def _with_label(rules: Rules, node: Node, wrong_s: float) -> Rules:
     text = node.labels.get(DEADLINE_LABEL, "")
     if not text.isdecimal() or len(text) > 12:  # 12 digits last beyond the year 30000
         return rules
-    at = float(text) if rules.deadline_at is None else min(float(text), rules.deadline_at)
-    return replace(rules, deadline_at=at)
+    at = float(text) + wrong_s  # any computer may have written it, so it is by the right clock
+    return replace(rules, deadline_at=at if rules.deadline_at is None else min(at, rules.deadline_at))

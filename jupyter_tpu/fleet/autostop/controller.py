@@ -130,7 +130,7 @@ class AutostopController:
         """
         nodes = tuple(nodes)
         # rules first: those newer than the agents' are sent with the poll
-        settings = await asyncio.to_thread(self._settings.read, nodes)
+        settings = await self._read(nodes)
         settings = {
             str(node.name): self._by_local_clock(self._with_possible_action(node, settings[str(node.name)]))
             for node in nodes
@@ -176,9 +176,10 @@ class AutostopController:
             BadInput: a rule is invalid; nothing has changed.
             JournalUnwritable: they could not be written; nothing has changed.
         """
-        settings = (await asyncio.to_thread(self._settings.read, (node,)))[str(node.name)]
+        settings = (await self._read((node,)))[str(node.name)]
         rules = replace(self._poller.rules(node, settings), **changes)
-        await asyncio.to_thread(self._settings.put_rules, node, rules, now=self._clocks().wall)
+        now, wrong_s = self._clocks().wall, self._cloud_clock.wrong_s
+        await asyncio.to_thread(self._settings.put_rules, node, rules, now=now, clock_wrong_s=wrong_s)
         return await self._after_change(node)
 
     async def extend(self, node: Node, keep: KeepRunning) -> AutostopStatus:
@@ -186,7 +187,8 @@ class AutostopController:
 
         Raises as `set_rules`.
         """
-        await asyncio.to_thread(self._settings.put_keep, node, keep, now=self._clocks().wall)
+        now, wrong_s = self._clocks().wall, self._cloud_clock.wrong_s
+        await asyncio.to_thread(self._settings.put_keep, node, keep, now=now, clock_wrong_s=wrong_s)
         return await self._after_change(node)
 
     async def history(self, node: Node) -> JSON:
@@ -195,7 +197,7 @@ class AutostopController:
         Raises:
             JournalUnwritable: the rules cannot be read.
         """
-        settings = (await asyncio.to_thread(self._settings.read, (node,)))[str(node.name)]
+        settings = (await self._read((node,)))[str(node.name)]
         answer = await self._poller.history(node)
         idle_after_s = self._poller.rules(node, settings).idle_after_s
         return activity_history_view(answer, idle_after_s=idle_after_s, now=self._clocks().wall)
@@ -203,6 +205,9 @@ class AutostopController:
     async def _after_change(self, node: Node) -> AutostopStatus:
         self._poller.poll_soon(node)
         return (await self.evaluate((node,)))[0]
+
+    async def _read(self, nodes: Iterable[Node]) -> dict[str, NodeSettings]:
+        return await asyncio.to_thread(self._settings.read, nodes, clock_wrong_s=self._cloud_clock.wrong_s)
 
     def _with_possible_action(self, node: Node, settings: NodeSettings) -> NodeSettings:
         """Replace the action stop by delete where the cloud cannot stop the node; a STOPPED node needs no deletion."""
@@ -245,7 +250,7 @@ class AutostopController:
         # rounded to a minute, because an agent's answer differs a little each time
         first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
         # a clock that the cloud shows to be ahead must not end a node days early
-        ahead_s = max(0.0, self._cloud_clock.ahead_s)
+        ahead_s = max(0.0, self._cloud_clock.wrong_s)
         return earliest_end(end_at, first, replace(now, wall=now.wall - ahead_s)) + ahead_s
 
     def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:

@@ -198,7 +198,7 @@ class ExternalDeletions:
             labels={INTENT_LABEL: made_by} if made_by else {},
         )
         known = replace(node, state="") if node is not None and node.uid == span.uid else gone
-        return self._settings.read((known,))[str(span.name)]
+        return self._settings.read((known,), clock_wrong_s=self._clock.wrong_s)[str(span.name)]
 
 
 def _key(span: Span) -> tuple[str, str, float]:

@@ -123,20 +123,26 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
 
 
 @pytest.mark.parametrize("leap_s", [-3 * 86_400.0, 3 * 86_400.0])
+@pytest.mark.parametrize("when", ["before it is set", "while a process runs", "before the next process"])
 @pytest.mark.parametrize("end", ["deadline", "keep"])
-def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(world: World, end: str, leap_s: float) -> None:
+def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(
+    world: World, end: str, when: str, leap_s: float
+) -> None:
     async def story() -> None:
         process = await with_a_node(world)
         (node,) = process.fleet.snapshot().nodes
+        world.clock_ahead_s = leap_s if when == "before it is set" else 0.0
+        at = world.now + world.clock_ahead_s + 2 * HOUR_S
         if end == "deadline":
-            await process.does(process.braking.set_rules(node, {"deadline_at": world.now + 2 * HOUR_S}))
+            await process.does(process.braking.set_rules(node, {"deadline_at": at}))
         else:
             await process.does(process.braking.set_rules(node, {"session_s": 0.5 * HOUR_S}))
-            await process.does(
-                process.braking.extend(node, KeepRunning(until=world.now + 2 * HOUR_S, while_busy=False))
-            )
+            await process.does(process.braking.extend(node, KeepRunning(until=at, while_busy=False)))
         await asyncio.sleep(60.0)
         world.clock_ahead_s = leap_s
+        if when == "before the next process":
+            await world.kill(process)
+            process = await world.open()
         await ends_in_about_two_hours(process)
 
     world.run(story())
