@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import charge_text, no_start_text, node_text
-from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet, warn_of_unwritten
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, perform_request, report_end, running_fleet
 from jupyter_tpu.cli.options import (
     cloud_settings,
 )
@@ -173,6 +173,7 @@ def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwri
 
 
 async def _request_end(options: argparse.Namespace, change: Change, node: Node) -> None:
+    from jupyter_tpu.cli.spend.ledger_access import warn_of_unwritten
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
     from jupyter_tpu.journal import Journal

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -120,20 +120,6 @@ def _update_kernelspecs(work: RunningFleet, settled: Intent, is_complete: bool, 
     if settled.verb == "create" and settled.succeeded and node is not None:
         write_kernelspec(node, work.settings, ssh_user=ssh_user)
     sync_kernelspecs(snapshot.nodes, work.settings, complete=is_complete and not snapshot.unreachable)
-
-
-def warn_of_unwritten(settings: CloudSettings) -> None:
-    """Try to write what a full disk has kept from the journal; warn if it is lost with this process."""
-    from jupyter_tpu.journal import Journal
-
-    with closing(Journal.of_user(settings.endpoint)) as journal:
-        if not journal.write_unwritten():
-            warn(
-                _(
-                    "The journal still cannot be written: notebooks and `jupyter tpu audit` will not say that you "
-                    "requested this."
-                )
-            )
 
 
 def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:

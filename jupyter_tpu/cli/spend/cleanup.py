@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.node_texts import EMULATED, resource_text
-from jupyter_tpu.cli.nodes.fleet_run import warn_of_unwritten
 from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.spend.ledger_access import warn_of_unwritten
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.fleet.cleanup.billable import (

@@ -50,6 +50,20 @@ def open_ledger(place: Place) -> Iterator[SpendLedger]:
         yield SpendLedger(journal, place)
 
 
+def warn_of_unwritten(place: Place) -> None:
+    """Try to write what a full disk has kept from the journal; warn if it is lost with this process."""
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user(place.endpoint)) as journal:
+        if not journal.write_unwritten():
+            warn(
+                _(
+                    "The journal still cannot be written: notebooks and `jupyter tpu audit` will not say that you "
+                    "requested this."
+                )
+            )
+
+
 @asynccontextmanager
 async def ledger_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, SpendLedger]]:
     """Open the cloud and the ledger of the project that the options or the credentials name."""
