@@ -9,6 +9,7 @@ that the peer must not send, ends the connection: neither side sends a kind that
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -70,6 +71,9 @@ _LIMITS = {
     Kind.NOTICE: 1024 * 1024,
 }
 
+# seqs end at 2**63
+_LARGEST_INT = 2**64
+
 FROM_CLIENT = frozenset({Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING})
 FROM_AGENT = (frozenset(Kind) - FROM_CLIENT) | {Kind.HELLO}
 
@@ -93,14 +97,32 @@ class Frame:
 
 
 def json_object(payload: bytes) -> dict[str, Any]:
-    """Decode bytes that must be a JSON object; anything else is a `ProtocolError`."""
+    """Decode bytes that must be a JSON object; anything else is a `ProtocolError`.
+
+    What Python reads as a number and no browser does, as NaN or 1e999, becomes None, as do whole numbers that no float
+    can hold: an agent must not break a page, nor the arithmetic of its client, with one of them.
+    """
     try:
-        value = json.loads(payload)
+        value = json.loads(payload, parse_constant=_nothing, parse_float=_finite, parse_int=_whole)
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"not JSON: {payload[:60]!r}") from error
     if not isinstance(value, dict):
         raise ProtocolError(f"not a JSON object: {payload[:60]!r}")
     return value
+
+
+def _nothing(_name: str) -> None:
+    return None
+
+
+def _finite(text: str) -> float | None:
+    value = float(text)
+    return value if math.isfinite(value) else None
+
+
+def _whole(text: str) -> int | None:
+    value = int(text)
+    return value if abs(value) <= _LARGEST_INT else None
 
 
 def encode_frame(kind: Kind, stream: int = 0, number: int = 0, payload: bytes = b"") -> bytes:

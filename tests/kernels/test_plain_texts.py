@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_tpu.errors import CloudRefused, error_from_json
+import pytest
+
+from jupyter_tpu.errors import AgentBroken, CloudRefused, error_from_json
+from jupyter_tpu.kernels.agents.agent_calls import kernels_of
 from jupyter_tpu.kernels.environments.environment import make_environment
 from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment
 from jupyter_tpu.kernels.messages.fanout import RecordFanout
 from jupyter_tpu.kernels.registry.exit_status import stderr_of
 from jupyter_tpu.kernels.remote_kernel import RemoteKernel
+from jupyter_tpu.models import NodeName
 
 # a terminal's escape, a bell, an 8-bit escape, and what turns text around
 HOSTILE = "\x1b]0;mine\x07\x9b2J\u202egnp.exe\u2066"
 CLEAN = "]0;mine2Jgnp.exe"
 LONG = 1_000_000 * "x"
+NODE = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 
 
 def test_the_raw_words_of_an_error_are_plain_whenever_they_come() -> None:
@@ -38,6 +43,18 @@ def test_the_reason_of_a_kernels_end_is_plain() -> None:
         assert not set(kernel.reason) & set(HOSTILE) - set(CLEAN)
         assert len(kernel.reason) <= 20_000
     assert kernel.reason.endswith(CLEAN), "what was said last says most"
+
+
+@pytest.mark.parametrize("rows", [None, "kernels", {}, [7], [{"kernel_id": 7}], [{}]])
+def test_an_invalid_list_of_kernels_is_an_error_of_its_worker_alone(rows: Any) -> None:
+    with pytest.raises(AgentBroken, match="The list of kernels of my-node is invalid"):
+        kernels_of({"kernels": rows}, NODE)
+
+
+@pytest.mark.parametrize(("started", "shown"), [(1e9, 1e9), ("now", None), (1e300, None), (-1.0, None), (None, None)])
+def test_a_kernels_start_that_is_no_time_is_left_out(started: Any, shown: float | None) -> None:
+    (kernel,) = kernels_of({"kernels": [{"kernel_id": "a", "started_at": started}]}, NODE)
+    assert kernel == {"kernel_id": "a", "started_at": shown}
 
 
 async def test_what_an_agent_says_of_an_environment_is_plain() -> None:

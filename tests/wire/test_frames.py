@@ -89,6 +89,15 @@ def test_what_is_not_a_json_object_is_a_protocol_error(payload: bytes) -> None:
         json_object(payload)
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999", b"1" + b"0" * 400])
+def test_what_is_no_number_to_a_browser_or_a_float_is_none(number: bytes) -> None:
+    assert json_object(b'{"at": %s, "seq": 18446744073709551616, "load": 0.5}' % number) == {
+        "at": None,
+        "seq": 2**64,
+        "load": 0.5,
+    }
+
+
 def test_json_travels_in_a_frame() -> None:
     (frame,) = FrameDecoder(FROM_CLIENT).feed(encode_json(Kind.CALL, {"method": "größe"}, number=7))
     assert (frame.number, frame.json()) == (7, {"method": "größe"})

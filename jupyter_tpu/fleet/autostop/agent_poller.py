@@ -19,6 +19,7 @@ from jupyter_tpu.autostop import (
     Source,
     never_connected,
     not_running,
+    number_from,
     unknown,
 )
 from jupyter_tpu.durations import duration_text
@@ -38,6 +39,8 @@ _CLOCK_SET_S = 10.0
 _READY_DIFFERS_S = 120.0
 # the agent's texts are shown to people
 _LONGEST_TEXT = 500
+# seconds: beyond the year 5000
+_LARGEST = 1e11
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,16 +72,16 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
         if missing:
             raise KeyError(missing[0])
         # durations, not times: the node's clock may differ from ours
-        until = None if keep["for_s"] is None else at.wall + float(keep["for_s"])
+        until = None if keep["for_s"] is None else at.wall + _number(keep, "for_s")
         return AgentReport(
             at=at,
             activity=Activity(**{name: _source(sources[name], at.wall) for name in SOURCES if name in sources}),
             keep=KeepRunning(until=until, while_busy=keep["while_busy"]),
-            keep_revision=float(answer["keep_revision"]),
+            keep_revision=_number(answer, "keep_revision"),
             guard={name: plain(answer["guard"][name], _LONGEST_TEXT) for name in ("state", "detail")},
             rules=_rules(answer),
         )
-    except (KeyError, TypeError, ValueError, BadInput):
+    except (KeyError, TypeError, ValueError, AttributeError, BadInput):
         return AgentReport(at=at)
 
 
@@ -195,15 +198,27 @@ def _key(node: Node) -> tuple[str, str]:
     return str(node.name), node.uid
 
 
+def _number(data: Mapping[str, Any], name: str) -> float:
+    """Return a time or a duration that can be computed with and shown; raises `BadInput` for anything else.
+
+    The text "nan" would be a float too, and an end at 1e300 a time that no one can show: a node that sends one must not
+    keep auto-stop from judging the others.
+    """
+    value = number_from(data, name)
+    if abs(value) > _LARGEST:
+        raise BadInput(f"The field '{name}' is too large.")
+    return value
+
+
 def _source(answer: Mapping[str, Any], at: float) -> Source:
     age_s = answer["age_s"]
-    last_at = None if age_s is None else at - float(age_s)
+    last_at = None if age_s is None else at - _number(answer, "age_s")
     return Source(state=str(answer["state"]), last_at=last_at, detail=plain(answer["detail"], _LONGEST_TEXT))
 
 
 def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
     try:
-        return (float(answer["revision"]), Rules.from_json(answer["rules"])) if answer["has_rules"] else None
+        return (_number(answer, "revision"), Rules.from_json(answer["rules"])) if answer["has_rules"] else None
     except (KeyError, TypeError, ValueError, BadInput):
         return None
 
@@ -211,9 +226,10 @@ def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
 def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dict[str, Any]:
     """Return the settings to send to the agent; the newer revision wins, whichever computer set it."""
     try:
-        revision, keep_revision = float(answer["revision"]), float(answer["keep_revision"])
-        agent_ready_s, has_rules = float(answer["ready_for_s"] or 0.0), bool(answer["has_rules"])
-    except (KeyError, TypeError, ValueError):
+        revision, keep_revision = _number(answer, "revision"), _number(answer, "keep_revision")
+        agent_ready_s = 0.0 if answer["ready_for_s"] is None else _number(answer, "ready_for_s")
+        has_rules = bool(answer["has_rules"])
+    except (KeyError, BadInput):
         return {}
     news: dict[str, Any] = {}
     # an agent without rules gets even the default ones, whose revision is 0

@@ -9,7 +9,16 @@ from dataclasses import replace
 from typing import Any, cast
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import KernelFailed, NodeNotFound, Text, TpuError, WorkerUnreachable, WrongState, plain_data
+from jupyter_tpu.errors import (
+    AgentBroken,
+    KernelFailed,
+    NodeNotFound,
+    Text,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+    plain_data,
+)
 from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
@@ -18,6 +27,8 @@ from jupyter_tpu.models import Node, NodeName
 
 PATIENCE_S = 60.0
 """Seconds for a worker to answer; one that was never used is prepared first, which takes most of it."""
+
+_LATEST = 1e11  # Unix seconds: beyond the year 5000, and still one that every platform can show
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
@@ -81,9 +92,27 @@ async def end_registered_kernel(note: RegisteredKernel) -> None:
 
 async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
     try:
-        return list((await call_agent(key, "list_kernels", {}))["kernels"])
+        return kernels_of(await call_agent(key, "list_kernels", {}), key.node)
     except TpuError as error:
         return error
+
+
+def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]]:
+    """Return the kernels of an answer to ``list_kernels``; a start that is no time is left out.
+
+    Raises:
+        AgentBroken: it is no list of kernels. One worker must not hide those of the others.
+    """
+    rows = answer.get("kernels")
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and type(row.get("kernel_id")) is str for row in rows
+    ):
+        raise AgentBroken(Text("The list of kernels of {node} is invalid.", node=node.node_id))
+    return [{**row, "started_at": _moment_or_none(row.get("started_at"))} for row in rows]
+
+
+def _moment_or_none(value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value <= _LATEST else None
 
 
 async def call_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:

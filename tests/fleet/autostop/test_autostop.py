@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_tpu.autostop import DEFAULT_RULES, KeepRunning, Moment, Rules
 from jupyter_tpu.errors import BadInput, LinkDown
+from jupyter_tpu.fleet.autostop.agent_poller import AgentReport, parse_report
 from jupyter_tpu.fleet.autostop.autostop_settings import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
 from jupyter_tpu.fleet.autostop.controller import AutostopController, AutostopStatus
 from jupyter_tpu.fleet.autostop.views import autostop_status_view
@@ -277,6 +278,24 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
 async def test_agents_that_do_not_answer_well_are_told_of(make_ready: Any, agents: Any, detail: str) -> None:
     view = autostop_status_view(await (await make_ready(agents)).status())
     assert next(source["detail"] for source in view["sources"]) == detail
+
+
+@pytest.mark.parametrize("number", ["nan", "1e999", 1e300, -1e300, True, {}])
+async def test_a_time_that_cannot_be_shown_makes_an_answer_invalid(number: Any) -> None:
+    async def report_of(**said: Any) -> AgentReport:
+        answer = await Saying(**said).call(None, "activity", {})  # type: ignore[arg-type]  # it is not used
+        assert answer is not None
+        return parse_report(answer, Moment(wall=0.0, steady=0.0))
+
+    odd = {"state": "active", "age_s": number, "detail": ""}
+    assert (await report_of()).activity is not None
+    assert (await report_of(sources={"execution": odd, "accelerator": QUIET, "human": QUIET})).activity is None
+    assert (await report_of(keep={"for_s": number, "while_busy": False})).activity is None
+    assert (await report_of(keep_revision=number)).activity is None
+    rules = Rules(session_s=HOUR).to_json()
+    assert (await report_of(has_rules=True, rules=rules)).rules is not None
+    assert (await report_of(has_rules=True, rules={**rules, "session_s": number})).rules is None
+    assert (await report_of(has_rules=True, rules=rules, revision=number)).rules is None
 
 
 async def test_a_spot_node_is_deleted_since_the_cloud_does_not_stop_it(make_ready: Any) -> None:
