@@ -1,4 +1,4 @@
-"""Read and sign Jupyter's messages, as far as the agent needs: their kind and the request that they belong to.
+"""Read from Jupyter's messages what the agent needs, their kind and their request, and sign messages.
 
 A multipart message has routing identities, a delimiter, a signature, header, parent header, metadata and content as
 JSON, then buffers. It may come from a broken kernel or client, so nothing here raises.

@@ -1,4 +1,4 @@
-"""The command `budget`: limits on dollars or hours of READY nodes, per day, week, month or in all."""
+"""The command `budget`: limits on dollars or hours of READY nodes, per day, week, month or in total."""
 
 from __future__ import annotations
 

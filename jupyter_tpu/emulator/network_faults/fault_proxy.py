@@ -53,7 +53,7 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """Open connections."""
+        """The number of open connections."""
         return len(self._connections)
 
     @property

@@ -99,7 +99,7 @@ class Pipe:
         self._pump()
 
     def sink_is_full(self, full: bool) -> None:
-        """Pause or resume delivery."""
+        """Note whether the sink is full: delivery pauses while it is."""
         self._sink_is_full = full
         self._pump()
 

@@ -1,4 +1,4 @@
-"""Compute Engine v1, as far as gcloud reads it before it opens an SSH connection: the project and its metadata."""
+"""The part of Compute Engine v1 that gcloud reads before it opens an SSH connection: the project and its metadata."""
 
 from __future__ import annotations
 

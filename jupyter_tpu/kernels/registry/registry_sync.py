@@ -135,7 +135,7 @@ class RegistrySync:
             await self.write_unwritten()
 
     def _give_up(self) -> None:
-        """Write nothing later. Whoever removes the note has the lock, so that no write is under way."""
+        """Cancel later writes. Call it with the lock held where a write may be under way."""
         self._unwritten = None
         if self._retrying:
             self._retrying.cancel()

@@ -24,7 +24,7 @@ export function ProjectCard({ cloud, actions, trans }: ICardProps): JSX.Element 
         />
         <label htmlFor={id}>{messages.apiEnabled(trans)}</label>
       </div>
-      {/* what somebody else has set is shown as soon as it is known, and no half-written text is lost to a poll */}
+      {/* a new key shows what another page has set; a poll that changes nothing keeps half-written text */}
       <LimitsForm
         key={JSON.stringify(draftsOf(cloud.switches))}
         {...{ actions, trans, switches: cloud.switches }}
