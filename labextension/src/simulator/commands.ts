@@ -109,8 +109,8 @@ function projectCommands(trans: TranslationBundle): readonly ICommand[] {
       label: messages.setQuota(trans),
       args: {
         quota_id: { type: 'string' },
-        zone: { type: 'string', description: 'For a quota of a zone' },
-        region: { type: 'string', description: 'For a quota of a region' },
+        zone: { type: 'string', description: 'Zone, for a quota per zone' },
+        region: { type: 'string', description: 'Region, for a quota per region' },
         limit: { type: ['integer', 'null'], description: 'Null is unlimited' }
       },
       requests: args => [post('quotas', args)]
