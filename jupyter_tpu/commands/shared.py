@@ -90,7 +90,7 @@ EXTEND = Command(
                 help=Text("for this long (default: {duration})", duration=DEFAULT_EXTENSION),
             ),
             argument("--until", metavar="HH:MM", help="until this time of day, by this machine's clock"),
-            flag("--while-busy", help="until what runs now has finished"),
+            flag("--while-busy", help="until the running cells have finished"),
             flag("--off", help="cancel an earlier extension"),
         ),
         *REMOTE,

@@ -33,7 +33,7 @@ def send_request(intent: Intent, event: Started, limits: Limits) -> Outcome:
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
     """Fail an intent whose process died before it sent the request: the user may no longer want it."""
     error = TpuError(
-        Text("jupyter_tpu exited before it requested to start the node {node}.", node=intent.node_name.node_id)
+        Text("jupyter_tpu exited before it asked the cloud to start the node {node}.", node=intent.node_name.node_id)
     )
     return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
 

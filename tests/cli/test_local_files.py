@@ -204,5 +204,5 @@ def test_a_delete_without_a_standard_input_is_not_confirmed(terminal: Terminal) 
     asked = in_shell(terminal, 'exec "$@" <&-', "delete", "mine", *HERE)
 
     assert_in_words(asked)
-    assert "Delete mine was not confirmed." in asked.stderr
+    assert "Deleting mine was not confirmed." in asked.stderr
     assert terminal.tpu("delete", "mine", *HERE, "--yes").returncode == 0

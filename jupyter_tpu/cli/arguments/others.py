@@ -20,7 +20,7 @@ FIRST = (
         "created.",
         arguments=(
             argument("--credentials", metavar="FILE", help="use the credentials in this file from now on"),
-            argument("--trc-mail", metavar="FILE", help="enter the grant in this email of the TPU Research Cloud"),
+            argument("--trc-mail", metavar="FILE", help="add the grant in this email from the TPU Research Cloud"),
             argument("--budget", type=float, metavar="USD", help="first budget, in US dollars per week"),
             flag("--link-billing", help="with --yes, also link the only billing account to the project"),
             YES,

@@ -158,7 +158,7 @@ def _say_one(options: argparse.Namespace, brake: AutostopStatus) -> int:
     if brake.keep.until is not None and brake.keep.until > time.time() and not _ends_with_extension(brake):
         say(_("  extended: for {duration}", duration=duration_text(brake.keep.until - time.time())))
     if brake.keep.while_busy:
-        say(_("  extended: until what runs now has finished"))
+        say(_("  extended: until the running cells have finished"))
     if brake.reminder is not None:
         say(plain(_("  note: {reminder}", reminder=brake.reminder.text(brake.node.name.node_id))))
     say(

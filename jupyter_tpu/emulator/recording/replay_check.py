@@ -1,6 +1,6 @@
 """``jupyter tpu emulator replay-check``.
 
-Play recorded cases against the emulator, and show what it answers differently.
+Replay recorded cases against the emulator, and show the answers that differ.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``replay-check``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator replay-check",
-        description="Play the cases of a recording against the emulator, in their order and at their pace in virtual "
-        "time, and print what it answers differently.",
+        description="Replay a recording against the emulator, in its order and at its pace in virtual time, and print "
+        "the answers that differ.",
         epilog="The exit status is 0 when nothing differs and 1 when something does, or when there is nothing to play.",
     )
     options.add_argument("folder", type=Path, metavar="FOLDER", help="folder that `record` wrote")

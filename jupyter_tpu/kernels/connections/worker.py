@@ -237,7 +237,7 @@ class Worker:
             )
             raise NodeNotFound(
                 end.message,
-                exists="The kernels of the old node are gone; a new one of its name is READY.",
+                exists="The kernels of the old node are gone; a new node with its name is READY.",
                 hint="Start a new kernel.",
             )
 

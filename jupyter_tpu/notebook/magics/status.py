@@ -67,9 +67,9 @@ def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
     if not known:
         return []
     if known[0] > 0:
-        text = Text("This worker's clock is wrong by {duration}: it is ahead of that of your own machine.")
+        text = Text("This worker's clock is {duration} ahead of your own machine's.")
     else:
-        text = Text("This worker's clock is wrong by {duration}: it is behind that of your own machine.")
+        text = Text("This worker's clock is {duration} behind your own machine's.")
     return [Section(title=Text("Clock"), lines=[text.with_arguments(duration=duration_text(abs(known[0])))])]
 
 

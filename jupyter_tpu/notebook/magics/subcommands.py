@@ -102,6 +102,8 @@ def _text(text: str) -> Text:
 
 def _help_of_all() -> MagicOutput:
     rows = [(f"%tpu {command.name}".rstrip(), _text(command.here)) for command in (STATUS, *ON_NODE.values())]
-    more = Text("%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips.")
+    more = Text(
+        "%tpu COMMAND --help explains a command. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
+    )
     last = Section(lines=[more])
     return MagicOutput(sections=[Section(header=(Text("line"), Text("meaning")), rows=rows), last])
