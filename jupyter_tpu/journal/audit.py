@@ -18,7 +18,7 @@ class Entry:
     """One line of the audit log.
 
     Attributes:
-        at: Unix seconds.
+        at: Unix seconds by this computer's clock, for all lines: the user compares them with each other.
         action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
         subject: what it was done to: a node's full name, a budget's name.
         reason: one sentence for display.

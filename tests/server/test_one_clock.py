@@ -6,8 +6,9 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from warm_python import run_warm
@@ -25,7 +26,10 @@ NEW_NODE = {
     "runtime_version": "v2-alpha-tpuv5-lite",
 }
 HOUR_S = 3600.0
+STARTED_AT = time.time()
 USD_PER_HOUR = 9.6
+ROW = {"chips": 64, "generation": "v5e", "spot": True, "zone": ZONE}
+TINY = {"amount": 0.000001, "unit": "usd", "period": "total"}
 # as text, which a page of a test collects
 TPU_COST = """from jupyter_tpu.notebook.magics.context import MagicContext
 from jupyter_tpu.notebook.magics.subcommands import run_line
@@ -107,3 +111,24 @@ def is_usable(server: Server) -> bool:
 
 def test_the_clock_of_the_demo_is_no_wrong_clock(server: Server) -> None:
     assert not [notice for notice in server.tpu("GET", "nodes").json["notices"] if "clock" in notice]
+
+
+async def test_the_activity_log_has_the_time_of_this_computer(server: Server, cloud: Cloud) -> None:
+    cloud.control.advance(24 * HOUR_S)
+    grant = {"kind": "trc", "starts_on": "2026-01-01", "days": 30, "rows": [ROW]}
+    async with server.events() as events:
+        assert server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "too-dear"}).status == 202
+        await events.until_true(lambda: cloud.control.billing() != [])
+        assert server.tpu("PUT", "budgets/tiny", TINY).status == 200
+        # it is stopped, or deleted if its creation has not ended here
+        await events.until_true(lambda: {"stop", "delete"} & {each["action"] for each in audit(server)} != set())
+        assert server.tpu("DELETE", "budgets/tiny").status == 204
+        assert server.tpu("PUT", "grants/mine", grant).status == 200
+        assert server.tpu("DELETE", "grants/mine").status == 204
+    assert {"budget", "budget_level", "grant"} <= {each["action"] for each in audit(server)}
+    assert [each for each in audit(server) if not STARTED_AT - 60 <= each["at"] <= time.time() + 60] == []
+
+
+def audit(server: Server) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = server.tpu("GET", "audit").json["entries"]
+    return entries

@@ -173,7 +173,7 @@ def _set(options: argparse.Namespace) -> int:
 
 async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
     async with ledger_of_cloud(options) as (cloud, ledger):
-        ledger.set_budget(options.name, _wanted(options), now=cloud.clock.now())
+        ledger.set_budget(options.name, _wanted(options), now=time.time())
         # the budget is saved even if the cloud does not answer
         await warn_if_project_unreadable(cloud)
         account = ledger.account(cloud.clock.now())

@@ -14,7 +14,7 @@ from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.error_actions import raise_budget, show_budgets
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
-from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of
+from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of, observation_of_fleet
 from jupyter_tpu.fleet.spend.unobserved import record_observation
 from jupyter_tpu.fleet.termination.stop_refusals import NO_REQUEST, EndRequest
 from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
@@ -22,7 +22,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.to_ready import BOOTING
-from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
+from jupyter_tpu.models import Node, NodeName, NodeSpec
 from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unmonitored_text, usage_text, window_of
 from jupyter_tpu.money.coverage import NodeRequest
@@ -85,7 +85,7 @@ class BudgetEnforcer:
         try:
             await self._record(snapshot)
         except JournalUnwritable as error:  # budgets must hold on a full disk too
-            unwritten = self._look_of(snapshot)
+            unwritten = observation_of_fleet(snapshot, before=self._recorded)
             notices.append(f"The cost of the nodes is not saved: {error.message} {error.hint}")
         try:
             account = await asyncio.to_thread(self._account, now, unwritten)
@@ -134,16 +134,11 @@ class BudgetEnforcer:
 
     async def _record(self, snapshot: FleetSnapshot) -> None:
         """Record the nodes as last seen, unless that is already recorded."""
-        look, before = self._look_of(snapshot), self._recorded
+        look, before = observation_of_fleet(snapshot, before=self._recorded), self._recorded
         if not look.as_of or (look.as_of, look.read_at) == (before.as_of, before.read_at):
             return
         await record_observation(self._cloud, self._ledger, look)
         self._recorded = look
-
-    def _look_of(self, snapshot: FleetSnapshot) -> NodesObservation:
-        listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
-        looked_at = dict(snapshot.looked_at)
-        return observation_of(listed, as_of=snapshot.as_of, before=self._recorded, read_at=looked_at)
 
     async def _log_levels(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Log each threshold once per window, in the user's first process that sees it."""
@@ -153,7 +148,8 @@ class BudgetEnforcer:
                 continue
             detail = {"level": usage.level, "window_start": usage.window.starts_at, **budget.to_json()}
             reason = f"{usage.level} % of the budget {budget.name} is used: {usage_text(budget, usage)}."
-            entry = Entry(at=account.now, action="budget_level", subject=budget.name, reason=reason, detail=detail)
+            at = self._clock.to_local(account.now)
+            entry = Entry(at=at, action="budget_level", subject=budget.name, reason=reason, detail=detail)
             if await asyncio.to_thread(self._ledger.record_once, entry):
                 log.warning("%s", reason)
             self._logged.add(level)
@@ -227,7 +223,8 @@ class BudgetEnforcer:
     async def _log_stop(self, intent: Intent, now: float, reason: str) -> None:
         """Write the entry once per intent, because another process may have started the same one."""
         detail = {"intent_id": intent.intent_id}
-        entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
+        at, subject = self._clock.to_local(now), str(intent.node_name)
+        entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
 
     async def _log_failure(self, intent: Intent) -> None:
@@ -236,7 +233,8 @@ class BudgetEnforcer:
             return
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
         subject, reason = str(intent.node_name), "A budget is used up."
-        entry = Entry(at=self._clock.now(), action=intent.verb, subject=subject, reason=reason, detail=detail)
+        at = self._clock.to_local(self._clock.now())
+        entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
 
     # -- the admission check

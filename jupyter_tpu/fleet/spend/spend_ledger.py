@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_tpu.error_actions import show_budgets
 from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, Text, WrongState
@@ -29,6 +29,9 @@ from jupyter_tpu.money.project_ids import check_project
 from jupyter_tpu.money.spans import Span, at_worst
 from jupyter_tpu.money.spend_history import By, history_view
 from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
+
+if TYPE_CHECKING:
+    from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 
 _KIND = "budget"
 
@@ -92,7 +95,7 @@ class SpendLedger:
 
         Args:
             without_grant: name of a grant to ignore, as if it had been removed.
-            unwritten: an observation to add that could not be recorded, as on a full disk.
+            unwritten: an observation to add that is not recorded, as yet or because the disk is full.
 
         Raises:
             JournalUnwritable: the ledger cannot be read; an unreadable budget is part of the account.
@@ -110,23 +113,23 @@ class SpendLedger:
             offset_at=utc_offset_s,
         )
 
-    def history(self, by: By, last: int, *, now: float) -> JSON:
-        """Return the spend of each of the last hours or days, see `history_view`.
+    def history(self, by: By, last: int, *, now: float, unwritten: NodesObservation | None = None) -> JSON:
+        """Return the spend of each of the last hours or days, see `history_view`; for `unwritten`, see `account`.
 
         Raises:
             BadInput: `last` is more than is shown.
             JournalUnwritable: the ledger cannot be read.
         """
-        return history_view(self.account(now), by, last, utc_offset_s)
+        return history_view(self.account(now, unwritten=unwritten), by, last, utc_offset_s)
 
-    def burn_down(self, name: str, *, now: float) -> JSON:
-        """Return how a budget was used over time, see `burn_down_view`.
+    def burn_down(self, name: str, *, now: float, unwritten: NodesObservation | None = None) -> JSON:
+        """Return how a budget was used over time, see `burn_down_view`; for `unwritten`, see `account`.
 
         Raises:
             BudgetNotFound: there is none with that name.
             JournalUnwritable: it, or the ledger, cannot be read.
         """
-        account = self.account(now)
+        account = self.account(now, unwritten=unwritten)
         for budget in account.budgets:
             if budget.name == name:
                 if isinstance(budget, BrokenBudget):
@@ -161,6 +164,9 @@ class SpendLedger:
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
         """Write a budget, replacing any with this name; this confirms the others too, see `confirm_budgets`.
+
+        Args:
+            now: Unix seconds by this computer's clock, as for all changes by the user.
 
         Raises:
             BadInput: it is invalid.
@@ -205,6 +211,9 @@ class SpendLedger:
     def remove_grant(self, name: str, *, now: float) -> None:
         """Remove a grant; what it covered counts as billed, in the past too.
 
+        Args:
+            now: Unix seconds by the cloud's clock, by which usage is counted.
+
         Raises:
             BadInput: there is none with that name.
             WrongState: a budget would be used up by that.
@@ -215,7 +224,7 @@ class SpendLedger:
         for budget, usage in self.account(now, without_grant=name).usages():
             if usage.is_used_up and budget.stops_nodes and budget.name not in used_up:
                 raise _needed(name, budget, usage)
-        self._grants.remove(name, now=now)
+        self._grants.remove(name, now=time.time())
 
     def record_once(self, entry: Entry) -> bool:
         """Add a line to the audit log unless the same one exists, see `Audit.record_once`; return whether it was added.
@@ -286,6 +295,12 @@ def observation_of(
     """
     look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
     return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
+
+
+def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = NEVER) -> NodesObservation:
+    """Return the observation that the fleet as last seen is for the ledger; for `before`, see `observation_of`."""
+    listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
+    return observation_of(listed, as_of=snapshot.as_of, before=before, read_at=dict(snapshot.looked_at))
 
 
 def _as_ready(node: Node, now: float) -> Span:

@@ -20,10 +20,11 @@ from tornado import web
 
 from jupyter_tpu.errors import IntentNotFound, JournalUnwritable, NodeNotFound, Text, TpuError
 from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view
-from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
+from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger, observation_of_fleet
 from jupyter_tpu.fleet.termination.termination_executor import DirectEnds
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.accrual import NodesObservation
 from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
 
@@ -124,7 +125,18 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     async def costs(self) -> NodeCosts:
         """Return what each node has cost."""
-        return await asyncio.to_thread((await self.ledger()).node_costs, await self.cloud_now())
+        books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
+        return await asyncio.to_thread(lambda: books.node_costs(now, unwritten=seen))
+
+    async def seen(self) -> NodesObservation:
+        """Return the nodes as last seen: the ledger records them up to a second later, or not on a full disk.
+
+        With it, the rate and the costs that the panel shows are those of the nodes that it lists.
+        """
+        snapshot = (await self.fleet()).snapshot()
+        # no time before it is added here: whether the nodes were READY unobserved is for the recording to find out
+        before = NodesObservation(as_of=snapshot.as_of, read_at=snapshot.looked_at)
+        return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 
     async def end(self, verb: Literal["stop", "delete"], zone: str, node_id: str) -> None:
         """Begin to stop or delete a node, and finish the response with the intent."""

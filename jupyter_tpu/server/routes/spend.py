@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import cast, get_args
 
 from jupyter_server.auth.decorator import authorized
@@ -11,11 +12,10 @@ from tornado import web
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.spend.bill_cache import BillCache
-from jupyter_tpu.fleet.spend.spend_ledger import SpendLedger
 from jupyter_tpu.money.billed import EXPORT_VARIABLE, ExportTable
 from jupyter_tpu.money.budgets import FIELDS
 from jupyter_tpu.money.spend_history import DEFAULT_SLOTS, By
-from jupyter_tpu.money.spending import JSON, budget_view, spend_view
+from jupyter_tpu.money.spending import budget_view, spend_view
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
@@ -31,8 +31,13 @@ class SpendHandler(TpuHandler):
         """Return the spend and the budgets."""
         snapshot = (await self.fleet()).snapshot()
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
-        books, now = await self.ledger(), await self.cloud_now()
-        self.write_json(await asyncio.to_thread(_spend, books, now, snapshot.as_of_here, is_complete))
+        books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
+        as_of = snapshot.as_of_here
+        self.write_json(
+            await asyncio.to_thread(
+                lambda: spend_view(books.account(now, unwritten=seen), as_of=as_of, is_complete=is_complete)
+            )
+        )
 
 
 class HistoryHandler(TpuHandler):
@@ -44,8 +49,8 @@ class HistoryHandler(TpuHandler):
         """Return the last hours or days."""
         by = _by(self.get_query_argument("by", "day"))
         last = _count(self.get_query_argument("last", str(DEFAULT_SLOTS[by])))
-        books, now = await self.ledger(), await self.cloud_now()
-        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=now)))
+        books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
+        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=now, unwritten=seen)))
 
 
 class BurnDownHandler(TpuHandler):
@@ -55,8 +60,8 @@ class BurnDownHandler(TpuHandler):
     @authorized
     async def get(self, name: str) -> None:
         """Return the burn-down."""
-        books, now = await self.ledger(), await self.cloud_now()
-        self.write_json(await asyncio.to_thread(lambda: books.burn_down(name, now=now)))
+        books, now, seen = await self.ledger(), await self.cloud_now(), await self.seen()
+        self.write_json(await asyncio.to_thread(lambda: books.burn_down(name, now=now, unwritten=seen)))
 
 
 class BilledHandler(TpuHandler):
@@ -81,14 +86,17 @@ class BudgetHandler(TpuHandler):
     async def put(self, name: str) -> None:
         """Set the budget and return its usage."""
         body = json_object(self.request.body, ", ".join(FIELDS))
-        self.write_json(await asyncio.to_thread(_set, await self.ledger(), name, body, await self.cloud_now()))
+        books, now = await self.ledger(), await self.cloud_now()
+        budget = await asyncio.to_thread(lambda: books.set_budget(name, body, now=time.time()))
+        account = await asyncio.to_thread(books.account, now)
+        self.write_json(budget_view(budget, account.usage(budget), account))
 
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
         """Remove the budget."""
-        books, now = await self.ledger(), await self.cloud_now()
-        await asyncio.to_thread(lambda: books.remove_budget(name, now=now))
+        books = await self.ledger()
+        await asyncio.to_thread(lambda: books.remove_budget(name, now=time.time()))
         self.set_status(204)
         self.finish()
 
@@ -104,16 +112,6 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise BadInput("The parameter 'last' must be a whole number.")
     return int(text[:9])
-
-
-def _spend(books: SpendLedger, now: float, as_of: float | None, is_complete: bool) -> JSON:
-    return spend_view(books.account(now), as_of=as_of, is_complete=is_complete)
-
-
-def _set(books: SpendLedger, name: str, body: JSON, now: float) -> JSON:
-    budget = books.set_budget(name, body, now=now)
-    account = books.account(now)
-    return budget_view(budget, account.usage(budget), account)
 
 
 SPEND_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (

@@ -20,6 +20,8 @@ interface IProps {
   onRefresh: () => void;
   /** Absent where the cloud is not emulated. */
   onOpenSimulator?: () => void;
+  /** The rate by the ledger, which knows what grants pay for; absent where that plugin is disabled. */
+  rate?: (otherwise: string) => JSX.Element;
 }
 
 /** The project, whether its cloud is emulated, and the total cost per hour. */
@@ -46,7 +48,7 @@ export function Header(props: IProps): JSX.Element {
         {props.freshness}
       </div>
       {status?.emulated && <Emulated onOpenSimulator={props.onOpenSimulator} trans={trans} />}
-      {list && <Billing list={list} trans={trans} />}
+      {list && <Billing list={list} rate={props.rate} trans={trans} />}
     </div>
   );
 }
@@ -73,16 +75,16 @@ function Emulated({
   );
 }
 
-interface IBillingProps {
+interface IBillingProps extends Pick<IProps, 'rate' | 'trans'> {
   list: INodeList;
-  trans: TranslationBundle;
 }
 
-function Billing({ list, trans }: IBillingProps): JSX.Element | null {
+function Billing({ list, rate, trans }: IBillingProps): JSX.Element | null {
   const billing = billingOf(list);
+  const listed = rateOf(billing, trans);
   return billing.count === 0 ? null : (
     <div className="jp-tpu-Billing">
-      {messages.nodesRunning(billing.count, trans)} · {rateOf(billing, trans)}
+      {messages.nodesRunning(billing.count, trans)} · {rate?.(listed) ?? listed}
     </div>
   );
 }

@@ -41,7 +41,7 @@ export function reset(trans: TranslationBundle): string {
 // Clock
 
 export function clock(trans: TranslationBundle): string {
-  return trans.__('Clock');
+  return trans.__('Emulated clock');
 }
 
 export function speed(trans: TranslationBundle): string {

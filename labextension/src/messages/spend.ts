@@ -35,6 +35,11 @@ export function today(trans: TranslationBundle): string {
   return trans.__('Today');
 }
 
+/** Next to the title: what was spent; what is being spent per hour stands at the top of the panel. */
+export function spentToday(amount: string, trans: TranslationBundle): string {
+  return trans.__('%1 today', amount);
+}
+
 export function thisWeek(trans: TranslationBundle): string {
   return trans.__('This week');
 }

@@ -9,6 +9,7 @@ import { CapacitySection } from '../capacity/capacitysection';
 import { CleanupSection } from '../cleanup/cleanupsection';
 import { ICreateActions } from '../create/draft';
 import { GrantsSection } from '../grants/grantssection';
+import { formatRate } from '../messages/spend';
 import { QuotaSection } from '../quota/quotasection';
 import { ActivityLogSection } from '../spend/activitylog';
 import { IHistoryPlots, SpendHistory } from '../spend/history';
@@ -26,6 +27,8 @@ export interface IMoneyRenderers {
   readonly autostopAlerts: (node: INode) => JSX.Element;
   /** Its auto-stop in an open card; the form of the rules opens when `changeTurn` rises. */
   readonly autostopRow: (node: INode, changeTurn?: number) => JSX.Element;
+  /** What all nodes cost per hour; `otherwise` until the ledger has answered. */
+  readonly rate: (otherwise: string) => JSX.Element;
   readonly createActions: ICreateActions;
 }
 
@@ -58,6 +61,14 @@ export function moneyRenderers(
     ) : null;
   return {
     createActions,
+    rate: otherwise => (
+      <UseSignal signal={model.stateChanged}>
+        {() => {
+          const { dated } = model.parts.spend;
+          return <>{dated ? formatRate(dated.data, trans) : otherwise}</>;
+        }}
+      </UseSignal>
+    ),
     sections: ({ isQuiet = false, isEmulated = false } = {}) => (
       <UseSignal signal={model.stateChanged}>
         {() =>

@@ -48,7 +48,7 @@ export function SpendSection(props: IProps): JSX.Element {
     <Section
       name="spend"
       title={messages.title(trans)}
-      summary={spend && formatRate(spend, trans)}
+      summary={spend && messages.spentToday(formatMoney(spend.today, trans), trans)}
       isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
       isOpen={model.open.has('spend')}
       onToggle={actions.onToggle}

@@ -20,6 +20,8 @@ from openapi_schema_validator import OAS31Validator
 from jupyter_tpu.server.events import FLEET_EVENT
 
 if TYPE_CHECKING:
+    from emulator import Elsewhere
+
     from conftest import Cloud, Server
 
 ZONE = "us-central1-a"
@@ -153,6 +155,29 @@ async def test_a_full_disk_keeps_no_node_billed(server: Server, cloud: Cloud) ->
         assert sent.json["message"].endswith("The request is sent anyway.")
     cloud.control.advance(3600)
     assert cloud.control.billing() == []
+
+
+async def test_a_node_is_in_the_list_and_in_the_spend_before_it_is_recorded(
+    server: Server, cloud: Cloud, elsewhere: Elsewhere
+) -> None:
+    server.tpu("GET", "spend")  # the journal is there before the disk is full
+    with full_disk(server):
+        name = elsewhere.create("just-ready")
+        server.tpu("POST", "refresh")
+        cloud.control.advance(3600)
+        listed, spend = (server.tpu("GET", route).json for route in ("nodes", "spend"))
+        with closing(sqlite3.connect(server.folder / "tpu" / "journal.db")) as database:
+            assert not database.execute("SELECT 1 FROM spans WHERE node_name = ?", (name,)).fetchall()
+    ((shown,), (counted,)) = ([node for node in body["nodes"] if node["name"] == name] for body in (listed, spend))
+    assert (shown["billing"], counted["is_open"]) == (True, True)
+    assert counted["usd_per_hour"] == shown["price"]["usd_per_hour"]
+    billed = [node["price"]["usd_per_hour"] for node in listed["nodes"] if node["billing"]]
+    assert spend["usd_per_hour"] == pytest.approx(sum(billed))
+    # the second answer is a moment later
+    assert 0 < shown["cost_usd"] <= counted["usd"] == pytest.approx(shown["cost_usd"], abs=1)
+    async with server.events() as events:
+        server.tpu("DELETE", f"nodes/{ZONE}/just-ready")
+        await events.until(reaches("deleted", "just-ready"))
 
 
 async def test_what_ends_here_on_a_full_disk_is_not_said_to_be_ended_by_others(server: Server, cloud: Cloud) -> None:
