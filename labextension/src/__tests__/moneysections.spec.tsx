@@ -2,6 +2,8 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { IGrantMail } from '../api.generated';
+import { Header } from '../components/header';
+import { SaidContext } from '../components/problem';
 import { afterKernel, afterLink } from '../money/connections';
 import { CleanupQuestion } from '../money/dialogs';
 import { moneyRenderers } from '../money/renderers';
@@ -9,7 +11,7 @@ import { IMoneyActions } from '../money/section';
 import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
 import { TpuRequestError } from '../request';
 import { Item } from '../spend/statusitem';
-import { node, STOCKOUT, trans } from './fixtures';
+import { list, node, STOCKOUT, trans } from './fixtures';
 import {
   answered,
   autostop,
@@ -138,9 +140,50 @@ describe('the sections', () => {
 
   it('leave it to the top of the panel to say that the server does not answer', () => {
     const problem = { ...STOCKOUT, code: 'server_unreachable', message: '' };
-    show({ spend: { ...answered(spend()), problem } }, 'spend');
-    expect(screen.queryByText(/Couldn't load/)).toBeNull();
+    show(
+      { spend: { ...answered(spend()), problem }, quota: unanswered(problem) },
+      'spend',
+      'quota'
+    );
+    expect(screen.queryByText(/Couldn't load|does not answer/)).toBeNull();
     screen.getByText(/Last updated/);
+    screen.getByText('Not loaded yet.');
+  });
+
+  it('do not repeat what the top of the panel says', () => {
+    const parts = {
+      quota: unanswered(STOCKOUT),
+      audit: unanswered({ ...STOCKOUT, message: 'Other' })
+    };
+    const { sections } = moneyRenderers(
+      modelOf(parts, ['quota', 'audit']),
+      actions(),
+      GETTING,
+      trans
+    );
+    render(<SaidContext.Provider value={STOCKOUT.message}>{sections()}</SaidContext.Provider>);
+    screen.getByText('Not loaded yet.');
+    expect(screen.queryByText(new RegExp(STOCKOUT.message))).toBeNull();
+    screen.getByText("Couldn't load: Other");
+  });
+
+  it('say what was spent, and the top of the panel what is spent per hour: that of the ledger', () => {
+    const today = { usd: 1.25, known_usd: 1.25, ready_s: 3600 };
+    const parts = { spend: answered(spend({ usd_per_hour: 0, today })) };
+    const { sections, rate } = moneyRenderers(modelOf(parts, ['spend']), actions(), GETTING, trans);
+    const frame = { trans, isRefreshing: false, freshness: null, onCreate: jest.fn() };
+    render(
+      <>
+        <Header
+          {...{ ...frame, rate, status: null, list: list({ nodes: [node('covered-by-a-grant')] }) }}
+          onRefresh={jest.fn()}
+        />
+        {sections()}
+      </>
+    );
+    screen.getByText('1 running · $0.00 per hour');
+    screen.getByText('$1.25 today');
+    expect(screen.getByText('Now').nextSibling?.textContent).toBe('$0.00 per hour');
   });
 
   it('say in one line that a route does not answer, and show the others', () => {
@@ -313,7 +356,8 @@ describe('the time left of a node', () => {
 
   it.each([
     [{ verdict: 'busy' }, 'In use'],
-    [{ verdict: 'unknown' }, 'Unknown'],
+    [{ verdict: 'unknown' }, 'Deleted after 1 h idle'],
+    [{ verdict: 'unknown', action: 'stop', idle_after_s: 1800 }, 'Stops after 30 min idle'],
     [{ idle_after_s: null, session_s: null }, 'No auto-stop'],
     [{ is_warning: true, ends_at: 1075 }, 'deleted in 1:15'],
     [{ ends_at: 4600 }, 'deleted in 1 h']

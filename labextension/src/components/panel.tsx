@@ -6,6 +6,7 @@ import { CreateForm } from '../create/createform';
 import { ageOf, announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
+import { messageOf } from '../messages/problems';
 import { formatDuration } from '../messages/units';
 import { formatMoment } from '../money/moments';
 import { INodeRenderers } from '../nodes/nodecard';
@@ -14,7 +15,7 @@ import { IDatedList, IFormRequest, INodeSpec, IProblem, IRevealedCard, Phase } f
 import { Button } from './button';
 import { Header } from './header';
 import { useNow } from './now';
-import { Problem } from './problem';
+import { Problem, SaidContext } from './problem';
 
 /** State of the panel. */
 export interface IPanelState {
@@ -75,8 +76,9 @@ export function Panel(props: IProps): JSX.Element {
   if (state.phase === 'missing') {
     return <ServerExtensionMissing onRetry={actions.onRefresh} trans={trans} />;
   }
+  const problem = problemIn(state);
   return (
-    <>
+    <SaidContext.Provider value={problem ? messageOf(problem, trans) : ''}>
       <Header
         status={state.status}
         list={state.list}
@@ -86,6 +88,7 @@ export function Panel(props: IProps): JSX.Element {
         onCreate={actions.onOpenForm}
         onRefresh={actions.onRefresh}
         onOpenSimulator={state.canOpenSimulator ? actions.onOpenSimulator : undefined}
+        rate={renderers.money?.rate}
       />
       {setup?.section}
       <Problems {...props} />
@@ -96,7 +99,7 @@ export function Panel(props: IProps): JSX.Element {
         isEmulated: state.status?.emulated
       })}
       <Announcer list={state.list} trans={trans} />
-    </>
+    </SaidContext.Provider>
   );
 }
 

@@ -37,6 +37,29 @@ export function Problem({ problem, trans, onDismiss, onRetry }: IProps): JSX.Ele
   );
 }
 
+/** The message of the problem that stands at the top of the panel, or an empty string. */
+export const SaidContext = React.createContext('');
+
+interface ILoadProps extends Pick<IProps, 'problem' | 'trans'> {
+  /** Whether nothing was loaded before either. */
+  isEmpty: boolean;
+}
+
+/** Why data couldn't be loaded, in one line; a reason that stands at the top of the panel is not repeated. */
+export function LoadProblem({ problem, isEmpty, trans }: ILoadProps): JSX.Element | null {
+  const said = useContext(SaidContext);
+  const reason = problems.messageOf(problem, trans);
+  // that the server does not answer is found by one part before the others, and soon stands at the top
+  if (problem.code !== 'server_unreachable' && reason !== said) {
+    return (
+      <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
+        {common.couldNotLoad(reason, trans)}
+      </div>
+    );
+  }
+  return isEmpty ? <div className="jp-tpu-Muted">{common.notLoaded(trans)}</div> : null;
+}
+
 interface ILinesProps extends Pick<IProps, 'problem' | 'trans'> {
   hint: string;
 }

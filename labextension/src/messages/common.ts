@@ -110,6 +110,10 @@ export function couldNotLoad(reason: string, trans: TranslationBundle): string {
   return trans.__("Couldn't load: %1", reason);
 }
 
+export function notLoaded(trans: TranslationBundle): string {
+  return trans.__('Not loaded yet.');
+}
+
 export function loading(trans: TranslationBundle): string {
   return trans.__('Loading…');
 }

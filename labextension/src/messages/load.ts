@@ -37,10 +37,6 @@ export function eachChip(values: readonly string[], trans: TranslationBundle): s
   return trans.__('Each chip: %1', values.join(', '));
 }
 
-export function lastUpdated(age: string, trans: TranslationBundle): string {
-  return trans.__('Last updated %1 ago.', age);
-}
-
 export function workers(trans: TranslationBundle): string {
   return trans.__('Workers');
 }

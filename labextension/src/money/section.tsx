@@ -10,9 +10,9 @@ import {
 } from '../api.generated';
 import { Collapsible } from '../components/collapsible';
 import { useNow } from '../components/now';
+import { LoadProblem } from '../components/problem';
 import { STALE_AFTER_S } from '../fleet';
 import * as common from '../messages/common';
-import { messageOf } from '../messages/problems';
 import { formatDuration } from '../messages/units';
 import { INodeKey } from '../tokens';
 import { serverNow } from './model';
@@ -78,15 +78,9 @@ interface IPartProps<T> {
 export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
   const now_ms = useNow();
   const { dated, problem } = part;
-  // the panel says at its top, once for all sections, that the server does not answer
-  const isSaid = dated !== null && problem?.code === 'server_unreachable';
   return (
     <>
-      {problem && !isSaid && (
-        <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {common.couldNotLoad(messageOf(problem, trans), trans)}
-        </div>
-      )}
+      {problem && <LoadProblem problem={problem} isEmpty={!dated} trans={trans} />}
       {dated && <Age dated={dated} problem={problem !== null} now_ms={now_ms} trans={trans} />}
       {dated && children(dated.data, serverNow(dated, now_ms))}
       {!dated && !problem && (

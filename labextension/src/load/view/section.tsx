@@ -5,8 +5,8 @@ import { IMetrics, INode } from '../../api.generated';
 import { Plotter } from '../../chart/drawing';
 import { Collapsible } from '../../components/collapsible';
 import { useNow } from '../../components/now';
+import { LoadProblem } from '../../components/problem';
 import * as common from '../../messages/common';
-import { messageOf } from '../../messages/problems';
 import * as messages from '../../messages/load';
 import { formatNode, formatTotals } from '../../messages/load';
 import { formatDuration } from '../../messages/units';
@@ -65,12 +65,8 @@ function Body(props: IProps): JSX.Element {
   const { dated, problem } = load.part;
   return (
     <>
-      {problem && (
-        <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
-          {common.couldNotLoad(messageOf(problem, trans), trans)}
-          {dated && <Outdated dated={dated} trans={trans} />}
-        </div>
-      )}
+      {problem && <LoadProblem problem={problem} isEmpty={!dated} trans={trans} />}
+      {problem && dated && <Outdated dated={dated} trans={trans} />}
       {!dated && !problem && (
         <div className="jp-tpu-Muted" role="status">
           {common.loading(trans)}
@@ -119,5 +115,7 @@ interface IOldProps {
 
 function Outdated({ dated, trans }: IOldProps): JSX.Element {
   const age = serverNow(dated, useNow()) - (dated.data.as_of ?? dated.server_s);
-  return <span> {messages.lastUpdated(formatDuration(age, trans), trans)}</span>;
+  return (
+    <div className="jp-tpu-Muted">{common.lastUpdated(formatDuration(age, trans), trans)}</div>
+  );
 }
