@@ -136,6 +136,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     const section = (
       <SetupSection
         {...{ model, status, list, isFormOpen }}
+        example={this._memory?.example ?? null}
         actions={this._setupActions}
         trans={this._translator.load('jupyter_tpu')}
       />

@@ -93,11 +93,14 @@ async function world(status: Partial<IStatus>, nodes = list(), kept = storage())
   return made;
 }
 
-function show({ model, nodes }: IWorld, given = actions()): ReturnType<typeof actions> {
+function show(
+  { model, nodes }: IWorld,
+  given = actions(),
+  example: string | null = null
+): ReturnType<typeof actions> {
   const { status, list: listed } = nodes;
-  render(
-    <SetupSection {...{ model, status, list: listed, trans }} isFormOpen={false} actions={given} />
-  );
+  const state = { model, status, list: listed, isFormOpen: false, example };
+  render(<SetupSection {...state} actions={given} trans={trans} />);
   return given;
 }
 
@@ -190,6 +193,15 @@ describe('The set-up', () => {
     const done = show(made);
     fireEvent.click(screen.getByRole('button', { name: 'Back to Google Cloud' }));
     expect(done.onEndTrial).toHaveBeenCalled();
+  });
+
+  it('says which notebook the emulated cloud has brought', async () => {
+    const made = await world({ emulated: true, trial: true });
+    show(made, actions(), 'digits.ipynb');
+    screen.getByText(/The example notebook digits\.ipynb is in your folder\./);
+    cleanup();
+    show(made);
+    expect(screen.queryByText(/example notebook/)).toBeNull();
   });
 
   it('reads the cloud again after a switch', async () => {

@@ -71,6 +71,10 @@ export function trying(trans: TranslationBundle): string {
   return trans.__('You are trying the emulated cloud.');
 }
 
+export function exampleIsThere(file: string, trans: TranslationBundle): string {
+  return trans.__('The example notebook %1 is in your folder.', file);
+}
+
 export function backToGoogleCloud(trans: TranslationBundle): string {
   return trans.__('Back to Google Cloud');
 }

@@ -16,6 +16,8 @@ interface IProps {
   list: IDatedList | null;
   /** Whether the form for a new node is open. */
   isFormOpen: boolean;
+  /** The example notebook that the emulated cloud brings into the user's folder; null if there is none. */
+  example: string | null;
   actions: ISetupActions;
   trans: TranslationBundle;
 }
@@ -60,10 +62,13 @@ function showsLines({ model }: IProps): boolean {
   return model.isOpen || model.firstStep === 'connect';
 }
 
-function Trial({ model, actions, trans }: IProps): JSX.Element {
+function Trial({ model, example, actions, trans }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Trial">
-      <span>{messages.trying(trans)}</span>
+      <span>
+        {messages.trying(trans)}
+        {example && <> {messages.exampleIsThere(example, trans)}</>}
+      </span>
       <Button isOff={model.busy !== null} onClick={actions.onEndTrial}>
         {messages.backToGoogleCloud(trans)}
       </Button>
@@ -76,7 +81,7 @@ function Opened({
   status,
   actions,
   trans
-}: Omit<IProps, 'list' | 'isFormOpen'>): JSX.Element {
+}: Omit<IProps, 'list' | 'isFormOpen' | 'example'>): JSX.Element {
   const section = useRef<HTMLElement>(null);
   useEffect(() => {
     const element = section.current;
