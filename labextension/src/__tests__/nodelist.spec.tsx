@@ -125,8 +125,11 @@ describe('the list of nodes', () => {
         intent('b', { created_at: 59, phase: 'booting' })
       ]
     });
-    screen.getByText('Creating · provisioning · 0:41 of about 1:20');
-    screen.getByText('Creating · booting · 0:41');
+    const texts = [...document.querySelectorAll('.jp-tpu-Progress-text')];
+    expect(texts.map(({ textContent }) => textContent)).toEqual([
+      'Creating · provisioning · 0:41 of about 1:20',
+      'Creating · booting · 0:41'
+    ]);
     const values = screen.getAllByRole('progressbar').map(bar => bar.getAttribute('aria-valuenow'));
     expect(values).toEqual(['51', null]);
     jest.useRealTimers();
@@ -189,11 +192,11 @@ describe('the kernels of a node', () => {
           ...{ kernel_name: '', message: '', fraction: null, error_code: '' }
         })
       );
-    expect(said()).toBe('Unknown');
+    expect(said()).toBe('Deleted after 1 h idle');
     tell('preparing');
     expect(said()).toBe('Starting…');
     tell('ready');
-    expect(said()).toBe('Unknown');
+    expect(said()).toBe('Deleted after 1 h idle');
     expect(found.isStarting(b)).toBe(true);
     cleanup();
     render(own.list(b));

@@ -221,13 +221,17 @@ export function autostopSummary(
   );
 }
 
-/** The same in a word or two: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts. */
+/**
+ * The same in a word or two: `42 min`, `In use`, `No auto-stop`, `Starting…` while a kernel starts.
+ *
+ * Where the activity can't be read, as without a connection, the rule is all that is known: `Stops after 1 h idle`.
+ */
 export function autostopShort(
   autostop: INodeAutostop,
   { now_s, isStarting }: { readonly now_s: number; readonly isStarting: boolean },
   trans: TranslationBundle
 ): string {
-  const { ends_at, idle_after_s, session_s, verdict, is_warning } = autostop;
+  const { ends_at, idle_after_s, session_s, verdict, is_warning, action } = autostop;
   if (ends_at !== null) {
     const left_s = ends_at - now_s;
     return is_warning ? formatCountdown(left_s) : formatDuration(left_s, trans);
@@ -235,10 +239,16 @@ export function autostopShort(
   if (idle_after_s === null && session_s === null) {
     return trans.__('No auto-stop');
   }
-  if (verdict !== 'unknown') {
+  if (verdict !== 'unknown' || idle_after_s === null) {
     return trans.__('In use');
   }
-  return isStarting ? trans.__('Starting…') : trans.__('Unknown');
+  if (isStarting) {
+    return trans.__('Starting…');
+  }
+  const span = formatDuration(idle_after_s, trans);
+  return action === 'stop'
+    ? trans.__('Stops after %1 idle', span)
+    : trans.__('Deleted after %1 idle', span);
 }
 
 /** What that time is of: `stops in 42 min`. */

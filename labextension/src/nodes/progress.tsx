@@ -20,7 +20,7 @@ export function Progress({ intent, clockAhead_s, trans }: IProps): JSX.Element {
   return (
     <div className="jp-tpu-Progress" title={intent.message}>
       <div className="jp-tpu-Progress-text">
-        {[text, progressTime(elapsed_s, usual_s, trans)].join(' · ')}
+        {text} · <span>{progressTime(elapsed_s, usual_s, trans)}</span>
       </div>
       <div
         role="progressbar"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,8 +85,12 @@ class Shown:
         expect(card(self.panel(), "my-node").locator(".jp-tpu-Node-second > button").last).to_be_enabled()
         return self.panel()
 
+    @property
+    def cloud(self) -> EmulatorControl:
+        return EmulatorControl(self.demo.ledger_url.split("/emulator/")[0])
+
     def without_nodes(self) -> Locator:
-        EmulatorControl(self.demo.ledger_url.split("/emulator/")[0]).reset()
+        self.cloud.reset()
         expect(self.panel().locator(".jp-tpu-Node")).to_have_count(0)
         return self.panel()
 
@@ -145,6 +150,18 @@ def create_form(shown: Shown) -> Locator:
 
 def closed_card(shown: Shown) -> Locator:
     return card(shown.with_node(), "my-node")
+
+
+def booting_card(shown: Shown) -> Locator:
+    """A node like it was created before, so that the usual time is known; the clock stands still meanwhile."""
+    panel = shown.with_node()
+    shown.cloud.pause()
+    shown.demo.ask("jupyter-tpu/v1/nodes", "POST", {**SPEC, "node_id": "booting"})
+    booting = card(panel, "booting")
+    progress = booting.locator(".jp-tpu-Progress-text")
+    expect(progress).to_contain_text(re.compile(r"\d:\d\d\D+\d:\d\d"))
+    assert progress.evaluate("text => text.scrollWidth <= text.clientWidth"), "a part is cut"
+    return booting
 
 
 def opened_card(shown: Shown) -> Locator:
@@ -224,7 +241,7 @@ def warning_of_a_notebook(shown: Shown) -> Locator:
 
 SCREENS: list[Callable[[Shown], Locator]] = [
     *(first_steps, empty_panel, create_form, closed_card, opened_card, money, set_up),
-    *(launcher, failure_simulator, status, question, warning_of_a_notebook),
+    *(launcher, failure_simulator, status, question, warning_of_a_notebook, booting_card),
 ]
 
 
@@ -258,5 +275,6 @@ def test_nothing_covers_what_the_keyboard_reaches(shown: Shown) -> None:
 @pytest.fixture(autouse=True)
 def _closed_afterwards(shown: Shown) -> Iterator[None]:
     yield
+    shown.cloud.resume()
     for _ in range(2):
         shown.page.keyboard.press("Escape")
