@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 
 import pytest
-from main_journey import KERNEL_IS_IDLE, RUN, delete_node, expect_focus_in, in_notebook, ready
+from main_journey import HAS_COMMAND, KERNEL_IS_IDLE, RUN, SPEC, delete_node, expect_focus_in, in_notebook, ready
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 if TYPE_CHECKING:
@@ -122,4 +122,21 @@ def test_the_main_journey_passes_in_notebook(demo: Demo, browser: BrowserContext
     page = browser.new_page()
     in_notebook(page, browser, f"{demo.base_url}/tree?token={demo.token}")
     picture(page, "notebook-tree")
+    page.close()
+
+
+def test_the_menu_new_of_notebook_fits_a_narrow_window(demo: Demo, browser: BrowserContext, picture: Picture) -> None:
+    demo.create_node({**SPEC, "node_id": "a-node-with-a-name-as-long-as-the-api-permits-" + "x" * 16})
+    page = browser.new_page()
+    page.set_viewport_size({"width": 360, "height": 700})
+    page.goto(f"{demo.base_url}/tree?token={demo.token}")
+    page.wait_for_function(HAS_COMMAND)
+    page.locator(".jp-DropdownMenu").get_by_text("New").click()
+    menu = page.locator(".lm-Menu", has_text="TPU Node…")
+    expect(menu).to_contain_text("xxx")
+    picture(page, "notebook-new-menu-narrow")
+    left, right = menu.evaluate("menu => [menu.getBoundingClientRect().left, menu.getBoundingClientRect().right]")
+    assert 0 <= left < right <= 360
+    cut = "menu => [...menu.querySelectorAll('.lm-Menu-itemLabel')].filter(one => one.scrollWidth > one.clientWidth)"
+    assert menu.evaluate(f"menu => ({cut})(menu).length") == 0
     page.close()

@@ -3,10 +3,13 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { PageConfig } from '@jupyterlab/coreutils';
 import { NotebookPanel } from '@jupyterlab/notebook';
+import { IMessageHandler, Message, MessageLoop } from '@lumino/messaging';
 import { Menu, MenuBar, TabPanel, Widget } from '@lumino/widgets';
 import { CommandIDs, ITpuModel, PANEL_ID } from '../tokens';
 
 const NEW_MENU = 'jp-DropdownMenu';
+/** Lets long names of kernels wrap in that menu. */
+const WRAPS = 'jp-tpu-NewMenu';
 
 /** Whether this is Notebook 7's page with the files. */
 export function isTreePage(): boolean {
@@ -43,6 +46,10 @@ export function showPanel(shell: JupyterFrontEnd.IShell): void {
 export function addToNewMenu({ shell, serviceManager }: JupyterFrontEnd): void {
   const add = (): boolean => {
     const menu = newMenuOf(shell);
+    if (menu && !menu.hasClass(WRAPS)) {
+      menu.addClass(WRAPS);
+      MessageLoop.installMessageHook(menu, keepInWindow);
+    }
     if (menu && !menu.items.some(({ command }) => command === CommandIDs.createNode)) {
       menu.addItem({ type: 'separator' });
       menu.addItem({ command: CommandIDs.createNode, args: { isNew: true } });
@@ -82,6 +89,17 @@ export function keepKernelOfNewNotebooks(app: JupyterFrontEnd, nodes: ITpuModel)
       }
     }
   });
+}
+
+/** Move an open menu into the window: a menu bar opens its menus below their titles, however wide they are. */
+function keepInWindow(menu: IMessageHandler, { type }: Message): boolean {
+  const { node } = menu as Menu;
+  // it is activated once it is in its place
+  if (type === 'activate-request') {
+    node.style.left = '';
+    node.style.left = `${Math.min(0, window.innerWidth - node.getBoundingClientRect().right)}px`;
+  }
+  return true;
 }
 
 function tabsOf(shell: JupyterFrontEnd.IShell): TabPanel | undefined {
