@@ -37,11 +37,12 @@ _MODULES = (
 )
 _PACKAGES = ("commands", "wire", "agent", "notebook")
 _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
+# The supervisor lives as long as the node: it must not hold the agent's modules, nor wait for them before it starts one.
 _START = b"""import sys
+from importlib import import_module
 
-from jupyter_tpu.agent import main, supervisor
-
-{"agent": main.main, "supervise": supervisor.main}[sys.argv[1]](sys.argv[2:])
+module = {"agent": "main", "supervise": "supervisor"}[sys.argv[1]]
+import_module(f"jupyter_tpu.agent.{module}").main(sys.argv[2:])
 """
 # The earliest date that a zip file can hold; a real one would change the hash.
 _DATE = (1980, 1, 1, 0, 0, 0)

@@ -26,7 +26,13 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from warm_python import WarmPopen
 
-CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_browser": False, "allow_root": True}}
+# JupyterLab and what comes with it take three quarters of a start's CPU time, and no route of ours needs them: the tests
+# in a browser have them.
+_EXTENSIONS = {
+    **{"jupyter_tpu": True, "jupyterlab": False, "notebook": False, "notebook_shim": False},
+    **{"jupyter_lsp": False, "jupyter_server_terminals": False},
+}
+CONFIG = {"ServerApp": {"jpserver_extensions": _EXTENSIONS, "open_browser": False, "allow_root": True}}
 START_TIMEOUT_S = 180
 EVENT_TIMEOUT_S = 180  # a fleet that is not sure whether the cloud heard it looks for a minute
 NOTHING: Mapping[str, str] = MappingProxyType({})
