@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import IntentNotFound, NodeNotFound, Text, TpuError
+from jupyter_tpu.errors import CloudUnavailable, IntentNotFound, NodeNotFound, RateExceeded, Text, TpuError
 from jupyter_tpu.fleet.reconciler import executor
 from jupyter_tpu.fleet.reconciler.admission_check import AdmissionCheck
 from jupyter_tpu.fleet.reconciler.availability import check_offered
@@ -309,10 +309,20 @@ class Fleet:
         # a node that is not being changed must exist; one that is being created may not be listed yet
         open_intents = (each for each in (*listed, *self._state.intents.values()) if not each.settled)
         if all(each.node_name != name for each in open_intents):
-            requested = self._cloud.clock.steady()
-            node = await self._cloud.get_node(name)
-            self._state.node_seen(node, self._cloud.clock.moment(requested))
+            await self._require_node(verb, name)
         return await self._begin(wanted)
+
+    async def _require_node(self, verb: Verb, name: NodeName) -> None:
+        """Read the node; raises what `CloudApi.get_node` does."""
+        requested = self._cloud.clock.steady()
+        try:
+            node = await self._cloud.get_node(name)
+        except (CloudUnavailable, RateExceeded):
+            # what ends a charge is sent, and repeated, though the cloud refuses to read a node that it has listed
+            if verb == "start" or self._state.node_cache.get(name) is None:
+                raise
+        else:
+            self._state.node_seen(node, self._cloud.clock.moment(requested))
 
     async def _until_noticed(self, verb: Verb, name: NodeName) -> None:
         """Wait until open intents have noticed the state that the list shows, and no longer refuse the next one.

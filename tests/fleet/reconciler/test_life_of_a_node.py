@@ -71,6 +71,16 @@ async def test_a_node_is_stopped_and_started_as_soon_as_its_state_is_listed(
     assert (await creating.wait(created.intent_id)).settled
 
 
+async def test_a_node_is_stopped_though_the_cloud_refuses_to_read_it(bench: Any) -> None:
+    fleet = await bench.fleet()
+    await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    too_many = "Quota exceeded for quota metric 'Requests'"
+    bench.emulator.control.add_fault("GetNode", "error", code=429, message=too_many, times=1)
+    stopped = await fleet.wait((await fleet.stop(bench.name())).intent_id)
+    assert stopped.phase == "stopped"
+    assert bench.emulator.control.billing() == []
+
+
 async def test_a_deleted_node_is_gone_and_costs_nothing(bench: Any) -> None:
     fleet = await bench.fleet()
     await fleet.wait((await fleet.create(bench.spec())).intent_id)
