@@ -28,7 +28,7 @@ help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make check         static checks, the front end's tests and tests of functions: two minutes"
 	@echo "make test          all of check, and each promise of the product from the outside: a quarter of an hour"
-	@echo "make nightly       every test there is, long random plays, and clean installs: hours"
+	@echo "make nightly       every test there is, its modules in another order (SHUFFLE_SEED=), long random plays, clean installs: hours"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
 	@echo "make lab-versions  the main journey in the oldest and the newest JupyterLab and Notebook, in a browser"
@@ -62,8 +62,11 @@ test: environment system-tools static
 	$(PYTEST) -m "not nightly" $(PYTEST_ARGUMENTS)
 	@echo "All checks passed."
 
+# By default another order on each day of the year.
+SHUFFLE_SEED := $(shell date +%-j)
+
 nightly: environment system-tools static
-	$(PYTEST) $(PYTEST_ARGUMENTS)
+	PYTHONPATH=tests/support $(PYTEST) -p shuffled_modules --shuffle-seed $(SHUFFLE_SEED) $(PYTEST_ARGUMENTS)
 	$(MAKE) conformance bounds lab-versions soak
 
 # The front end's own tests take a core, the type checker the other.

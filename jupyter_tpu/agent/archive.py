@@ -37,7 +37,7 @@ _MODULES = (
 )
 _PACKAGES = ("commands", "wire", "agent", "notebook")
 _KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
-# The supervisor lives as long as the node: it must not hold the agent's modules, nor wait for them before it starts one.
+# The supervisor lives as long as the node: it loads none of the agent's modules, which would also delay its start.
 _START = b"""import sys
 from importlib import import_module
 

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,23 @@ def pytest_options(target: str) -> list[str]:
 
 
 def test_nightly_leaves_nothing_out() -> None:
-    assert pytest_options("nightly") == []
+    *options, seed = pytest_options("nightly")
+    assert options == ["-p", "shuffled_modules", "--shuffle-seed"]
+    assert seed.isdigit()
+
+
+def test_shuffled_modules_are_the_same_tests_in_another_order() -> None:
+    def collected(*options: str) -> list[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/wire", *options]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support"), "PYTEST_ADDOPTS": ""}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.startswith("tests/")]
+
+    in_order = collected()
+    shuffled = collected("-p", "shuffled_modules", "--shuffle-seed", "1")
+    assert shuffled != in_order
+    assert sorted(shuffled) == sorted(in_order)
+    assert shuffled == collected("-p", "shuffled_modules", "--shuffle-seed", "1")
 
 
 def test_test_leaves_out_only_what_is_marked_for_the_night() -> None:

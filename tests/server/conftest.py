@@ -26,8 +26,8 @@ from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 from warm_python import WarmPopen
 
-# JupyterLab and what comes with it take three quarters of a start's CPU time, and no route of ours needs them: the tests
-# in a browser have them.
+# JupyterLab and what comes with it take three quarters of a start's CPU time, and no route of ours needs them. Tests in
+# a browser load them.
 _EXTENSIONS = {
     **{"jupyter_tpu": True, "jupyterlab": False, "notebook": False, "notebook_shim": False},
     **{"jupyter_lsp": False, "jupyter_server_terminals": False},
