@@ -16,13 +16,13 @@ WORKER_PACKAGES := agent notebook wire
 SYSTEM_NODE := $(shell node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' 2>/dev/null && echo found)
 export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PATH)
 
-# Containers often switch Python's cache of compiled modules off. The tests start some thousand processes, of which each
-# would compile our modules again.
-unexport PYTHONDONTWRITEBYTECODE
+# Containers often switch Python's cache of compiled modules off, and its buffers. The tests start some thousand
+# processes, of which each would compile our modules again; and on a user's computer output is buffered.
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test nightly static front-end-tests conformance bounds lab-versions soak mutants bench lint format docs site screenshots environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds lab-versions soak mutants bench lint lint-python lint-front-end lint-worker format docs site screenshots environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
@@ -55,25 +55,25 @@ PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loads
 # Tests of functions of values: no process, server or node.
 PURE_TESTS := $(addprefix tests/,accelerators autostop frameworks lifecycle local metrics models money outputs wire)
 
-check: environment static
+check: static
 	$(PYTEST) $(PURE_TESTS) -m "not nightly" $(PYTEST_ARGUMENTS)
 
-test: environment system-tools static
+test: static system-tools
 	$(PYTEST) -m "not nightly" $(PYTEST_ARGUMENTS)
 	@echo "All checks passed."
 
 # By default another order on each day of the year.
 SHUFFLE_SEED := $(shell date +%-j)
 
-nightly: environment system-tools static
+nightly: static system-tools
 	PYTHONPATH=tests/support $(PYTEST) -p shuffled_modules --shuffle-seed $(SHUFFLE_SEED) $(PYTEST_ARGUMENTS)
 	$(MAKE) conformance bounds lab-versions soak
 
-# The front end's own tests take a core, the type checker the other.
-static: environment
-	@$(MAKE) --no-print-directory --jobs=2 -O lint front-end-tests site
+# Two at a time: Python's checks need no front end, so that they run while it is fetched and built.
+static:
+	@$(MAKE) --no-print-directory --jobs=2 -O lint-python site lint-front-end front-end-tests lint-worker environment
 
-front-end-tests: environment
+front-end-tests: $(NODE_MODULES)
 	cd labextension && jlpm test
 
 SCHEDULES := 1000
@@ -117,12 +117,19 @@ lab-versions: environment system-tools
 	@uv pip install --quiet --python $@/bin/python --exclude-newer 2026-11-21 skypilot==0.14.1 google-api-python-client
 	@touch $@
 
-lint: environment
+lint: lint-python lint-front-end lint-worker
+
+lint-python: .make/packages jupyter_tpu/_version.py
 	ruff check .
 	ruff format --check .
 	mypy --strict
-	mypy --strict --python-version 3.10 $(addprefix --package jupyter_tpu.,$(WORKER_PACKAGES))
 	lint-imports
+
+# Of modules that only the laptop has, an installed project's are taken as they are.
+lint-worker: .make/packages .make/project
+	mypy --strict --python-version 3.10 $(addprefix --package jupyter_tpu.,$(WORKER_PACKAGES))
+
+lint-front-end: $(NODE_MODULES)
 	cd labextension && jlpm lint:check
 
 format: environment
@@ -134,7 +141,7 @@ docs: environment
 	python docs/generate.py
 
 # Made afresh: of a page that has not changed, Sphinx would not repeat its warnings.
-site: environment
+site: .make/packages
 	@rm -rf .make/site
 	python -m sphinx --quiet --fail-on-warning --keep-going -d .make/site/doctrees docs .make/site/html
 
@@ -198,6 +205,10 @@ $(LABEXTENSION)/package.json: $(NODE_MODULES) $(FRONT_END_SOURCES)
 	@echo "Building the front end"
 	@cd labextension && jlpm build:prod > ../.make/build.log 2>&1 || (cat ../.make/build.log; exit 1)
 	@touch $@
+
+# Our own modules import it, and so the checks of the Python code need it before the front end is built.
+jupyter_tpu/_version.py: .make/demo-packages labextension/package.json
+	@SKIP_JUPYTER_BUILDER=1 python -m hatchling build --target wheel --hooks-only > .make/version.log 2>&1 || (cat .make/version.log; exit 1)
 
 .make/project: .make/demo-packages pyproject.toml $(LABEXTENSION)/package.json labextension/install.json
 	@SKIP_JUPYTER_BUILDER=1 uv pip install --quiet --no-deps --no-build-isolation --editable .
