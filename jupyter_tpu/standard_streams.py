@@ -32,14 +32,26 @@ def _open_missing_streams() -> None:
             setattr(sys, name, open(opened, mode, encoding="utf-8", errors="backslashreplace", closefd=False))  # noqa: SIM115 - open as long as the process
 
 
-def write_answer(text: str) -> int:
-    """Write a command's answer to standard output. Returns the exit status: 0, or 1 if it can't be written."""
+def drop_output() -> None:
+    """Discard the rest of the output: Python flushes it at exit, and its failure would replace the exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_now(text: str) -> None:
+    """Write to standard output and flush; raises OSError once, not again when the process ends."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
+    except OSError:
+        drop_output()
+        raise
+
+
+def write_answer(text: str) -> int:
+    """Write a command's answer to standard output. Returns the exit status: 0, or 1 if it can't be written."""
+    try:
+        write_now(text)
     except OSError as error:
-        # Otherwise Python would flush, and fail, once more when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):  # `… | head` closes the pipe, and that is not an error
             sys.stderr.write(f"error: The answer could not be written: {error.strerror or error}.\n")
             sys.stderr.write("   do: Free disk space, or send standard output elsewhere, and try again.\n")

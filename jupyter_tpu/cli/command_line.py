@@ -19,6 +19,7 @@ from jupyter_tpu.commands.shared import RENAMED
 from jupyter_tpu.errors import Text, TpuError
 from jupyter_tpu.i18n import _, command_line_language
 from jupyter_tpu.journal.saved_choices import apply_saved_choices
+from jupyter_tpu.standard_streams import drop_output
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -122,7 +123,7 @@ def _perform(options: argparse.Namespace) -> int:
         report(error, as_json=getattr(options, "json", False))
         return 1
     except BrokenPipeError:  # as in `jupyter tpu list | head`
-        _drop_output()
+        drop_output()
         return 1
     except OSError as error:
         return _local_failure(error, as_json=getattr(options, "json", False))
@@ -140,7 +141,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
         report(failure, as_json=as_json)
         sys.stdout.flush()
     except OSError:  # standard output itself has failed
-        _drop_output()
+        drop_output()
         report(failure, as_json=False)
     return 1
 
@@ -149,8 +150,3 @@ def _hint_for(error: OSError) -> str:
     if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
         return "Check the path. `jupyter tpu list` shows which nodes exist."
     return "Free disk space or fix the permissions, then try again; `jupyter tpu list` shows what exists."
-
-
-def _drop_output() -> None:
-    """Discard the rest of the output, so that Python does not fail again when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

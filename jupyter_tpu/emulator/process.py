@@ -44,6 +44,7 @@ from jupyter_tpu.emulator.transport.rest_server import (
 from jupyter_tpu.emulator.workers.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.workers.workers import StartSshServer, Workers
 from jupyter_tpu.files import close_new_files
+from jupyter_tpu.standard_streams import write_now
 
 _CANNOT_START = (ImageBroken, PortUnusable, StateDirInUse, StoreUnreadable, SystemSshdMissing, OSError)
 _ANY_PORT = "default: the port of the last run on --state-dir, or any free one"
@@ -244,8 +245,7 @@ def _announce(options: argparse.Namespace, ports: Ports, token_file: Path | None
         **({} if token_file is None else {"token_file": str(token_file)}),
     }
     text = json.dumps(ready) if options.json else _for_people(ready)
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    write_now(f"{text}\n")
 
 
 def _for_people(ready: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.fault_script import Moment, play, random_script, script_from_json
 from jupyter_tpu.emulator.network_faults.proxied_connection import Address
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault, link_fault_from_json
+from jupyter_tpu.standard_streams import write_now
 
 
 def parser() -> argparse.ArgumentParser:
@@ -165,5 +166,4 @@ def _apply(proxy: FaultProxy, line: bytes) -> None:
 def _announce(options: argparse.Namespace, proxy: FaultProxy) -> None:
     ready = {"listen": address_text(proxy.address), "to": address_text(options.to)}
     text = json.dumps(ready) if options.json else f"{ready['listen']} → {ready['to']} (Ctrl-C ends it)"
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    write_now(f"{text}\n")

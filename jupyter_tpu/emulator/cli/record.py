@@ -24,6 +24,7 @@ from jupyter_tpu.emulator.recording.recording_proxy import (
 )
 from jupyter_tpu.emulator.transport.ports import LOOPBACK
 from jupyter_tpu.emulator.transport.rest_server import refuse_browsers
+from jupyter_tpu.standard_streams import write_now
 
 _VARIABLES = {
     "tpu.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU", "/"),
@@ -115,8 +116,7 @@ async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterat
 
 def _announce(served: dict[str, str], options: argparse.Namespace) -> None:
     shown = json.dumps({"out": str(options.out), "services": served}) if options.json else _for_people(served, options)
-    sys.stdout.write(f"{shown}\n")
-    sys.stdout.flush()
+    write_now(f"{shown}\n")
 
 
 def _for_people(served: dict[str, str], options: argparse.Namespace) -> str:

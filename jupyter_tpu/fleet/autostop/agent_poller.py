@@ -206,7 +206,7 @@ def _number(data: Mapping[str, Any], name: str) -> float:
     """
     value = number_from(data, name)
     if abs(value) > _LARGEST:
-        raise BadInput(f"The field '{name}' is too large.")
+        raise BadInput(Text("The field '{field}' is too large.", field=name))
     return value
 
 

@@ -295,6 +295,7 @@ def in_shell(emulator: Any, script: str, *argv: str) -> subprocess.CompletedProc
     """Run ``python -m jupyter_tpu.emulator …`` as `exec "$@"` in a script of the shell."""
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "jupyter_tpu.emulator", *argv]
     environment = {**os.environ, "JUPYTER_TPU_EMULATOR": emulator.rest}
+    environment.pop("PYTHONUNBUFFERED", None)  # with it, nothing is left to be written when the command ends
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
