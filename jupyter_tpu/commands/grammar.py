@@ -42,7 +42,7 @@ class Argument:
 
 
 def argument(*names: str, place: str = "", suggestions: Sequence[str] = (), **settings: Any) -> Argument:
-    """Return an argument, see `Argument`; a text that is not given is empty unless `settings` has a default."""
+    """Return an `Argument`. An omitted string argument is empty, unless `settings` has a default."""
     if "default" not in settings and not settings.keys() & {"type", "action"} and settings.get("nargs", "?") == "?":
         settings["default"] = ""
     return Argument(names, place, (*suggestions, *(settings.get("choices") or ())), settings)

@@ -155,7 +155,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
         raise JournalUnwritable(
             Text("The ledger entry of {node} cannot be read.", node=repr(row[0][:100])),
             exists="No request was sent to the cloud.",
-            hint="Past costs are unknown. Move the journal file away to start a new one.",
+            hint="To start a new journal, move the journal file away; past costs are then unknown.",
             raw=repr(error),
         ) from error
 

@@ -281,7 +281,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.note is not None
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the note, such as its sessions, which only the server knows."""
+        """Change fields of the note that only the server knows, such as the sessions."""
         await self._registry.change(change)
         if self._runs and self.note:
             self._runs.notebook = self.note.notebook

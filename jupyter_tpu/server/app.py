@@ -59,32 +59,32 @@ class TPUApp(ExtensionApp):
 
     project = Unicode(
         "",
-        help="Google Cloud project of the nodes. Empty: $JUPYTER_TPU_PROJECT, or the project of the "
+        help="Google Cloud project of the nodes. Default: $JUPYTER_TPU_PROJECT, or the project of the "
         "Application Default Credentials.",
     ).tag(config=True)
 
     endpoint = Unicode(
         "",
-        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, for example of `jupyter tpu emulator`. Empty: "
+        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, for example of `jupyter tpu emulator`. Default: "
         "$JUPYTER_TPU_ENDPOINT, or Google Cloud.",
     ).tag(config=True)
 
     trust_endpoint = Unicode(
         "",
         help="The one host outside Google's domains that may receive your Google Cloud credentials, for an endpoint "
-        "there. Also used by kernels of this server. Empty: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
+        "there. Also used by kernels of this server. Default: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
     ).tag(config=True)
 
     ssh_user = Unicode(
         "",
-        help="Login name on the TPU VMs; nodes that you create here accept the key of jupyter_tpu for it. Empty: your "
-        "login name on this machine.",
+        help="Login name on the TPU VMs. Nodes that you create here accept jupyter_tpu's SSH key for this login. "
+        "Default: your login name on this machine.",
     ).tag(config=True)
 
     proxy_command = Unicode(
         "",
         help="Command whose standard input and output carry the SSH connection to a TPU VM, with ssh's %h, %p and %r "
-        "(for example for Identity-Aware Proxy). It is written into the kernelspecs. Empty: connect directly, or as "
+        "(for example for Identity-Aware Proxy). It is written into the kernelspecs. Default: connect directly, or as "
         "~/.ssh/config says.",
     ).tag(config=True)
 
@@ -109,7 +109,7 @@ class TPUApp(ExtensionApp):
     billing_export = Unicode(
         "",
         help="PROJECT.DATASET.TABLE of the standard Cloud Billing export to BigQuery, to show what Google has billed. "
-        "Empty: $JUPYTER_TPU_BILLING_EXPORT, or none.",
+        "Default: $JUPYTER_TPU_BILLING_EXPORT, or none.",
     ).tag(config=True)
 
     unsure_s = Float(

@@ -398,7 +398,7 @@ class Kernel:
 
     @property
     def outputs(self) -> int:
-        """Number of outputs that came while this agent runs."""
+        """Number of outputs since this agent started."""
         return self.requests.outputs
 
     @property

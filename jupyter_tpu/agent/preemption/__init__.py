@@ -1,4 +1,4 @@
-"""Notices that this node is about to end: from Google's metadata server, from auto-stop or from a client.
+"""Termination notices for this node, from Google's metadata server, auto-stop or a client.
 
 Start with `notices`, which passes them to the kernels' checkpoint hooks; `notice_watch` polls the metadata server.
 Must not decide that a node ends: `agent.autostop` does.

@@ -67,7 +67,6 @@ async def require_known_price(
     # the usual case needs no further call to the cloud
     if options.yes or options.accept_unknown_price or all(map(_has_price, wanted)):
         return
-    # ask only about nodes that the cloud offers and no grant covers
     offered = [spec for spec in wanted if not _has_price(spec) and await _is_offered(work, spec, len(wanted) == 1)]
     book = await read_grant_usage(work.journal, work.settings, await work.fleet.refresh())
     unknown = [spec for spec in offered if not book.coverage(_request(spec)).is_covered]

@@ -88,7 +88,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
         work.warnings.append(
-            _("The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error)
+            _("Could not write the kernelspecs ({error}). To try again, run `jupyter tpu kernelspec`.", error=error)
         )
     _refuse_if_ending(settled, snapshot)
     return settled

@@ -144,7 +144,7 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
     try:
         await asyncio.to_thread(write_kernelspec, node, opened.settings, ssh_user=options.ssh_user)
     except OSError as error:  # the node exists: its cost must still be reported
-        warn(_("The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error))
+        warn(_("Could not write the kernelspec ({error}). To try again, run `jupyter tpu kernelspec`.", error=error))
 
 
 def _say_end(options: argparse.Namespace, search: Search) -> int:

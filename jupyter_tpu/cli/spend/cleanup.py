@@ -163,7 +163,7 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
             await asyncio.to_thread(sync_kernelspecs, snapshot.nodes, opened.settings, complete=complete)
         except OSError as error:
             warn(
-                _("The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.", error=error)
+                _("Could not write the kernelspecs ({error}). To try again, run `jupyter tpu kernelspec`.", error=error)
             )
 
 

@@ -180,7 +180,7 @@ def _text_of(path: str) -> str:
 
 def _print_mail(mail: TrcMail) -> None:
     for row in mail.rows:
-        chips = _("{count} {generation} chips", count=row.chips, generation=f"{_model(row.spot)} {row.generation}")
+        chips = _chips_text(row.chips, f"{_model(row.spot)} {row.generation}")
         text = _("read: {chips} in {zone}", chips=chips, zone=row.zone)
         note(_("{chips} ({device} only)", chips=text, device=row.device) if row.device else text)
     for text in mail.notes:
@@ -334,8 +334,14 @@ def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
+def _chips_text(count: int, generation: str) -> str:
+    if count == 1:
+        return _("1 {generation} chip", generation=generation)
+    return _("{count} {generation} chips", count=count, generation=generation)
+
+
 def _chips(row: dict[str, Any]) -> str:
-    text = _("{count} {generation} chips", count=row["chips"], generation=row["generation"])
+    text = _chips_text(row["chips"], row["generation"])
     return _("{chips} ({device} only)", chips=text, device=row["device"]) if row["device"] else text
 
 

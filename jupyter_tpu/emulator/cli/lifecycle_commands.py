@@ -180,8 +180,8 @@ COMMANDS = (
         arguments=_clock_arguments,
         perform=_clock,
         format_lines=_format_clock,
-        notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; in a jump, each thing "
-        "happens at its own moment. The scale and a pause survive a restart of the emulator.",
+        notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; during a jump, each "
+        "event happens at its scheduled time. The scale and a pause survive a restart of the emulator.",
     ),
     Command(
         name="reset",

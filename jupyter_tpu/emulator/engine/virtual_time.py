@@ -60,7 +60,7 @@ class VirtualTime:
 
     @assumed(
         "jumps-are-stepped",
-        "In a jump ahead in virtual time each thing happens at its own moment, in order, however far the jump goes.",
+        "During a jump in virtual time, each event happens at its scheduled time, in order, however far the jump goes.",
     )
     async def jump(self, seconds: float) -> None:
         """Move ahead by virtual seconds, and wait for acts that fall due on the way.

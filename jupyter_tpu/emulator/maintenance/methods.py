@@ -71,7 +71,7 @@ class MaintenanceMethods:
         "Of a queued resource, the nodes that are named (by id or in full) are maintained at once; without names, all.",
     )
     def perform_of_queued(self, call: ApiRequest) -> Message:
-        """Answer ``PerformMaintenanceQueuedResource``: begin that of its nodes now."""
+        """Answer ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""
         name = call.request.name
         nodes = chosen(self._nodes_of(name), call.request.node_names)
         if not nodes:

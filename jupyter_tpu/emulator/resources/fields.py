@@ -44,7 +44,7 @@ def whole(value: object) -> int:
 
 def _check_size(value: float) -> None:
     if abs(value) >= _TOO_MUCH:
-        raise ValueError(f"it is too large: it must be less than {_TOO_MUCH}")
+        raise ValueError(f"{value!r} is too large: the limit is {_TOO_MUCH}")
 
 
 def counting(value: object) -> int:

@@ -26,7 +26,7 @@ class ProxiedSshServer:
         return self.link.port
 
     def keys_changed(self) -> None:
-        """Pass it on to the server."""
+        """Tell the inner server that its host keys have changed."""
         self._inner.keys_changed()
 
     async def close(self) -> None:

@@ -157,7 +157,7 @@ class Reading:
                 self.violations.append(("", unknown_parameter(whole_characters(name))))
         return read
 
-    @assumed("repeated-parameter", "Of a parameter that is given twice, the last counts.")
+    @assumed("repeated-parameter", "If a parameter is given twice, the last value counts.")
     def _bind(self, name: str, texts: list[str], kind: Descriptor, read: dict[str, Any]) -> bool:
         head, dot, rest = name.partition(".")
         found = names_of(kind).get(head)

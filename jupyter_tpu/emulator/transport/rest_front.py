@@ -49,8 +49,8 @@ async def google_front(request: web.Request, handler: Handler) -> web.StreamResp
 
 @documented(
     "method-override",
-    "A POST with the header X-HTTP-Method-Override: GET is a GET whose parameters are the body: clients do so where an "
-    "address would be longer than 2,048 characters. PUT, PATCH and DELETE are possible, too.",
+    "A POST with the header X-HTTP-Method-Override: GET is treated as a GET with its parameters in the body. Clients "
+    "use this when the URL would exceed 2,048 characters. PUT, PATCH and DELETE work too.",
     source="google-api-python-client 2.202.0, http.py; cloud.google.com/apis/docs/http",
 )
 async def _overridden(request: web.Request) -> web.Request:

@@ -260,7 +260,6 @@ def _new_names(fields: Any) -> None:
             each["apiVersion"] = "V2_ALPHA1"
         if "multisliceParams" in each:
             each["multiNodeParams"] = {**each.pop("multisliceParams"), **each.get("multiNodeParams", {})}
-        # down to the nodes, wherever they are in an answer
         for name in ("nodes", "queuedResources", "tpu", "nodeSpec", "node"):
             if name in each:
                 _new_names(each[name])

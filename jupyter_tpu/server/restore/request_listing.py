@@ -15,7 +15,7 @@ TAIL_BYTES = 2 * 1024 * 1024
 """Bytes of a request's messages that are read at its beginning and end; well above what is shown of them."""
 
 _PATIENCE_S = 10  # a page waits for the response; longer than a round trip over any link that is usable
-_LOOK_S = 1  # a person is told at once, within this, what to repair
+_LOOK_S = 1  # an error that needs the user's action is reported within this time
 _UP = ("live", "resuming")
 
 

@@ -39,11 +39,11 @@ Describe = Callable[[str, int, str], Mapping[str, str]]
 
 
 class TextLimit:
-    """Limits the text of one kernel for one page.
+    """Limit of the text of one kernel on one page.
 
-    Per request, `text_limit` shown characters of its streams pass; overwritten text (carriage returns) does not count.
-    Then a display with a notice says how much is left out, with the newest lines, and is updated every `UPDATE_S`. At
-    the end the last `TAIL_CHARACTERS` follow. `clear_output` resets the count.
+    Each request may send `text_limit` visible characters of stream output; text overwritten with carriage returns does
+    not count. After that, a display shows how much is left out and the newest lines, updated every `UPDATE_S`; the last
+    `TAIL_CHARACTERS` follow at the end. `clear_output` resets the count.
 
     Args:
         make_header: makes headers for the notices.

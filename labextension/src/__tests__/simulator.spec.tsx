@@ -116,7 +116,7 @@ describe('the page of the failure simulator', () => {
     show({});
     const form = screen.getByRole('form', { name: 'Add a fault' });
     within(form).getByText(/allow-list/);
-    fireEvent.change(within(form).getByLabelText('Next call of'), {
+    fireEvent.change(within(form).getByLabelText('Next call to'), {
       target: { value: 'ListNodes' }
     });
     expect(within(form).queryByText(/allow-list/)).toBeNull();
@@ -135,7 +135,7 @@ describe('the page of the failure simulator', () => {
   it('asks for the fault that is chosen', () => {
     const doing = show({});
     const form = screen.getByRole('form', { name: 'Add a fault' });
-    fireEvent.change(within(form).getByLabelText('Next call of'), {
+    fireEvent.change(within(form).getByLabelText('Next call to'), {
       target: { value: 'StopNode' }
     });
     fireEvent.change(within(form).getByLabelText('Fails with'), { target: { value: 'latency' } });

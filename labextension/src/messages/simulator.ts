@@ -219,7 +219,7 @@ export function addAFault(trans: TranslationBundle): string {
 }
 
 export function nextCallOf(trans: TranslationBundle): string {
-  return trans.__('Next call of');
+  return trans.__('Next call to');
 }
 
 export function failsWith(trans: TranslationBundle): string {

@@ -383,7 +383,7 @@ export function burnDownDescription(
   }
   const halfway = points.find(point => point.used >= last.used / 2) ?? last;
   return trans.__(
-    '%1 of %2 used; half of it by %3.',
+    '%1 of %2 used; half of that was used by %3.',
     formatAmount(used, unit, trans),
     formatAmount(amount, unit, trans),
     new Date(halfway.at * 1000).toLocaleString(undefined, {
