@@ -15,7 +15,7 @@ from openapi_schema_validator import OAS31Validator
 if TYPE_CHECKING:
     from conftest import Server
 
-TODAY = time.strftime("%Y-%m-%d", time.gmtime())
+TODAY = time.strftime("%Y-%m-%d", time.gmtime())  # or yesterday, when the test runs: a suite takes a while
 ROW = {"chips": 64, "generation": "v5e", "spot": True, "zone": "us-central1-a"}
 TRC = {"kind": "trc", "starts_on": TODAY, "days": 90, "rows": [ROW]}
 COVERAGE = "coverage?zone=us-central1-a&accelerator_type=v5litepod-8"
@@ -39,7 +39,8 @@ def test_a_grant_is_read_entered_and_removed(server: Server) -> None:
     entered = server.tpu("PUT", "grants/trc", {**TRC, "rows": mail["rows"]})
     assert entered.status == 200, entered.text
     assert_fits(entered.json, "Grant")
-    assert (entered.json["days_left"], entered.json["rows"][0]["free"]) == (90, 64)
+    assert entered.json["days_left"] in (89, 90)
+    assert entered.json["rows"][0]["free"] == 64
     listed = server.tpu("GET", "grants").json
     assert_fits(listed, "Grants")
     assert listed["grants"] == [entered.json]
