@@ -48,7 +48,7 @@ class TrialSwitch:
             await self.start()
         except TpuError as error:
             self.log.warning("The emulated cloud was not started again: %s", error)
-        except Exception:  # the server goes on with the user's own cloud
+        except Exception:  # the server continues with the user's own cloud
             self.log.exception("The emulated cloud was not started again.")
 
     async def settled(self) -> None:

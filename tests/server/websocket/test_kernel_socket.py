@@ -112,14 +112,16 @@ async def half_printed(page: Page, cell: Cell) -> str:
 
 
 async def begun(server: Server, verb: str, route: str) -> asyncio.Task[int]:
-    """A request that the server works on, because it has answered one that was sent later; its status, once answered.
+    """A request that the server works on, because it has answered later ones; its status, once answered.
 
-    Tornado takes up requests in the order in which they come.
+    Tornado takes up requests in the order in which they come. A request then advances in each turn of the server's
+    loop, and one later answer can overtake the first steps of a restart: several take more turns than these have.
     """
     url = urlsplit(server.url)
     connection = HTTPConnection(url.hostname or "", url.port)
     connection.request(verb, f"{url.path}{route}", headers={"Authorization": f"token {server.token}"})
-    await asyncio.to_thread(server.request, "GET", "api/status")
+    for _ in range(5):
+        await asyncio.to_thread(server.request, "GET", "api/status")
 
     def status() -> int:
         with closing(connection):
