@@ -1,7 +1,7 @@
 """Stop or delete a node.
 
-Both requests may be repeated without harm, so they are, until the cloud answers: a node that costs money must not be
-forgotten.
+Both requests may be repeated without harm. They are repeated until the cloud answers, also when it refuses them only
+because too many were sent: a node that costs money must not be forgotten.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from jupyter_tpu.error_actions import delete_node, refresh, stop_node
-from jupyter_tpu.errors import Action, CloudRefused, CloudUnavailable, NodeNotFound, Text, TpuError
+from jupyter_tpu.errors import Action, CloudRefused, CloudUnavailable, NodeNotFound, RateExceeded, Text, TpuError
 from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.actions import DeleteNode, StopNode
 from jupyter_tpu.lifecycle.intent_events import (
@@ -117,15 +117,20 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         ), ()
     # the time counts only while requests were sent: after a sleep of this computer there is one more try
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
-    if not _was_unanswered(intent) or is_late:
+    if not _may_succeed(intent.cause) or is_late:
         return failed(intent, event.at, _cause(intent), exists=intent_texts.node_exists(event.node))
     if event.at - intent.asked_at < limits.ask_again_s:
         return unchanged(intent)
     return send_request(intent, event, limits)
 
 
-def _was_unanswered(intent: Intent) -> bool:
-    return intent.cause is None or isinstance(intent.cause, CloudUnavailable)
+def _may_succeed(cause: TpuError | None) -> bool:
+    """Return whether the same request may succeed a few seconds after it failed for this cause; None = unknown."""
+    return cause is None or isinstance(cause, (CloudUnavailable, RateExceeded))
+
+
+def _is_refusal(cause: TpuError | None) -> bool:
+    return isinstance(cause, CloudRefused) and not _may_succeed(cause)
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
@@ -162,10 +167,10 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def silent(intent: Intent, event: NoAnswer, limits: Limits) -> Outcome:
-    """Keep polling, unless the cloud refused both the request and the read."""
-    if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
+    """Keep polling, unless the cloud refused both the request and the read for good."""
+    if _is_refusal(intent.cause) and _is_refusal(event.error):
         exists = Text("The node {node} may still exist.", node=intent.node_name.node_id)
-        return failed(intent, event.at, intent.cause, exists=exists)
+        return failed(intent, event.at, _cause(intent), exists=exists)
     return moved(intent, event.at, intent.phase, Text("{message} Trying again.", message=event.error.message)), ()
 
 

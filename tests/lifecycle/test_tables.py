@@ -13,6 +13,7 @@ from jupyter_tpu.errors import (
     NodeNotFound,
     OutOfCapacity,
     PermissionDenied,
+    RateExceeded,
     QuotaExceeded,
     WrongState,
 )
@@ -183,6 +184,16 @@ def test_a_deletion_is_asked_for_until_it_is_heard(make: Any, again: Any) -> Non
     seen = [] if isinstance(again, Resumed) else [NodeSeen(at=99, node=make.node("READY"))]
     _, asked = tell(make.intent("delete", created_at=0.0), Started(at=0), again, *seen)
     assert asked == [DeleteNode(make.name), DeleteNode(make.name)]
+
+
+@pytest.mark.parametrize("verb", ["delete", "stop"])
+def test_an_end_that_was_refused_for_its_rate_is_asked_for_again(make: Any, verb: str) -> None:
+    too_often = RateExceeded("Too many requests.")
+    refused = [Started(at=0), Refused(at=1, error=too_often), NoAnswer(at=2, error=too_often)]
+    intent, asked = tell(make.intent(verb), *refused, NodeSeen(at=30, node=make.node("READY")))
+    assert (intent.phase, len(asked)) == ("asking", 2)
+    late, asked = tell(intent, Refused(at=901, error=too_often), NodeSeen(at=902, node=make.node("READY")))
+    assert (late.error and late.error.code, asked) == (too_often.code, [])
 
 
 @pytest.mark.parametrize("gone", [NodeMissing(at=9), Refused(at=9, error=NodeNotFound("gone"))])

@@ -200,6 +200,8 @@ class TerminationExecutor:
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
         if not (now.operation or now.may_appear):  # another process is creating the node: wait for it
+            if now.cause is not None and is_temporary(now.cause):
+                raise now.cause
             raise CloudUnavailable(
                 Text(
                     "The cloud did not accept the request to {verb} {node} within {seconds} s.",
