@@ -13,7 +13,7 @@ const ENDS = {
   session: translated("until auto-stop: maximum session length"),
   deadline: translated("until this node's deadline")
 };
-const GUARD = { armed: translated("armed"), off: translated("off"), cannot: translated("cannot") };
+const GUARD = { armed: translated("on"), off: translated("off"), cannot: translated("can't stop the node") };
 const REQUESTS = [
   { text: translated("Keep running 1 h"), request: { for_s: 3600 } },
   { text: translated("Keep running 3 h"), request: { for_s: 3 * 3600 } },

@@ -321,7 +321,7 @@ describe('the model of the load', () => {
       const done = release();
       expect(await click('Continue…')).toContain('It belongs to alice, not to you.');
       expect(sent()).toEqual([]);
-      expect(await click('End the process')).toContain("alice won't be asked.");
+      expect(await click('End the process')).toContain("alice won't be asked first.");
       await done;
       expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: true }]);
     });

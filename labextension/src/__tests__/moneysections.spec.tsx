@@ -253,7 +253,7 @@ describe('the section of spend', () => {
   it('shows what is paid and was paid, and what is not known', () => {
     show({ spend: answered(spend({ unpriced: ['v9-8'] })) }, 'spend');
     expect(screen.getByText('10 h of node time').parentElement?.textContent).toContain('$40.00');
-    screen.getByText('Price of v9-8 unknown: not included in the sums.');
+    screen.getByText('Price of v9-8 unknown: not included in the totals.');
   });
 
   it('shows a budget with its bar and level, and removes it', async () => {
@@ -294,9 +294,9 @@ describe('the section of spend', () => {
   });
 
   it.each([
-    ['usd', 'stop', 'at the cap stops billed nodes, not those under a grant'],
-    ['usd', 'stop-all', 'at the cap stops all nodes'],
-    ['hours', 'stop', 'at the cap stops all nodes'],
+    ['usd', 'stop', 'stops billed nodes at the cap, except those under a grant'],
+    ['usd', 'stop-all', 'stops all nodes at the cap'],
+    ['hours', 'stop', 'stops all nodes at the cap'],
     ['usd', 'warn', 'only warns']
   ] as const)(
     'says what a budget of %s with %s does to nodes under a grant',
@@ -638,7 +638,7 @@ describe('the section of billable resources', () => {
     screen.getByText('my-node');
     screen.getByText('Its disk and all files on it are deleted, and its kernels stop.');
     screen.getByText('b');
-    screen.getByText(/It is only stopped: you can start it again instead\./);
+    screen.getByText(/The node is only stopped: you can start it again instead\./);
     screen.getByText('It costs $9.60 per hour.');
   });
 

@@ -47,7 +47,7 @@ export function removeQuestion(id: string, trans: TranslationBundle): string {
 
 export function removeConsequences(trans: TranslationBundle): string {
   return trans.__(
-    'Its node is deleted too: its disk and all files on it are lost, and its kernels stop.'
+    'This also deletes its node: the disk and all files on it are lost, and the kernels stop.'
   );
 }
 

@@ -55,7 +55,7 @@ export function costUnknown(trans: TranslationBundle): string {
 }
 
 export function notOurs(count: number, trans: TranslationBundle): string {
-  return trans.__('%1 of these not created by jupyter_tpu; may be in use by someone else.', count);
+  return trans.__('Not created by jupyter_tpu, may be in use by someone else: %1 of these.', count);
 }
 
 /** What is lost with a resource. */
@@ -68,7 +68,7 @@ export function consequences(
   }
   return state === 'STOPPED'
     ? trans.__(
-        'Its disk and all files on it are deleted. It is only stopped: you can start it again instead.'
+        'Its disk and all files on it are deleted. The node is only stopped: you can start it again instead.'
       )
     : trans.__('Its disk and all files on it are deleted, and its kernels stop.');
 }
@@ -87,7 +87,7 @@ export function stopAll(trans: TranslationBundle): string {
 
 export function stopAllConsequences(trans: TranslationBundle): string {
   return trans.__(
-    'Everything in this project that is billed is stopped or deleted, in all zones, including resources not created by jupyter_tpu. Kernels stop.'
+    'Stops or deletes all billed resources of this project in all zones, including those not created by jupyter_tpu. Kernels stop.'
   );
 }
 

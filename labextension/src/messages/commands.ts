@@ -72,7 +72,7 @@ export function openExample(path: string, isLauncher: boolean, trans: Translatio
 }
 
 export function exampleCaption(trans: TranslationBundle): string {
-  return trans.__('Open the example notebook on a TPU node; without a node, create one');
+  return trans.__('Open the example notebook on a TPU node; create a node first if there is none');
 }
 
 export function onNode(
@@ -261,7 +261,7 @@ export function showOutputs(trans: TranslationBundle): string {
 }
 
 export function addCell(trans: TranslationBundle): string {
-  return trans.__('Add a Cell for an Output That Is Not in This Notebook');
+  return trans.__('Add a Cell for a Missing Output');
 }
 
 export function rerunLostCells(trans: TranslationBundle): string {

@@ -123,7 +123,7 @@ export function noAnswerFrom(zones: string, trans: TranslationBundle): string {
 }
 
 export function incomplete(trans: TranslationBundle): string {
-  return trans.__("Incomplete: some of it couldn't be loaded.");
+  return trans.__("Incomplete: some data couldn't be loaded.");
 }
 
 export function andMore(count: number, trans: TranslationBundle): string {

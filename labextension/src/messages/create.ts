@@ -39,7 +39,7 @@ export function types(trans: TranslationBundle): string {
 }
 
 export function searchChips(trans: TranslationBundle): string {
-  return trans.__('Search, such as v5e 8');
+  return trans.__('Search, for example v5e 8');
 }
 
 export function noChips(trans: TranslationBundle): string {
@@ -234,7 +234,7 @@ export function runFor(trans: TranslationBundle): string {
 }
 
 export function runForNote(trans: TranslationBundle): string {
-  return trans.__('Google Cloud deletes it this long after it becomes READY.');
+  return trans.__('Google Cloud deletes the node this long after it becomes READY.');
 }
 
 export function useNumberUpTo168(trans: TranslationBundle): string {

@@ -104,7 +104,7 @@ export function skipUnread(trans: TranslationBundle): string {
 }
 
 export function unreadIsBilled(trans: TranslationBundle): string {
-  return trans.__('Add them as rows below, or nodes that they cover count as billed.');
+  return trans.__('Add them as rows below. Otherwise nodes that they cover count as billed.');
 }
 
 // Rows of a TRC grant

@@ -245,7 +245,7 @@ export function endProcesses(count: number, trans: TranslationBundle): string {
 
 export function endForeignConsequences(users: string, trans: TranslationBundle): string {
   return trans.__(
-    "%1 won't be asked. Unsaved work of these processes is lost, and you can't undo this.",
+    "%1 won't be asked first. Unsaved work of these processes is lost. You can't undo this.",
     users
   );
 }

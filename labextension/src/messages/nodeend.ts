@@ -117,8 +117,8 @@ export function whatIsLeft(trans: TranslationBundle): string {
 /** What is not known while the cloud does not answer; `age` is that of the last list of nodes. */
 export function stateUnknown(age: string | null, trans: TranslationBundle): string {
   return age === null
-    ? trans.__('Whether it runs now is unknown.')
-    : trans.__('Whether it runs now is unknown: last updated %1 ago.', age);
+    ? trans.__('Its current state is unknown.')
+    : trans.__('Its current state is unknown: last updated %1 ago.', age);
 }
 
 export function startNode(trans: TranslationBundle): string {

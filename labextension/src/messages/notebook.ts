@@ -29,7 +29,7 @@ export function catchingUp(trans: TranslationBundle): string {
 }
 
 export function catchingUpTitle(trans: TranslationBundle): string {
-  return trans.__('Reconnected to the node. Missed output is coming in.');
+  return trans.__('Reconnected to the node. Receiving missed output.');
 }
 
 export function connectionLost(trans: TranslationBundle): string {

@@ -125,7 +125,9 @@ export function notCreatedByUs(trans: TranslationBundle): string {
 }
 
 export function reclaimed(trans: TranslationBundle): string {
-  return trans.__('Google Cloud reclaimed it. It counts against your quota until you delete it.');
+  return trans.__(
+    'Google Cloud reclaimed this node. It counts against your quota until you delete it.'
+  );
 }
 
 export function costSoFar(cost: string, trans: TranslationBundle): string {

@@ -34,7 +34,7 @@ export function notebookStep(trans: TranslationBundle): string {
 }
 
 export function notebookHint(trans: TranslationBundle): string {
-  return trans.__('On its card below. The notebook runs on the node as on a local kernel.');
+  return trans.__("Use the node's card below. The notebook runs on the node as on a local kernel.");
 }
 
 export function nodeIsStarting(trans: TranslationBundle): string {
@@ -119,7 +119,7 @@ export function complete(trans: TranslationBundle): string {
 
 export function waitingForCredentials(trans: TranslationBundle): string {
   return trans.__(
-    'Sign in with gcloud in a terminal, or name a credentials file on the computer that Jupyter runs on. This panel continues once you are signed in.'
+    "Sign in with gcloud in a terminal, or enter the path of a credentials file on the Jupyter server's computer. This panel continues once you are signed in."
   );
 }
 

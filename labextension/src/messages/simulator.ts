@@ -445,7 +445,7 @@ export function quotas(trans: TranslationBundle): string {
 }
 
 export function noQuota(trans: TranslationBundle): string {
-  return trans.__('No quota is in use or limited.');
+  return trans.__('No quota is in use, and none is limited.');
 }
 
 export function limit(trans: TranslationBundle): string {

@@ -51,17 +51,17 @@ export function total(trans: TranslationBundle): string {
 /** The emulated cloud bills by a clock of its own; people are idle in real time. */
 export function emulatedTime(trans: TranslationBundle): string {
   return trans.__(
-    'Costs follow the emulated clock, 10 × real time unless you change it. Auto-stop counts real time.'
+    'Costs follow the emulated clock, at 10 × real time by default. Auto-stop counts real time.'
   );
 }
 
 export function unpriced(types: string, trans: TranslationBundle): string {
-  return trans.__('Price of %1 unknown: not included in the sums.', types);
+  return trans.__('Price of %1 unknown: not included in the totals.', types);
 }
 
 export function maybeMore(trans: TranslationBundle): string {
   return trans.__(
-    'The sums may be incomplete: some time was not monitored, or a zone did not answer.'
+    'The totals may be incomplete: some time was not monitored, or a zone did not answer.'
   );
 }
 
@@ -126,7 +126,7 @@ export function atTheCap(trans: TranslationBundle): string {
 }
 
 export function stopBilled(trans: TranslationBundle): string {
-  return trans.__('stop billed nodes, not those under a grant');
+  return trans.__('stop billed nodes, except those under a grant');
 }
 
 export function stopAll(trans: TranslationBundle): string {
@@ -426,8 +426,8 @@ function atTheCapText({ action, unit }: IBudget, trans: TranslationBundle): stri
     return trans.__('only warns');
   }
   return action === 'stop' && unit === 'usd'
-    ? trans.__('at the cap stops billed nodes, not those under a grant')
-    : trans.__('at the cap stops all nodes');
+    ? trans.__('stops billed nodes at the cap, except those under a grant')
+    : trans.__('stops all nodes at the cap');
 }
 
 /** What happens at the cap, when it is reached, and when the budget resets. */
