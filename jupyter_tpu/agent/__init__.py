@@ -6,6 +6,6 @@ under a supervisor, and outlives every connection; the kernels outlive the agent
     bootstrap → prepare → supervisor → main (session, calls) → kernels (process, sockets) and recording
 
 `archive` is the laptop's side: it packs this folder. `kernels.kernel_bootstrap` runs inside each kernel, and `relay`
-replaces socket forwarding where the SSH server forbids it. Must know nothing of laptops, clouds' accounts or Jupyter
+replaces socket forwarding where the SSH server forbids it. It must know nothing of laptops, cloud accounts or Jupyter
 servers: clients reach it only through the methods in `calls` and the frames in `session`.
 """

@@ -70,7 +70,7 @@ def agent_archive() -> Archive:
 
 @cache
 def sources_digest() -> str:
-    """Return a SHA-256 of the files that `agent_archive` packs, to compare versions: it costs a tenth of packing."""
+    """Return a SHA-256 of the files that `agent_archive` packs, to compare versions at a tenth of packing's cost."""
     digest = hashlib.sha256(_START)
     for name, source in sorted(_sources()):
         content = source.read_bytes()

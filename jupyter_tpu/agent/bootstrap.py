@@ -1,9 +1,9 @@
 """First program on a worker: receive the agent's code, unpack it and run its `prepare`.
 
-Sent on standard input to the worker's own python3, so it is a single file that needs only the standard library, and a
-Python that is too old gets a clear message. The program is followed on standard input by one JSON line ``{"digest",
-"size", "python", "explain"}`` and, only after the answer ``{"want": "archive"}``, by the archive. All its output is
-JSON lines.
+Clients send it on standard input to the worker's own python3. So it is a single file that needs only the standard
+library, and reports clearly if that Python is too old. One JSON line ``{"digest", "size", "python", "explain"}``
+follows on standard input, and the archive only after the response ``{"want": "archive"}``. All its output is JSON
+lines.
 """
 
 import fcntl
@@ -46,7 +46,7 @@ def refuse_if_shared(root: Path) -> None:
 
 
 def wait_for_turn(lock: IO[str]) -> None:
-    """Lock the bootstrap against other clients, and report if that takes waiting."""
+    """Lock the bootstrap against other clients, and report a wait for the lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,9 +64,9 @@ def receive_archive(size: int, digest: str) -> bytes:
 
 
 def unpack(content: bytes, folder: Path, draft: Path) -> None:
-    """Unpack the archive into `draft` and rename it to `folder`, so that a folder of this name was complete once.
+    """Unpack the archive into `draft`, then rename that to `folder`: an interrupted unpacking leaves no `folder`.
 
-    The archive stays in the folder, for `is_whole` to compare with.
+    The archive stays in the folder, because `is_whole` compares the code with it.
     """
     shutil.rmtree(draft, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:

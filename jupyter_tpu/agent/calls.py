@@ -1,6 +1,7 @@
 """The RPC methods that clients call, and a cache of their results, so that a repeated call is not performed twice.
 
-Start with `Methods` (what can be called) and `Calls` (each call once). Must not know how frames travel: `session` does.
+Start with `Methods` (the table of methods) and `Calls` (which runs each call once). It must not know how frames travel:
+`session` does.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Methods:
         }
 
     def announce(self, call: Params) -> None:
-        """Create the kernel that a call is about to start, at once: the next frames may attach to it or send requests.
+        """Create at once the kernel that a call is about to start: the next frames may attach to it or send requests.
 
         A call that is not valid is ignored here and fails when it is performed.
         """
@@ -148,9 +149,7 @@ class Methods:
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:
-        """Start a kernel's process unless one is running, see `Launch`; a kernel that failed to start is dropped
-        again.
-        """
+        """Start a kernel's process unless one is running, see `Launch`; drop the kernel if its start fails."""
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
             launch = Launch.from_params(params)
@@ -180,7 +179,7 @@ class Methods:
         return kernel.describe()
 
     async def kill_kernel(self, params: Params) -> dict[str, Any]:
-        """Send a kernel ``signal``; SIGKILL, the default, returns only when its end is recorded."""
+        """Send ``signal`` to a kernel; with SIGKILL, the default, return only once the kernel's end is recorded."""
         kernel = self._kernels.get(params.get("kernel_id"))
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
@@ -218,7 +217,7 @@ class Methods:
         }
 
     async def read_request(self, params: Params) -> dict[str, Any]:
-        """Return the recorded messages of one request: all of them, or head and tail of ``head_bytes``, ``tail_bytes``.
+        """Return the recorded messages of one request: all, or the first ``head_bytes`` and the last ``tail_bytes``.
 
         ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` say how much is left out.
         """
@@ -299,10 +298,10 @@ def _signal(number: Any) -> int:
 
 
 class Calls:
-    """Performs each call once, although a client repeats unanswered calls when it reconnects.
+    """The clients' calls, each performed once although clients repeat unanswered calls when they reconnect.
 
     Answers are cached per client, so that one client can't evict what another still waits for. Calls that only read are
-    not cached: they may run twice, and their answers are large. Methods that must not run again under the next agent
+    not cached: they may run twice, and their results are large. Methods that must not run again under the next agent
     get the caller, and store it with the kernel.
     """
 

@@ -31,7 +31,7 @@ _CANNOT = (
 
 
 class HomeWatch:
-    """Checks the agent's folder every second and restores what is missing.
+    """Check the agent's folder every second, and restore what is missing.
 
     Args:
         serve: called with a new listening socket.
@@ -110,7 +110,7 @@ class HomeWatch:
 
 
 def _archive() -> bytes:
-    """Return the agent's own code, about 300 KB; empty if it is already gone: an agent is needed even then."""
+    """Return the agent's own code, about 300 KB; empty if it is already gone: the agent must run even then."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

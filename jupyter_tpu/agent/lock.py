@@ -66,7 +66,7 @@ def requirements_file(text: str) -> Iterator[Path]:
 
 @cache
 def _blocks() -> tuple[str, ...]:
-    """Return a line ``NAME==VERSION ; MARKER --hash=…`` for each package; some occur twice, with other markers."""
+    """Return a line ``NAME==VERSION ; MARKER --hash=…`` for each package; some occur twice, with different markers."""
     return tuple(line for line in lock_text().replace("\\\n", " ").splitlines() if line[:1].isalnum())
 
 

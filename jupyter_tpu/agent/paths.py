@@ -63,10 +63,10 @@ def is_listening(path: Path) -> bool:
 
 
 def recreate_file(path: Path, descriptor: int) -> int:
-    """Recreate a removed file from its open descriptor; returns the new descriptor and closes the old one.
+    """Recreate a removed file from its open descriptor; return the new descriptor and close the old one.
 
     Raises:
-        OSError: that failed; the old descriptor stays open.
+        OSError: the file could not be created; the old descriptor stays open.
     """
     new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -82,7 +82,7 @@ def recreate_file(path: Path, descriptor: int) -> int:
 
 
 def try_lock(path: Path) -> int | None:
-    """Acquire the lock at `path` without waiting; returns its descriptor, None if another process holds it."""
+    """Acquire the lock at `path` without waiting; return its descriptor, or None if another process holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -109,9 +109,10 @@ class Home:
             private_folder(folder)
 
     def close_to_others(self) -> None:
-        """Make folders that this user's processes created again private again; call it only while an agent runs.
+        """Make folders private again that this user's processes have recreated; call it only while an agent runs.
 
-        A starting ipykernel whose connection file was removed creates its folder again, and those above with the umask.
+        A starting ipykernel whose connection file was removed recreates its folder, and the folders above with the
+        umask's permissions.
         """
         for folder in (self.root, self.kernels):
             with suppress(FileNotFoundError):
@@ -145,7 +146,7 @@ class Home:
 
     @property
     def lock(self) -> Path:
-        """The lock that the supervisor holds while it lives: there is one agent for each folder."""
+        """The lock that the supervisor holds while it runs: each folder has one agent."""
         return self.root / "supervisor.lock"
 
     @property

@@ -1,4 +1,4 @@
-"""Second step on the worker, from the agent's own code: build the environments and start a supervisor if none runs.
+"""Second program on a worker, from the agent's own code: build the environments and start a supervisor if none runs.
 
 Reports JSON lines on standard output: ``{"phase", "message", "fraction"}`` for progress, and at the end ``{"ready":
 {...}}`` or ``{"failed": {...}}``.
@@ -45,7 +45,7 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
 
 
 def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that an agent runs and that kernels have a Python; returns where both are.
+    """Make sure that an agent runs and that kernels have a Python; return where both are.
 
     Raises:
         TpuError: the worker can't be prepared.

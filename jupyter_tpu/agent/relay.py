@@ -1,7 +1,7 @@
 """Connect standard input and output with the agent's socket, where the SSH server forbids forwarding to Unix sockets.
 
-Sent on standard input like `bootstrap`, so a single file and only the standard library; followed by one JSON line
-``{"socket"}`` and then by the bytes to pass on.
+Clients send it on standard input like `bootstrap`, so it is a single file that needs only the standard library. One
+JSON line ``{"socket"}`` follows, and then the bytes to pass on.
 """
 
 import json

@@ -59,7 +59,7 @@ class Stream:
         received: up to which offset the client has acknowledged.
         is_paused: whether the client has paused the stream.
         expressed: seq of the newest urgent entry that was sent early.
-        asked_at: by number of a request that a disconnect delayed: when it was asked (Unix seconds).
+        asked_at: when each delayed request was made (Unix seconds), by the request's number.
     """
 
     kernel: Kernel
@@ -71,7 +71,7 @@ class Stream:
 
 
 class Session:
-    """Serves one connection until it ends.
+    """One client's connection, served until it ends.
 
     Args:
         about: what the HELLO frame says about the agent.
@@ -119,9 +119,7 @@ class Session:
 
     @property
     def pages(self) -> int:
-        """How many pages show kernels through this client; 1 for a client that follows a kernel but does not report
-        pages.
-        """
+        """How many pages show kernels through this client; 1 if it follows a kernel but does not report pages."""
         if self._pages is not None:
             return self._pages
         return int(bool(self._streams))
@@ -163,9 +161,7 @@ class Session:
             self._writer.close()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """End the connection if its sender fails: it would look alive but bring no output. The client then
-        reconnects.
-        """
+        """End the connection if its sender fails, so that the client reconnects: it would get no output otherwise."""
         if task.cancelled():
             return
         if not isinstance(task.exception(), ConnectionError):
@@ -233,7 +229,7 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """Take the number of open pages from a call of ``activity``: a server follows kernels even without pages."""
+        """Read the number of open pages from a call of ``activity``: a server follows kernels even without pages."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:
@@ -327,7 +323,7 @@ class Session:
                 await self._writer.drain()
 
     def _send_next(self) -> bool:
-        """Send urgent entries, then one slice of the stream whose turn it is; returns whether a slice was sent."""
+        """Send urgent entries, then one slice of the stream whose turn it is; return whether a slice was sent."""
         for number, stream in list(self._streams.items()):
             if stream.kernel.is_closed:
                 self._refuse(number, KernelFailed("The kernel was shut down and its record removed."))

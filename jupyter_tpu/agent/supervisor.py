@@ -2,7 +2,8 @@
 
 The supervisor holds the lock of the agent's folder and the listening socket, so that clients that connect while the
 agent is restarted simply wait. As subreaper of its descendants it learns how the kernels of a dead agent ended, and
-reports it to the next agent. Standard library only; small, because only the next client would notice its end.
+reports it to the next agent. It is small and uses only the standard library, because only the next client would notice
+its end.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _MOST_CRASHES = 5
 
 
 class Supervisor:
-    """Runs agents one after another, until SIGTERM or until each crashes right after its start.
+    """Run agents one after another, until SIGTERM or until each crashes right after its start.
 
     Args:
         command: starts the agent.
@@ -71,7 +72,7 @@ class Supervisor:
         return agent
 
     def _watch(self, agent: subprocess.Popen[bytes]) -> bool:
-        """Wait for the agent's end; returns whether it was asked for."""
+        """Wait for the agent's end, and return whether a signal had asked for it."""
         while agent.returncode is None:
             if signal.sigwait(_SIGNALS) == signal.SIGTERM:
                 agent.terminate()

@@ -1,6 +1,6 @@
-"""Observe the activity on this worker: executions, chip use, output and user actions, each with its last time.
+"""Observe the activity on this worker: the last execution, chip use, output and user action.
 
-Times are counted by the boot clock, which can't be set, and outlive the agent, see `ActivityWatch.to_json`.
+Times are by the boot clock, which can't be set. `ActivityWatch.to_json` hands them over to the next agent.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _OUTPUT_S = 60.0
 
 
 def this_moment() -> Moment:
-    """Read both clocks of this machine; the steady one also counts while it sleeps."""
+    """Read both clocks of this machine; the steady clock also counts while the machine sleeps."""
     return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
 
 
 class ActivityWatch:
-    """Observes each source of activity and remembers when it was last active.
+    """The sources of activity, each with the time when it was last active.
 
     Args:
         pages: returns how many pages and clients have a kernel of this worker open.
@@ -85,7 +85,7 @@ class ActivityWatch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """Measure chip use, or return the last result when it is very recent: CPU times need some time in between.
+        """Measure chip use, or return the last result if it is very recent: CPU times need an interval to compare.
 
         While checkpoint hooks run, the last result counts: their use of the chips must not keep the node running.
         """
@@ -106,9 +106,9 @@ class ActivityWatch:
         self._asked = asked
 
     def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
-        """Note new output; returns the names of kernels with recent output, for display.
+        """Note new output, and return the names of kernels with recent output, for display.
 
-        The first observation only counts: what an earlier agent recorded is not new.
+        The first observation only sets the baseline: output that an earlier agent recorded is not new.
         """
         counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
         before, self._outputs = counts if self._outputs is None else self._outputs, counts

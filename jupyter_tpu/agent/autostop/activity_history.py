@@ -1,6 +1,6 @@
 """The guard's activity history: periods of the last hour in which the node was busy, idle or in an unknown state.
 
-An observation costs one comparison; one that only continues the last period takes no memory.
+An observation that only continues the last period costs one comparison and no memory.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ActivityPeriod:
 
 
 class ActivityHistory:
-    """The periods since the agent was started, at most of the last `KEPT_S`."""
+    """The periods since the agent started, for `KEPT_S` at most."""
 
     def __init__(self) -> None:
         self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)

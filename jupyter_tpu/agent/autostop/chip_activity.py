@@ -45,7 +45,7 @@ class ChipUse:
 
 
 class Chips:
-    """Measures chip use repeatedly: CPU time counts from one measurement to the next.
+    """Repeated measurements of chip use: CPU time counts from one measurement to the next.
 
     Args:
         environ: names the accelerator type and libtpu's ports.
@@ -124,13 +124,13 @@ class CpuTimes:
         self._seconds: dict[int, float] = {}
 
     def has_new(self, pids: Iterable[int]) -> bool:
-        """Whether one of the processes was not there at the last measurement."""
+        """Whether one of the processes is new since the last measurement."""
         return not self._seconds.keys() >= set(pids)
 
     def cores_of(self, pids: Iterable[int]) -> float | None:
         """Return how many cores the processes used since the last measurement; None at the first one.
 
-        A process that is new counts with all of its CPU time.
+        A new process counts with all of its CPU time.
         """
         now, before, measured_at = time.monotonic(), self._seconds, self._measured_at
         self._measured_at, self._seconds = now, {pid: _cpu_seconds(pid) for pid in pids}

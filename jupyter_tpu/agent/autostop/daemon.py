@@ -1,7 +1,7 @@
-"""The guard: the on-node auto-stop daemon, which ends this node by the last rules it got, with or without a client.
+"""The guard: the auto-stop daemon on the node, which applies the last rules it got, with or without a client.
 
-Its rules are stored on the worker's disk, so that the next agent continues where a killed one was. It counts time by
-the boot clock, which can't be set; where the rules name a wall-clock time, the earlier of both readings counts.
+Its rules are stored on the worker's disk, so that the next agent continues where a killed one stopped. It counts time
+by the boot clock, which can't be set. Where the rules name a wall-clock time, the earlier of the two readings counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OFF = ("off", "no auto-stop rule is set")
 
 
 class AutostopDaemon:
-    """Judges every few seconds and ends the node when it is due, after the kernels' checkpoint hooks.
+    """Judge every few seconds whether to end the node, and end it after the kernels' checkpoint hooks.
 
     Args:
         path: the file in which its rules and the last activity are stored.
@@ -81,7 +81,7 @@ class AutostopDaemon:
                 await asyncio.wait_for(self._news.wait(), turn_s)
 
     def _turn_s(self) -> float:
-        """Return the time until the next turn: shorter for short idle timeouts, and on time for hooks and end."""
+        """Return the seconds until the next turn: fewer for a short idle timeout, and in time for hooks and end."""
         idle_s = self._policy.rules.idle_after_s if self._policy.rules else None
         usual = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
         left_s = self._left_s(self._verdict())
@@ -181,7 +181,7 @@ class AutostopDaemon:
         Older revisions of the rules are ignored: several clients may send theirs in any order.
 
         Raises:
-            BadInput: a value is not valid; then nothing has changed.
+            BadInput: a value is not valid; nothing has changed.
         """
         now, policy = this_moment(), self._policy
         if "rules" in params and (revision := number_from(params, "revision")) >= policy.revision:
@@ -198,7 +198,7 @@ class AutostopDaemon:
         """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel the extension.
 
         Raises:
-            BadInput: a value is not valid; then nothing has changed.
+            BadInput: a value is not valid; nothing has changed.
         """
         now = this_moment()
         self._set_policy(replace(self._policy, keep=parse_keep(params, now), kept_at=now), now)
@@ -210,7 +210,7 @@ class AutostopDaemon:
         self._watch.note_human_act()
 
     async def report_activity(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return activity and verdict now, with ``"past": true`` also of the last hour; the call is not activity."""
+        """Return the current activity and verdict, with ``"past": true`` also the last hour's."""
         await self._observe()
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state

@@ -13,14 +13,14 @@ from jupyter_tpu.errors import BadInput, CloudRefused
 
 
 class EndNodeMethod:
-    """Ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
+    """The method that ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
 
     def __init__(self, environ: Mapping[str, str], notices: Notices) -> None:
         self._node = OwnNode(environ)
         self._notices = notices
 
     async def end_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Stop or delete the node, as ``action`` says; with ``is_trial`` only check that it would be possible.
+        """Stop or delete the node, as ``action`` says; with ``is_trial``, only check that this is possible.
 
         Returns the node's full name.
 

@@ -52,10 +52,10 @@ class OwnNode:
         self._api = (environ.get(API_VARIABLE) or API).rstrip("/")
 
     def check(self) -> str:
-        """Check that the node could be ended from here; returns its full name.
+        """Check that the node can be ended from here, and return its full name.
 
         Raises:
-            CannotEnd: it could not.
+            CannotEnd: it can't be ended from here.
         """
         # The scope limits what the token may do; without it the API would refuse only at the end.
         if _CLOUD_PLATFORM not in self._read_metadata(_SCOPES).split():
@@ -65,13 +65,13 @@ class OwnNode:
         return name
 
     def end(self, action: str) -> None:
-        """Ask the API to stop or delete the node; returns when that is accepted, not when it is done.
+        """Ask the API to stop or delete the node, and return once the request is accepted.
 
         Args:
             action: ``stop`` or ``delete``.
 
         Raises:
-            CannotEnd: it was not accepted.
+            CannotEnd: the request was not accepted.
         """
         name = self._name()
         try:
@@ -135,7 +135,7 @@ class OwnNode:
             raise CannotEnd(f"the Cloud TPU API does not answer: {error}") from error
 
     def _safe_api(self) -> str:
-        """Return the API's address; refuses one where a token could reach anyone but Google or this machine."""
+        """Return the API's address; refuse one where a token could reach anyone but Google or this machine."""
         parts = urllib.parse.urlsplit(self._api)
         is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")
         is_google = parts.scheme == "https" and (parts.hostname or "").endswith(".googleapis.com")

@@ -1,7 +1,8 @@
 """End kernels that belong to a single client, after that client has been gone for too long.
 
 A launcher that a front end starts from a kernelspec's argv ends its kernel when it exits, but not when it is killed. So
-it says how long the kernel may run without it. Kernels of a Jupyter server have no such limit and are left alone.
+it tells the agent how long the kernel may run without a launcher. Kernels of a Jupyter server have no such limit and
+are left alone.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ class Owned(Protocol):
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None means forever."""
+        """How many seconds the kernel may be idle without a client; None: forever."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has a process."""
+        """Whether the kernel has a process."""
 
     @property
     def is_executing(self) -> bool:
@@ -41,7 +42,7 @@ class Owned(Protocol):
 
 
 class Orphans:
-    """Counts how long each kernel has been idle without a client.
+    """The kernels that are idle without a client, and for how long.
 
     Args:
         kernels: returns all kernels.

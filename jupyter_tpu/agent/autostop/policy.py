@@ -1,4 +1,4 @@
-"""The guard's policy: the auto-stop rules and extensions that clients set, with the times at which they arrived."""
+"""The guard's policy: the auto-stop rules and extensions that clients set, with their times of arrival."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jupyter_tpu.errors import BadInput
 
 @dataclass(frozen=True)
 class AutostopPolicy:
-    """Everything that clients have set.
+    """The auto-stop rules and extensions that clients have set.
 
     Attributes:
         rules: None until a client has sent rules.
@@ -60,7 +60,7 @@ class AutostopPolicy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AutostopPolicy:
-        """Rebuild it from `to_json`; raises TypeError, KeyError, ValueError or BadInput for anything else."""
+        """Rebuild the policy from `to_json`; raises TypeError, KeyError, ValueError or BadInput for anything else."""
         moments = {
             name: moment_from_json(data[name]) if data[name] else None
             for name in ("given_at", "kept_at", "ready_since")
@@ -75,9 +75,7 @@ class AutostopPolicy:
         )
 
     def rules_now(self, now: Moment) -> Rules:
-        """Return the rules, with the deadline corrected by both clocks; until a client sets rules, nothing ends the
-        node.
-        """
+        """Return the rules, with the deadline corrected by both clocks; without any rules, nothing ends the node."""
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules

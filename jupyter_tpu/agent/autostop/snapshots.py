@@ -1,4 +1,4 @@
-"""Store snapshots of data that only clients know about this node, such as its price and quota, each with its time.
+"""Store snapshots of what only clients know about this node, such as its price and quota, each with its time.
 
 The agent does not interpret them; it hands them to the node's notebooks. They never contain credentials.
 """
@@ -61,8 +61,7 @@ class Snapshots:
     async def store(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
 
-        Where there is an age, it alone counts. A snapshot older than the stored one is ignored, since several clients
-        may send theirs.
+        An age takes precedence. A snapshot older than the stored one is ignored, since several clients may send theirs.
 
         Raises:
             BadInput: a value is not valid or too large.

@@ -20,11 +20,11 @@ _PATIENCE_S = 30.0
 
 
 class DoctorMethod:
-    """Runs the doctor.
+    """The method that runs the doctor.
 
     Args:
         python: the kernels' Python, whose packages are checked.
-        socket: where this agent listens, for the doctor's own questions.
+        socket: path of this agent's socket, for the doctor's own requests.
     """
 
     def __init__(self, python: str, socket: Path) -> None:

@@ -40,7 +40,7 @@ class LockFile:
     Attributes:
         is_there: whether the file exists.
         is_held: whether a process holds the lock.
-        pid: that process; None where there is none, or Linux can't name it, as with one in a container.
+        pid: that process; None if there is none, or if Linux can't name it, for example in a container.
     """
 
     path: str
@@ -50,7 +50,7 @@ class LockFile:
 
 
 class Holders:
-    """Finds the TPU processes repeatedly and remembers when each began to use the chips.
+    """The TPU processes, found by repeated searches, with the time when each began to use the chips.
 
     Args:
         environ: may name another device folder and lock file.
@@ -81,7 +81,7 @@ class Holders:
             return self._found
 
     def scan_if_changed(self) -> list[Holder]:
-        """Return the TPU processes at little cost: all processes are searched only now and then and after a change."""
+        """Return the TPU processes at little cost: search all processes only now and then, and after a change."""
         files, lock_pid = self._found_by
         is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
         if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
@@ -89,7 +89,7 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """Add when each started to use the chips: when first seen, or its own start if the first search found it."""
+        """Add when each began to use the chips: when first seen, or its own start if the first search found it."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}

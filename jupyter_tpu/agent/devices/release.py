@@ -30,7 +30,7 @@ _NEVER = -1.0
 
 
 class ChipRelease:
-    """Releases the chips of this worker.
+    """The method that releases the chips of this worker.
 
     Args:
         kernel_of: returns the kernel whose own process has this pid, or None.
@@ -43,9 +43,9 @@ class ChipRelease:
     async def release(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """End the TPU processes in ``processes``, or the one with ``pid``, or all of this user's.
 
-        ``processes`` are ``{"pid", "since"?}`` as ``who`` returned them, so that a process that took their place
-        meanwhile is not ended. Another user's process is left alone unless ``force`` is true, and then ended if the
-        system allows it. A kernel keeps its record, and its notebook shows that ``by`` released the TPU.
+        ``processes`` are ``{"pid", "since"?}`` as ``who`` returned them, so that a later process with the same pid is
+        not ended. Another user's process is ended only if ``force`` is true and the system allows it. A kernel keeps
+        its record, and its notebook shows that ``by`` released the TPU.
 
         Returns ``{"freed", "left", "message"}``: processes that have ended, those that still use the chips, and a text.
 
@@ -66,7 +66,7 @@ class ChipRelease:
         return {"freed": _listed(freed), "left": _listed(left), "message": message}
 
     async def _end(self, holder: Holder, by: str) -> str:
-        """End one process; returns why it could not be signalled, else an empty text."""
+        """End one process, and return why it could not be signalled, or an empty text."""
         # A pidfd can't come to mean another process, as a pid can.
         try:
             watched = os.pidfd_open(holder.pid)

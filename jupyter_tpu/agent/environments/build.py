@@ -56,7 +56,7 @@ class Build:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        """Build the environment or install what is missing in it; does nothing if nothing is missing.
+        """Build the environment, or install what is missing in it.
 
         Raises:
             BadInput: the environment has another version of the framework.
@@ -127,7 +127,7 @@ class Build:
             raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
-        """Install all packages; returns them as pinned lines."""
+        """Install all packages, and return them as pinned lines."""
         # An environment that is restored gets its former versions, as long as they can still be installed.
         if is_new and self.request.pins:
             try:
@@ -140,7 +140,7 @@ class Build:
         return self._install_lock(uv, pins, f"{release.title} ({len(pins)} packages)")
 
     def _resolve(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
-        """Resolve all versions with uv, without installing anything; returns pinned lines."""
+        """Resolve all versions with uv, without installing anything, and return pinned lines."""
         self.report(PHASE, f"Choosing versions for {release.title}", 0.15)
         with tempfile.TemporaryDirectory() as folder:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
@@ -175,9 +175,7 @@ class Build:
         return tuple(lines)
 
     def _install_packages(self) -> None:
-        """Install the user's own packages, together or, if that fails, one by one; the environment works without
-        them.
-        """
+        """Install the user's own packages, which are optional: together or, if that fails, one by one."""
         installed = self.files.installed()
         missing = [line for line in self.request.packages if line not in installed.values()]
         if not missing:

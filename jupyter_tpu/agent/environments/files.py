@@ -46,19 +46,19 @@ class BuildRecord:
     pins: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as it is stored beside the environment."""
+        """Return the record as it is stored beside the environment."""
         return {**asdict(self), "requirements": list(self.requirements), "pins": list(self.pins)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildRecord:
-        """Rebuild it from `to_json`; raises KeyError or TypeError for anything else."""
+        """Rebuild the record from `to_json`; raises KeyError or TypeError for anything else."""
         lists = {name: tuple(map(str, data[name])) for name in ("requirements", "pins")}
         return cls(str(data["version"]), str(data["python"]), **lists)
 
 
 @dataclass(frozen=True)
 class EnvironmentFiles:
-    """The files of one framework's environment; its folder counts only with the file beside it, written last."""
+    """The files of one framework's environment; the folder is valid only once the file beside it is written."""
 
     home: Home
     framework: str
@@ -111,7 +111,7 @@ class EnvironmentFiles:
         return self.pending_request() is not None or (self.build_record() is None and self.folder.exists())
 
     def set_pending_request(self, order: EnvironmentRequest) -> None:
-        """Store the order of a build that begins."""
+        """Store the request of a build that begins."""
         _write(self._order, order.to_json())
 
     def clear_pending_request(self) -> None:

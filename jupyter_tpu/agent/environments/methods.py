@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class _Progress:
-    """The build of one environment: a lock, so that there is one at a time, and its last step."""
+    """The build of one environment: a lock, so that only one runs at a time, and its last step."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: dict[str, Any] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Return all environments, complete, partial or being built, or the one of ``framework``."""
+        """Return all environments, complete, partial or being built, or only that of ``framework``."""
         self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]

@@ -80,7 +80,7 @@ def _sent(home: Home) -> Iterator[tuple[Python, Path]]:
 
 
 def _unpacked(home: Home, version: Python, archive: Path) -> str:
-    """Unpack a sent Python into a draft and rename that, so that its folder was complete once; returns its path."""
+    """Unpack a sent Python into a draft, rename that once it is complete, and return its path."""
     folder = home.root / "pythons" / archive.name.removesuffix(_SUFFIX)
     python = folder / "python" / "bin" / "python{}.{}".format(*version)
     if can_run(str(python), "pass"):

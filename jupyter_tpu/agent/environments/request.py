@@ -101,5 +101,5 @@ def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _is_requirement(line: object) -> bool:
-    """Whether uv reads it as exactly one requirement: not as an option, and not as several lines."""
+    """Whether uv reads the text as exactly one requirement, rather than as an option or several lines."""
     return isinstance(line, str) and line.isprintable() and line[:1].isalnum()

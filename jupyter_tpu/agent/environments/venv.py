@@ -1,7 +1,7 @@
 """The agent's own Python environment, and one for kernels where the worker's Python has no ipykernel.
 
-Built with uv. An environment counts only once its marker is written and while its packages can be imported; one that is
-incomplete or broken is rebuilt.
+uv builds them. An environment is valid only once its marker is written and while its packages can be imported; an
+incomplete or broken one is rebuilt.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _is_virtual(python: str) -> bool:
 def _share_packages(environment: Path) -> None:
     """Make the packages of the running virtual environment visible in another one.
 
-    Its option for system packages would only bring those of the base Python.
+    The other one's own option for system packages would share only those of the base Python.
     """
     for packages in environment.glob("lib/python*/site-packages"):
         (packages / "worker.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")

@@ -1,8 +1,9 @@
 """Receive wheels, or a Python, on a worker that reaches no package index; a cut transfer continues where it ended.
 
-Sent on standard input like `bootstrap`, so a single file and only the standard library. It first describes the worker
-and what it has; then come one JSON line per file, ``{"name", "size", "sha256"}``, which it answers with ``{"offset"}``,
-and the file from that offset on. All its output is JSON lines.
+Clients send it on standard input like `bootstrap`, so it is a single file that needs only the standard library. First
+it describes the worker and the files that the worker has. For each further file the client sends a JSON line ``{"name",
+"size", "sha256"}``, gets the response ``{"offset"}`` and sends the file from that offset on. All its output is JSON
+lines.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ def hello() -> None:
 
 
 def take(name: str, size: int, sha256: str) -> None:
-    """Receive the rest of one file; it gets its name only when it is complete and its hash is right."""
+    """Receive the rest of one file, and rename it once it is complete and its hash is right."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
     say(offset=offset)

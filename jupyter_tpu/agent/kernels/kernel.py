@@ -113,16 +113,16 @@ class Kernel:
 
     @property
     def had_process(self) -> bool:
-        """Whether it ever had a process."""
+        """Whether the kernel ever had a process."""
         return "generation" in self._folder.state
 
     @property
     def is_stale(self) -> bool:
-        """Whether it ended so long ago that its output is no longer needed."""
+        """Whether the kernel ended so long ago that its output is no longer needed."""
         return self._folder.is_stale
 
     async def start(self, launch: Launch, caller: Caller | None = None) -> None:
-        """Start a process, unless one lives or an earlier agent has started one for the same call.
+        """Start a process, unless one is running or an earlier agent has started one for the same call.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -140,7 +140,8 @@ class Kernel:
     async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
         """End the process, wait until it is gone (it may use the TPU) and start another with the same record.
 
-        Nothing happens if an earlier agent has done so for the same call: the call did not mean the new process.
+        Nothing happens if an earlier agent has already done so for the same call: the call was not meant for the new
+        process.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only; the process continues.
@@ -169,7 +170,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Check that another process could be started; if not, record why, and the current one must not be ended.
+        """Check that another process could be started; if not, record why: the current one must keep running.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -196,7 +197,7 @@ class Kernel:
             self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
-        """End the process by SIGKILL; returns True once its end is recorded, False if another owner has started it.
+        """End the process by SIGKILL; return True once its end is recorded, False if another owner has started it.
 
         Args:
             owner: who asks; empty for any owner.
@@ -208,13 +209,13 @@ class Kernel:
             return True
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel's process and its children; does nothing when it is gone."""
+        """Signal the kernel's process and its children; do nothing if it is gone."""
         if self._process is not None:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
 
     def signal_for(self, caller: Caller | None, number: int) -> bool:
-        """Whether the signal of a call must be sent, and note that it was.
+        """Return whether the signal of a call must be sent, and note that it was.
 
         A call that an earlier agent has started is repeated only if it ends the same process: an interrupt could hit
         another cell, and a kill the next process.
@@ -236,7 +237,7 @@ class Kernel:
         self.send_signal(signal.SIGTERM)
 
     def notify_hook(self, words: bytes) -> bool:
-        """Notify the process's checkpoint hook that the node is about to end; returns whether it has one."""
+        """Notify the process's checkpoint hook that the node is about to end; return whether it has one."""
         return self._process is not None and self._folder.notify_hook(words)
 
     def event(self, name: str, **content: Any) -> None:
@@ -312,8 +313,8 @@ class Kernel:
 
         Args:
             number: the client's number of the request, by which repetitions are recognised.
-            asked_at: when a request was made that a disconnect delayed (Unix seconds). A failure of an earlier cell
-                would have aborted it if it had come in time, so it is aborted now.
+            asked_at: when a delayed request was made (Unix seconds). If a failed cell would have aborted the request
+                then, it is aborted now.
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
@@ -345,7 +346,7 @@ class Kernel:
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
 
     def _refuse_cells(self) -> None:
-        """Answer cells that wait although no process was started; other requests keep waiting."""
+        """Answer waiting cells with an error, since no process was started; other requests keep waiting."""
         if self.is_alive or self.is_closed:
             return
         for parts in self._take_waiting_cells():
@@ -368,7 +369,7 @@ class Kernel:
         return f"The cell was not run: the kernel ended{f' ({how})' if how else ''}. Restart the kernel.{said}"
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
-        """Record a cell or an answer to ``input()`` before it is passed on; of a password, only that it came."""
+        """Record a cell or an answer to ``input()`` before it is passed on; for a password, record only its arrival."""
         if _is_cell(channel, parts):
             self._recorder.record(Channel.REQUEST, [parts])
             self.user_requests += 1
@@ -381,7 +382,7 @@ class Kernel:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has a process or is about to get one."""
+        """Whether the kernel has a process or is about to get one."""
         return self._process is not None or self._is_starting
 
     @property
@@ -403,7 +404,7 @@ class Kernel:
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None means forever."""
+        """How many seconds the kernel may be idle without a client; None: forever."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 
@@ -420,12 +421,12 @@ class Kernel:
 
     @property
     def pid(self) -> int | None:
-        """The pid of its process; None while it has none."""
+        """The pid of the kernel's process; None while it has none."""
         return self._process.pid if self._process else None
 
     @property
     def python(self) -> str:
-        """The Python that its process runs on."""
+        """The Python that the kernel's process runs on."""
         return str(self._folder.state.get("python") or "")
 
     def note(self, note: dict[str, Any]) -> None:
@@ -506,7 +507,7 @@ class Kernel:
         self._search_lost_replies()
 
     def _search_lost_replies(self) -> None:
-        """Have missing replies made while a process runs, after those that an earlier agent may have lost."""
+        """Replace missing replies while a process runs, once those that an earlier agent may have lost are settled."""
         if self._process is not None and (self._takeover is None or self._takeover.is_done):
             self._lost_replies.search()
 
@@ -583,9 +584,7 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """Wait until the end of an earlier agent's process is recorded; otherwise it would look like the next
-        process's end.
-        """
+        """Wait until the end of an earlier agent's process is recorded, so that it can't look like the next one's."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 

@@ -26,7 +26,7 @@ def put_own_package_first() -> None:
 
 
 def adapt(socket_prefix: str) -> OutputCapture | None:
-    """Install the output capture in ipykernel; None, with a warning in the kernel's log, if this version differs.
+    """Install the output capture in ipykernel and return it; None, with a warning in the log, if this version differs.
 
     Args:
         socket_prefix: path of the kernel's sockets without the port, its ``ip`` in the connection file.

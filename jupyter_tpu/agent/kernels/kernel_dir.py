@@ -1,4 +1,4 @@
-"""A kernel's folder on disk: everything that a later agent needs to find the kernel again and to repeat nothing."""
+"""A kernel's folder on disk: all that a later agent needs to find the kernel again without repeating a request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class KernelDirectory:
     """The folder of one kernel, and a second one with a short path for its sockets.
 
     Attributes:
-        state: what `kernel.json` holds; change it by `save`.
+        state: the content of `kernel.json`; change it with `save`.
     """
 
     def __init__(self, home: Home, kernel_id: str) -> None:
@@ -116,10 +116,10 @@ class KernelDirectory:
         return state if isinstance(state, dict) else {}
 
     def is_new_request(self, client_id: str, number: int) -> bool:
-        """Note on disk that a request was seen; returns whether it is new.
+        """Note on disk that a request was seen, and return whether it is new.
 
-        This comes before the kernel gets the request: a crash in between loses it (the user sees that), but never runs
-        it twice.
+        The note comes before the kernel gets the request: a crash in between loses the request, which the user sees,
+        but never runs it twice.
         """
         slot = self._seen.accept(client_id, number)
         if slot is None:
@@ -132,14 +132,14 @@ class KernelDirectory:
         return True
 
     def prepare_launch(self, launch: Launch) -> Path:
-        """Remove the sockets of an earlier process and write the connection file; returns its path."""
+        """Remove the sockets of an earlier process, write the connection file and return its path."""
         self.clear_sockets()
         write_connection_file(self.connection_file, self.socket_prefix, launch.key, launch.signature_scheme)
         self._connection = _text_of(self.connection_file)
         return self.connection_file
 
     def check_room(self) -> None:
-        """Check that a launch can be stored: a later agent would not find a process that was not.
+        """Check that the disk has room to store a launch: a later agent finds only stored processes.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -161,7 +161,7 @@ class KernelDirectory:
     def is_whole(self) -> bool:
         """Whether everything that `restore` can write exists.
 
-        Not only the folders: `rm -rf` empties one and leaves it if something was written there meanwhile.
+        This includes the files: `rm -rf` leaves an emptied folder if something was written there meanwhile.
         """
         parts = [self._path / "requests"]
         if self._connection:
@@ -176,7 +176,7 @@ class KernelDirectory:
         The process's sockets can't be restored: this agent stays connected, but a later one can't connect.
 
         Raises:
-            OSError: that failed.
+            OSError: something could not be restored.
         """
         private_folder(self._path)
         is_cut_off = not self._sockets.is_dir()
@@ -191,7 +191,7 @@ class KernelDirectory:
             self.save()
 
     def kill_listener(self) -> int:
-        """Kill the process that listens on the kernel's sockets, with its children; returns its pid, 0 if none does."""
+        """Kill the process that listens on the kernel's sockets, with its children; return its pid, or 0 if none."""
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.settimeout(1)
             probe.connect(f"{self.socket_prefix}-{PORTS['shell_port']}")
@@ -207,7 +207,7 @@ class KernelDirectory:
             path.unlink()
 
     def notify_hook(self, data: bytes) -> bool:
-        """Send a datagram to the process's checkpoint hook; returns whether there is one that receives it."""
+        """Send a datagram to the process's checkpoint hook; return whether a hook received it."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.setblocking(False)
@@ -220,7 +220,7 @@ class KernelDirectory:
         return True
 
     def adopt_files(self, sockets: Path, output: Path) -> None:
-        """Move the sockets and the output file of a pre-warmed process to where this kernel has its own.
+        """Move the sockets and the output file of a pre-warmed process to this kernel's own paths.
 
         A Unix socket's file may be moved while a process listens on it.
         """
@@ -249,7 +249,7 @@ class KernelDirectory:
         return "\n".join(lines[-_LAST_WORDS_LINES:])
 
     def trim_output(self) -> None:
-        """Cut the process's own output to its end, once it is large."""
+        """Cut the process's own output down to its last part once it is large."""
         try:
             # Truncated in place: the process has the file open, and appends.
             if self.output.stat().st_size > _MOST_OUTPUT_BYTES:
@@ -278,7 +278,7 @@ class KernelDirectory:
 
 
 def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_scheme: str = "hmac-sha256") -> None:
-    """Write Jupyter's connection file: where a kernel listens and the key it signs with; readable by this user only."""
+    """Write Jupyter's connection file: where a kernel listens and the key it signs with; only this user can read it."""
     content = {
         **PORTS,
         "transport": "ipc",

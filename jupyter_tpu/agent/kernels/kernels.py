@@ -17,7 +17,7 @@ _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Kernels:
-    """Starts kernels, finds those of an earlier agent, and deletes those that are shut down.
+    """The worker's kernels, including those that an earlier agent started.
 
     Args:
         on_output: called when a record has grown or a kernel was deleted.
@@ -29,7 +29,7 @@ class Kernels:
         self._kernels: dict[str, Kernel] = {}
 
     def adopt(self) -> None:
-        """Find the kernels of an earlier agent; a damaged folder only costs its own kernel."""
+        """Find the kernels of an earlier agent; a damaged folder loses only its own kernel."""
         for folder in sorted(self._around.home.kernels.iterdir()):
             try:
                 self._adopt_one(folder.name)
@@ -78,7 +78,7 @@ class Kernels:
         return kernel
 
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
-        """Start a kernel by `start`; again with a new one if the kernel is deleted meanwhile."""
+        """Start a kernel with `start`; if the kernel is deleted meanwhile, repeat that with a new one."""
         while True:
             # `start` waits while the kernel is being deleted, and then returns without starting it: try again.
             kernel = self.get_or_make(kernel_id)

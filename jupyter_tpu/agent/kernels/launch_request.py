@@ -20,8 +20,8 @@ class Launch:
         cwd: folder on the worker; the home folder is used if it does not exist.
         env: added to the agent's own environment variables.
         extra_arguments: passed on to ipykernel.
-        owner: name of the client that starts it; late calls of another owner do not end it.
-        ends_alone_after_s: how long the kernel may be idle without a client; None: forever.
+        owner: name of the client that starts the kernel; late calls of another owner do not end it.
+        ends_alone_after_s: seconds that the kernel may be idle without a client; None: forever.
     """
 
     key: str

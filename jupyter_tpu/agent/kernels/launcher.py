@@ -24,7 +24,7 @@ _EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
 
 class Launcher:
-    """Starts kernels' processes.
+    """Start kernels' processes.
 
     Args:
         python: the Python of kernels that name no other.

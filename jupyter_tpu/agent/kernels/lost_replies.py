@@ -36,7 +36,7 @@ class LostReplies:
     """The requests of a kernel, most of them cells, that are done but have no reply.
 
     Args:
-        make_replies: returns what makes replies in place of the kernel.
+        make_replies: returns an object that makes replies in place of the kernel.
         send: passes a message to the kernel.
     """
 
@@ -86,7 +86,7 @@ class LostReplies:
             await asyncio.gather(*(self._settle_shell(shell, lost) for shell, lost in shells.items()))
 
     async def _settle_shell(self, subshell_id: str, lost: list[Lost]) -> None:
-        """Answer the requests of a subshell, each of which replies in order."""
+        """Answer the requests of one subshell: each subshell replies in order."""
         msg_id, question = self._make_replies().probe(subshell_id)
         self._probes[msg_id] = asyncio.get_running_loop().create_future()
         try:
@@ -114,7 +114,7 @@ class LostReplies:
             self._make_replies().reply(asked, {"status": "error", "ename": ename, "evalue": evalue, "traceback": []})
 
     async def _answer_cell(self, request: IndexedRequest, asked: list[bytes], ename: str, evalue: str) -> None:
-        """Answer with the error that the kernel has published for the cell, or else with this one."""
+        """Answer with the error that the kernel has published for the cell, or else with the given one."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         error = await published_error(self._record, span, lambda entry: self._requests.is_part(entry, request))
         if self._requests.unanswered.get(request.msg_id) is not request:

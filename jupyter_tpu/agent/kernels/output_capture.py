@@ -2,7 +2,7 @@
 
 The `adapt_…` functions change ipykernel's classes before they are used, and raise AttributeError if the installed
 version is too different. XPUB_NODROP must never be set: a full pipe would freeze the control thread, and with it every
-interrupt. Only the thread that prints waits for a slow agent, since an interrupt reaches that one.
+interrupt. Only the thread that prints waits for a slow agent, since an interrupt reaches that thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OutputCapture:
         self._requests: dict[bytes, None] = {}
 
     def publishes_through(self, thread: Any) -> bool:
-        """Whether this is the kernel's own publishing thread, and not that of a forked process."""
+        """Whether this is the kernel's own publishing thread, rather than a forked process's."""
         return thread is self._thread and thread is not None and bool(thread._is_master_process())
 
     def begin(self, thread: Any) -> None:
@@ -91,7 +91,7 @@ class OutputCapture:
             self._listen_again()
 
     def is_repeated(self, parts: Sequence[Any]) -> bool:
-        """Whether this same request came before: a new agent repeats what its predecessor may not have passed on.
+        """Whether the same request came before: a new agent repeats what its predecessor may not have passed on.
 
         Jupyter's own check for repetitions only works with a key. Routing identities are left out of the comparison,
         because they differ on a new connection.
@@ -128,7 +128,7 @@ class Router(zmq.Socket):  # type: ignore[type-arg]
     channel = Channel.SHELL
 
     def recv_multipart(self, flags: int = 0, copy: bool = True, track: bool = False) -> Any:
-        """Receive a message; a repeated request is dropped, as if there was nothing to read."""
+        """Receive a message; drop a repeated request, as if there were nothing to read."""
         parts = super().recv_multipart(flags, copy, track)
         if self.channel == Channel.SHELL and self.capture.is_repeated(parts):
             raise zmq.Again
@@ -209,7 +209,7 @@ def adapt_publisher(thread_class: Any, capture: OutputCapture) -> None:
 
 
 def adapt_text(stream_class: Any, capture: OutputCapture) -> None:
-    """Bound the text that is printed but not yet sent: ipykernel only flushes five times a second."""
+    """Limit the text that is printed but not yet sent: ipykernel only flushes five times a second."""
     write, flush = stream_class.write, stream_class._flush
 
     def write_and_send_much(self: Any, text: str) -> Any:
@@ -229,7 +229,7 @@ def adapt_text(stream_class: Any, capture: OutputCapture) -> None:
 
 
 def adapt_pipe(thread_class: Any, capture: OutputCapture) -> None:
-    """Let forked processes pass their output on over a Unix socket, not ipykernel's TCP port, open to every user."""
+    """Let forked processes pass their output on over a Unix socket: ipykernel's TCP port is open to every user."""
 
     def set_up_inner_end(self: Any) -> None:
         self._pipe_uuid = os.urandom(16)

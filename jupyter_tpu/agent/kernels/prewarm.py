@@ -59,7 +59,7 @@ class Spare:
         output: file of its output.
         agent_end: the agent's end of the socket that is the spare's standard input.
         kernel_info: content of its kernel_info_reply.
-        watched: times of last change of the files that it has read, by path.
+        watched: modification times of the files that the spare has read, by path.
     """
 
     process: Process
@@ -71,12 +71,12 @@ class Spare:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether packages or startup files have changed since it read them, or its own files were removed."""
+        """Whether packages or startup files have changed since the spare read them, or its own files were removed."""
         are_there = self.sockets.is_dir() and self.output.exists()
         return not are_there or any(_changed_at(path) != then for path, then in self.watched.items())
 
     async def receive(self, timeout_s: float) -> dict[str, Any]:
-        """Receive its next JSON line.
+        """Receive the spare's next JSON line.
 
         Raises:
             EOFError, OSError, ValueError, TimeoutError: it does not answer, or not in JSON.
@@ -91,7 +91,7 @@ class Spare:
         return content
 
     async def hand_over(self, kernel: Mapping[str, Any]) -> None:
-        """Hand it over to a kernel: environment variables, folder, key, connection file and pipe.
+        """Hand the spare over to a kernel: environment variables, folder, key, connection file and pipe.
 
         Raises:
             EOFError, OSError, ValueError, TimeoutError: it does not answer.
@@ -100,7 +100,7 @@ class Spare:
         await self.receive(_HAND_OVER_S)
 
     def discard(self) -> None:
-        """End it and remove its files."""
+        """End the spare and remove its files."""
         self.process.send_signal(signal.SIGKILL)
         self.process.close()
         self.agent_end.close()
@@ -109,7 +109,7 @@ class Spare:
 
 
 class Spares:
-    """Keeps one spare ready.
+    """Keep one spare ready.
 
     Args:
         python: the Python that spares run on.
@@ -210,7 +210,7 @@ class Spares:
             await asyncio.sleep(_NEXT_AFTER_S)
 
     async def _try_to_make(self) -> None:
-        """Start a spare and wait until it is warm; a failure is only logged, since kernels start without one."""
+        """Start a spare and wait until it is warm; a failure is only logged, since kernels also start without one."""
         spare = None
         try:
             spare = self._launch()

@@ -1,7 +1,7 @@
 """A kernel's process: started in its own session, so that it outlives the agent, and found again by a later agent.
 
 A process is identified by pid and start time, never by pid alone. A pidfd shows its end, even to a process that is not
-its parent. How it ended is known to its parent only: to this agent for what it started, and to the supervisor, which
+its parent. Only the parent learns how it ended. That is this agent for what it started, or the supervisor, which
 inherits the kernels of an agent that died and reports their exits to the next one.
 """
 
@@ -129,11 +129,11 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         return start_ticks(self.pid) == self.started
 
     async def wait(self) -> Exit:
-        """Wait for its end; returns how it ended."""
+        """Wait for the end of the process, and return how it ended."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         loop.add_reader(self._pidfd, ended.set)
@@ -147,14 +147,14 @@ class Process:
         return Exit(exit_code=code) if code >= 0 else Exit(signal=_signal_name(-code))
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel and the processes it started; does nothing when it is gone."""
+        """Signal the kernel and the processes it started; do nothing if it is gone."""
         # The pidfd first: a group's number alone could belong to new processes by now.
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, 0)
             os.killpg(self.pid, number)
 
     def close(self) -> None:
-        """Close its descriptor; the process keeps running."""
+        """Close the descriptor; the process keeps running."""
         os.close(self._pidfd)
 
 

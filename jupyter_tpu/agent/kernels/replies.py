@@ -16,14 +16,14 @@ _PREFIX = "jupyter-tpu-"
 
 
 class Replies:
-    """Makes messages, signs them with the kernel's key and records them as if the kernel had sent them."""
+    """Make messages, sign them with the kernel's key and record them as if the kernel had sent them."""
 
     def __init__(self, recorder: Recorder, signer: Signer) -> None:
         self._recorder = recorder
         self._signer = signer
 
     def probe(self, subshell_id: str = "") -> tuple[str, list[bytes]]:
-        """Make a request that every kernel answers; returns its msg_id and its frames.
+        """Make a request that every kernel answers; return its msg_id and its frames.
 
         Args:
             subshell_id: the subshell that must answer; empty for the kernel's main one.

@@ -1,4 +1,4 @@
-"""The agent's end of a kernel's ZMQ sockets: reads messages as soon as they arrive, and passes on requests.
+"""The agent's end of a kernel's ZMQ sockets: it reads messages as soon as they arrive, and passes on requests.
 
 The three request sockets keep one identity for the life of the kernel's process, stored in its folder: a reply that was
 pending when the agent died reaches the next one, and ``input()`` finds its way back to the shell request it belongs to.

@@ -1,15 +1,16 @@
 """Settle the requests that were open when an agent died; the next agent does so when it takes over the kernel.
 
-A request that was recorded but still in the dead agent's hands never reached the kernel; it is passed on now. A reply
-that was in its hands is lost; the agent makes another from the record, so that no client waits forever.
+A request that the dead agent had recorded but not passed on never reached the kernel; the next agent passes it on. A
+reply that the dead agent had received but not recorded is lost; the next agent makes another from the record, so that
+no client waits forever.
 
-Which requests those are is known once the kernel has read everything from the dead agent's connection. The agent sends
-a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the answer
-may overtake requests that wait on the old one; the agent sends probes until the kernel has started nothing else between
-two answers.
+The agent can tell which requests those are once the kernel has read everything from the dead agent's connection. It
+sends a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the
+answer may overtake requests that wait on the old one; the agent sends probes until the kernel has started nothing else
+between two answers.
 
-A kernel with output capture keeps all its messages and drops a request that comes twice. Of any other kernel it is
-unknown whether it ran a request that it seems not to have started; such a request is not repeated, and the reply says
+A kernel with output capture keeps all its messages and drops a request that comes twice. Any other kernel may or may
+not have run a request that it seems not to have started. The agent does not repeat such a request, and the reply says
 that the outcome is unknown.
 """
 
@@ -69,7 +70,7 @@ class Takeover:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Hold a cell that would overtake one which never reached the kernel; returns whether it was held."""
+        """Hold a cell that would overtake one that never reached the kernel; return whether it was held."""
         is_held = bool(not self.is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])

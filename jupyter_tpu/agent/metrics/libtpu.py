@@ -53,7 +53,7 @@ def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = A
 
 
 def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs], why_not: dict[str, str]) -> None:
-    """Add all values of an answer, or none and the reason."""
+    """Add all values of a response, or none and the reason."""
     if isinstance(answer, Unreadable):
         why_not[name] = str(answer)
     elif answer is not None:

@@ -37,7 +37,7 @@ _SDK_RESTS_AFTER_S = 60.0
 
 
 class Sampler:
-    """Takes the samples of this worker.
+    """Take the samples of this worker.
 
     Args:
         environ: names the accelerator type and libtpu's ports.
@@ -45,7 +45,7 @@ class Sampler:
 
     Attributes:
         accelerator_type: type of the node; empty where unknown.
-        history: the history.
+        history: the samples of the last hour.
     """
 
     def __init__(self, environ: Mapping[str, str], holders: Holders, python_of: Callable[[str], str]) -> None:
@@ -89,7 +89,7 @@ class Sampler:
         return self._sample
 
     def take_sample(self) -> Sample:
-        """Take a sample; blocks for some 2 s at most, when a TPU process hangs."""
+        """Take a sample; blocks for about 2 s at most, if a TPU process hangs."""
         holders = self._holders.scan_if_changed()
         raw = read_metrics(self._ports, SERVED)
         sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))

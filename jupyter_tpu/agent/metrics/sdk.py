@@ -43,7 +43,7 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """Sends a request at each sample and reads the response at the next one, so that no sample waits.
+    """The SDK's process: each sample sends a request and the next one reads the response, so that no sample waits.
 
     Not thread-safe.
 

@@ -1,6 +1,6 @@
 """Validate libtpu's numbers. Pure.
 
-An impossible value (NaN, negative, more than there is) becomes unknown, with the reason.
+An impossible value (NaN, negative, or above the maximum) becomes unknown, with the reason.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _drop_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict
 
 
 def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
-    """Note which ids a field lacks or has in excess, unless there already is another reason."""
+    """Note which ids a field lacks or has in excess, unless the field already has another reason."""
     wanted = set(ids)
     for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what does not exist:")):
         if numbers and name not in unknown:

@@ -34,7 +34,7 @@ _ANNOUNCEMENTS = (
 
 
 class NoticeWatch:
-    """Watches the metadata server.
+    """Watch the metadata server for notices.
 
     Args:
         environ: may name another metadata server.

@@ -1,7 +1,7 @@
 """Pass notices of the node's end to the kernels' checkpoint hooks, and collect the outcomes.
 
 Several parts may announce the same end (the metadata server's watch, the guard, a server), some of them repeatedly. A
-hook must run once for it, so such announcements are one notice.
+hook must run once for each end, so such announcements are one notice.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Notices:
         notice.news.set()
 
     def report_end(self, cause: str, detail: str = "") -> None:
-        """Record with each kernel that this worker has had its node ended, so that clients can say why.
+        """Record with each kernel that this worker has ended its node, so that clients can say why.
 
         Args:
             cause: as in `jupyter_tpu.node_end`.
@@ -124,7 +124,7 @@ class Notices:
 
     @staticmethod
     async def wait_for_hooks(notice: Notice) -> bool:
-        """Wait until the hooks have run or their time is over; returns whether there was anything to wait for."""
+        """Wait until the hooks have run or their time is over; return whether any hook was running."""
         if not notice.is_open:
             return False
         while notice.is_open:
@@ -143,7 +143,7 @@ class Notices:
     # -- what clients and hooks call -----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Announce that a server will end the node in ``ends_in_s``, for a ``reason``; it may repeat this.
+        """Announce that a server will end the node in ``ends_in_s``, for a ``reason``; servers may repeat the call.
 
         Raises:
             BadInput: a parameter is not valid.
@@ -156,7 +156,7 @@ class Notices:
         return {"is_ready": not notice.is_open, "hooks": self.describe()}
 
     async def hook_ran(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Note how a kernel's hook ended; with ``is_repeated``, an earlier agent had notified it and recorded that.
+        """Note how a kernel's hook ended; ``is_repeated`` means that an earlier agent has already recorded this.
 
         Raises:
             BadInput: a parameter is not valid.

@@ -15,14 +15,14 @@ _EVERY_BYTES = 16 * 1024 * 1024
 
 
 class Checkpoint:
-    """Saves the index from time to time; the file may be missing or damaged, since the record has everything."""
+    """The index as saved from time to time; the file may be missing or damaged, since the record has everything."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._bytes = 0
 
     def load(self, index: RequestIndex, next_seq: int) -> int:
-        """Fill the index of a record that ends before `next_seq`; returns the first seq that it has not observed."""
+        """Fill the index of a record that ends before `next_seq`; return the first seq that it has not observed."""
         try:
             state = json.loads(self._path.read_text())
             # A later seq belongs to a lost record.

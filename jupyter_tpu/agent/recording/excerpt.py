@@ -23,7 +23,7 @@ _LARGEST_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The range of seqs in which a request's entries are, and how many bytes they have together."""
+    """The range of seqs of a request's entries, and their total size in bytes."""
 
     first_seq: int
     last_seq: int
@@ -31,7 +31,7 @@ class Span:
 
 
 class Excerpt:
-    """Collects the entries for which `wanted` is true.
+    """Collect the entries for which `wanted` is true.
 
     Attributes:
         entries: the encoded entries, as they are in the record.
@@ -58,7 +58,7 @@ class Excerpt:
         await self._read_tail(max(self._record.known_seq(end - tail_bytes), read_seq + 1), span.last_seq, tail_bytes)
 
     async def _read_head(self, span: Span, most: int) -> int:
-        """Collect entries up to `most` bytes; returns the seq of the last one."""
+        """Collect entries up to `most` bytes, and return the seq of the last one."""
         size = 0
         self.head_seq = span.first_seq - 1
         async for entry, data in self._entries(span.first_seq, span.last_seq):

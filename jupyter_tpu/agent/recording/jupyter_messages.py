@@ -1,4 +1,4 @@
-"""Read from Jupyter's messages what the agent needs, their kind and their request, and sign messages.
+"""Read the kind and the request of Jupyter's messages, and sign messages.
 
 A multipart message has routing identities, a delimiter, a signature, header, parent header, metadata and content as
 JSON, then buffers. It may come from a broken kernel or client, so nothing here raises.
@@ -87,7 +87,7 @@ def text_of(header: dict[str, Any], name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs messages like the kernel: an HMAC over header, parent header, metadata and content.
+    """Sign messages as the kernel does, by an HMAC over header, parent header, metadata and content.
 
     Attributes:
         key: the key in the connection file; empty where messages are not signed.

@@ -84,7 +84,7 @@ class ResendBuffer:
         self._has_patience = True
 
     def add(self, channel: int, parts: Sequence[bytes], *, is_output: bool) -> list[bytes]:
-        """Number a message and keep it; returns the frames to send.
+        """Number a message, keep it, and return the frames to send.
 
         Args:
             is_output: whether it may be dropped when the buffer is full.
@@ -108,7 +108,7 @@ class ResendBuffer:
         self._number = 0
 
     def attached(self, number: int, identity: bytes) -> Iterator[list[bytes]]:
-        """Accept an agent that has everything up to `number`; returns the messages that it lacks."""
+        """Accept an agent that has everything up to `number`, and return the messages that it lacks."""
         self.identity = identity
         self.acknowledged(number)
         return (frames for frames, _ in list(self._kept.values()))

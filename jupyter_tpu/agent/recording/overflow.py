@@ -20,7 +20,7 @@ class Overflow:
         self._pieces: list[tuple[int, bytes]] = []
 
     def add(self, data: bytes, first_seq: int) -> bool:
-        """Store whole entries that start at `first_seq`; returns whether there was room."""
+        """Store whole entries that start at `first_seq`, and return whether there was room."""
         if self.size + len(data) > _MOST_MEMORY_BYTES:
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:
@@ -31,7 +31,7 @@ class Overflow:
         return True
 
     def release(self, write: Callable[[bytes, int], None]) -> None:
-        """Pass the pieces to `write` in order and drop them; stops, and raises, at the first that fails."""
+        """Pass the pieces to `write` in order and drop them; stop and raise at the first that fails."""
         while self._pieces:
             first_seq, data = self._pieces[0]
             write(data, first_seq)

@@ -85,7 +85,7 @@ class Record:
         return self._segments[0].first_seq
 
     def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
-        """Add a message; returns its seq and the size of its entry, which is 0 if the message is too large and omitted.
+        """Add a message; return its seq and the size of its entry, or size 0 if the message is too large and omitted.
 
         Args:
             time: Unix seconds.
@@ -120,7 +120,7 @@ class Record:
             self._keep_in_memory(data, first_seq, error)
 
     def release(self) -> None:
-        """Write to disk what is in memory only, as much as fits."""
+        """Write to disk as much as fits of the entries that are in memory only."""
         with suppress(OSError):
             self._overflow.release(self._write)
 
@@ -206,7 +206,7 @@ class Record:
         """Restore removed files if their content is known: closed segments are lost.
 
         Raises:
-            OSError: that failed.
+            OSError: a file could not be restored.
         """
         private_folder(self._folder)
         for segment in self._segments:

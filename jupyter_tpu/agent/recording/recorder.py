@@ -31,7 +31,7 @@ _OVERFLOW = "The kernel printed more than it could keep while no agent ran on th
 
 
 class Recorder:
-    """Writes one kernel's record and keeps index, watermark and checkpoint in step with it.
+    """Write one kernel's record, and keep index, watermark and checkpoint in step with it.
 
     Args:
         heard: the watermark.

@@ -64,7 +64,7 @@ def _entry(data: mmap, at: int, seq: int, limit: int) -> SoundEntry | None:
 
 
 def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:
-    """Whether the parts' lengths add up to the body's: cheap, and enough to rule out most garbage."""
+    """Whether the parts' lengths add up to the body's length: a cheap check that rules out most garbage."""
     table = 4 * count
     return table <= length and table + sum(struct.unpack_from(f"!{count}I", data, at + HEADER_BYTES)) == length
 

@@ -36,8 +36,8 @@ class Run:
 class Segment:
     """Bytes `start` to `end` of the record, in a file named after `start` and the first seq.
 
-    An existing file is checked as a whole when it is first read, not before. A segment that is not written any more is
-    at rest: it uses a descriptor only while it is read.
+    An existing file is checked as a whole when it is first read, not before. A segment that is no longer written is at
+    rest: it uses a descriptor only while it is read.
     """
 
     def __init__(self, path: Path, start: int, first_seq: int) -> None:
@@ -113,7 +113,7 @@ class Segment:
             self._index.append((entry.seq, at))
 
     def recover(self) -> int:
-        """Cut off what follows the last intact entry; returns the next seq that no client can have seen."""
+        """Cut off what follows the last intact entry, and return the next seq that no client can have seen."""
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:
@@ -134,7 +134,7 @@ class Segment:
         The segment must not be at rest.
 
         Raises:
-            OSError: the disk does not take them.
+            OSError: the disk does not accept them.
         """
         view = memoryview(data)
         position = self.end - self.start
@@ -197,7 +197,7 @@ class Segment:
         """Restore the file if it was removed; the content of a segment at rest is lost.
 
         Raises:
-            OSError: that failed.
+            OSError: the file could not be restored.
         """
         if self._fd != _NO_FILE and not self.path.exists():
             self._fd = recreate_file(self.path, self._fd)

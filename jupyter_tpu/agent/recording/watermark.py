@@ -48,7 +48,7 @@ class Watermark:
         """Restore the file if it was removed.
 
         Raises:
-            OSError: that failed.
+            OSError: the file could not be restored.
         """
         if not self._path.exists():
             removed, self._memory = self._memory, _mapped(self._path)
