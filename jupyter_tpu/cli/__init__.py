@@ -1,8 +1,8 @@
 """The command `jupyter tpu …`: what the panel does, from a terminal.
 
 Start with `command_line`: it maps each command to its module, which is imported only when that command is typed.
-Modules import what is heavy (Google's client, asyncssh, Jupyter) inside their functions, because `jupyter tpu --help`
-and a mistyped option must answer at once. Must not know the Jupyter server.
+Modules import heavy packages (Google's client, asyncssh, Jupyter) inside their functions, because `jupyter tpu --help`
+and a mistyped option must answer at once. It must not know the Jupyter server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a command line is parsed, run and reported."""
+"""Parse a command line, run its command and report the outcome."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class Overview(CommandParser):
     """The parser of all commands.
 
     Args:
-        command: the one that will be parsed, so that only its arguments are added; another or none: those of all.
+        command: the command that will be parsed, so that only its arguments are added; without a known one, all
+            commands' arguments are added.
     """
 
     def __init__(self, command: str = "") -> None:

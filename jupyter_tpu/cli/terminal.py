@@ -1,7 +1,7 @@
 """Output to the terminal: tables, progress, errors, questions.
 
-Data goes to standard output, everything else to standard error, so that a pipe gets data only. Text that came from the
-cloud passes `plain` first: it may hold escape sequences that control the terminal.
+Data goes to standard output, everything else to standard error, so that a pipe gets data only. Text from the cloud
+passes `plain` first: it may contain escape sequences that control the terminal.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def full_text(error: TpuError) -> str:
 
 
 def message_of(error: Mapping[str, Any]) -> str:
-    """Return what failed, of an error in JSON."""
+    """Return what failed, from an error in JSON."""
     return _(error_from_json(dict(error)).message)
 
 
@@ -110,7 +110,7 @@ def is_confirmed(question: str) -> bool:
 
 
 class Progress:
-    """Shows the current phase: one line, rewritten on a terminal; a new line per change elsewhere."""
+    """The display of the current phase: one rewritten line on a terminal, elsewhere a new line per change."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream

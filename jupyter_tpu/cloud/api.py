@@ -46,9 +46,7 @@ class CloudApi(Protocol):
         ...
 
     async def create_node(self, spec: NodeSpec) -> Operation:
-        """Create a node. A stock-out is reported later, in the operation; a lack of quota or permission raises at
-        once.
-        """
+        """Create a node; a stock-out fails the operation later, a lack of quota or permission raises at once."""
         ...
 
     async def delete_node(self, name: NodeName) -> Operation:

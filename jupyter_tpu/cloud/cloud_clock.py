@@ -44,7 +44,7 @@ class _VirtualTime:
 
     @property
     def usual_rate(self) -> float:
-        """The rate at which past events are dated; while time stands still, as if it ran like real time."""
+        """The rate for dating past events; that of real time while virtual time stands still."""
         return self.rate or 1.0
 
     def at(self, steady: float) -> float:
@@ -66,7 +66,7 @@ class CloudClock:
         self._virtual: _VirtualTime | None = None
 
     def follow(self, text: str, *, asked: float, answered: float) -> bool:
-        """Follow the virtual time of an emulated cloud from an answer on; return whether the text can be read.
+        """Follow the virtual time in an emulated cloud's answer from now on; return whether the text can be read.
 
         Args:
             text: virtual Unix seconds, and how many of them pass in a real second.
@@ -84,9 +84,9 @@ class CloudClock:
     def learn(self, date: str, *, asked: float, answered: float) -> bool:
         """Learn from the HTTP date of an answer, and return whether the date is believed.
 
-        The cloud wrote the date between the two readings of `steady`, and cut it to whole seconds: this bounds how far
-        its clock is ahead of the monotonic one. All answers together narrow the bounds. A date that is far from them,
-        or at first from this computer's clock, is believed only once the next answer agrees: costs must not follow a
+        The cloud wrote the date between the two readings of `steady`, and cut it to whole seconds. This bounds how far
+        its clock is ahead of the monotonic one, and further answers narrow the bounds. A date that is far from them, or
+        at first from this computer's clock, is believed only once the next answer agrees: costs must not follow a
         single wrong answer.
         """
         try:
@@ -131,7 +131,7 @@ class CloudClock:
 
     @property
     def wrong_s(self) -> float:
-        """As `ahead_s`, but of real time: 0 where an emulated cloud has virtual time."""
+        """Seconds as in `ahead_s`, but always 0 for an emulated cloud with virtual time."""
         return self.ahead_s if self._virtual is None else 0.0
 
     def _ahead_s(self, wall: float, steady: float) -> float:
@@ -151,7 +151,7 @@ class CloudClock:
         return self._virtual.at(steady) + (at - wall) * self._virtual.usual_rate
 
     def to_local(self, at: float) -> float:
-        """Convert Unix seconds of the cloud's clock to this computer's; where virtual time jumped, as if it had not."""
+        """Convert Unix seconds of the cloud's clock to this computer's; jumps of virtual time are ignored."""
         return at + self.ahead_at(at)
 
     def to_real(self, at: float) -> float:

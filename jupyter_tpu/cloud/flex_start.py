@@ -31,9 +31,7 @@ def create_flex_start(
     body: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Operation:
-    """Create the queued resource; blocks. Raises as `CloudApi.create_queued_resource` does; `about` is for the
-    messages.
-    """
+    """Create the queued resource; blocks. Raises as `CloudApi.create_queued_resource`; `about` is for messages."""
     client = RestClient.open(settings, _TPU, environment)
     try:
         path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"

@@ -16,7 +16,7 @@ TIME_HEADER = "emulator-time"
 
 
 class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Adds `headers` to every call of a channel without TLS, for which gRPC allows no call credentials.
+    """Add `headers` to every call of a channel without TLS, for which gRPC allows no call credentials.
 
     Their names must be in lower case, as HTTP/2 requires.
     """
@@ -32,7 +32,7 @@ class HeaderInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[m
 
 
 class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Lets a clock learn from the date of each answer, refusals included.
+    """Let a clock learn from the date of each answer, refusals included.
 
     Make it the last interceptor of a channel, so that it times only the call. A read whose date is not believed is sent
     a second time: the next answer confirms the date, or shows that it was wrong, before costs are counted by it.
@@ -66,7 +66,7 @@ class ClockInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[mi
 
 
 class UnreadableAnswerInterceptor(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Raises the error that the synchronous gRPC raises for an answer that it cannot decode.
+    """Raise the error that the synchronous gRPC raises for an answer that it cannot decode.
 
     The asynchronous gRPC returns None for it and mentions it only in a log.
     """

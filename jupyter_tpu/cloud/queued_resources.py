@@ -198,9 +198,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Yield the resources whose names follow the API's rules; others are only logged, because no request could name
-    them.
-    """
+    """Yield the resources whose names follow the API's rules; others are only logged, as no request could name them."""
     for message in messages:
         try:
             yield queued_of(message, project)

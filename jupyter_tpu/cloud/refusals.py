@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The conditions of a refusal, and the function that builds its error; an empty condition always holds."""
+    """The conditions of a refusal, and the function that builds its error; an empty condition matches anything."""
 
     codes: frozenset[int]
     text: str

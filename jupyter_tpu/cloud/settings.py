@@ -26,7 +26,7 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSettings:
-    """Where requests go.
+    """The project and endpoint that requests go to.
 
     Attributes:
         project: project id; empty: the one of the Application Default Credentials.

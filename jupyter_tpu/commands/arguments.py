@@ -27,7 +27,7 @@ YES = flag("--yes", "-y", help="skip the confirmation")
 
 
 def optional_node(help: str) -> tuple[Argument, Argument]:
-    """Return an argument for an optional node name; `help` says what happens without it."""
+    """Return an argument for an optional node name; `help` says what the command does without it."""
     return (argument("node", place=TERMINAL, nargs="?", metavar="NODE", help=help), ZONE)
 
 

@@ -1,4 +1,4 @@
-"""What the arguments of ``extend`` mean, the same in the terminal and in a notebook."""
+"""The meaning of the arguments of ``extend``, in the terminal and in a notebook."""
 
 from __future__ import annotations
 

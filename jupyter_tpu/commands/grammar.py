@@ -1,4 +1,4 @@
-"""How a command is described, and how argparse parses it for a terminal or a line of a notebook."""
+"""Describe commands as data, and parse them with argparse for a terminal or a line of a notebook."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Argument:
 
     @property
     def is_option(self) -> bool:
-        """Whether it has a name that begins with a hyphen."""
+        """Whether the argument has a name that begins with a hyphen."""
         return self.names[0].startswith("-")
 
 
@@ -79,7 +79,7 @@ class Command:
     aliases: tuple[str, ...] = ()
 
     def all_arguments(self, place: str) -> Iterator[Argument]:
-        """Yield the arguments that it has in a place, without hidden ones."""
+        """Yield the command's arguments in a place, without hidden ones."""
         for each in self.arguments:
             for one in each if isinstance(each, tuple) else (each,):
                 if one.place in ("", place) and one.settings.get("help") != argparse.SUPPRESS:
@@ -133,7 +133,7 @@ def _translated(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class HelpFormatter(argparse.HelpFormatter):
-    """Breaks the lines of help by the columns that they take, see `i18n.wrapped`."""
+    """Break the lines of help by the columns that they take, see `i18n.wrapped`."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return wrapped(text, width)

@@ -1,8 +1,8 @@
 """The journal: one SQLite file with everything that must survive a process.
 
-Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit`
-and `user_documents` are its other tables; `grant_store`, `recovery_store` and `search_store` are documents with a type.
-`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. Knows nothing of the cloud, and decides
+Start with `journal` (intents, saved before their requests are sent) and `schema` (the tables). `ledger`, `audit` and
+`user_documents` are its other tables; `grant_store`, `recovery_store` and `search_store` are documents with a type.
+`database_file`, `repair`, `salvage` and `losses` deal with a damaged file. It knows nothing of the cloud, and decides
 nothing.
 
 `Journal` is imported on demand: the start of a kernel needs `data_dir` only.

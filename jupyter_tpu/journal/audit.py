@@ -85,9 +85,7 @@ class Audit:
         return known is None
 
     def record_user_request(self, intent: Intent) -> None:
-        """Add a line for a node that the user creates, starts, stops or deletes; later if the disk is full: the request
-        has been sent.
-        """
+        """Add a line for a node that the user creates, starts, stops or deletes; if the disk is full, add it later."""
         what = f"a {intent.spec.accelerator_type}" if intent.spec else "it"
         entry = Entry(
             at=intent.created_at,

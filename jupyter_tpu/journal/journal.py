@@ -35,7 +35,7 @@ _CREATIONS = 200
 
 
 class ClaimLost(Exception):
-    """Raised to a process that no longer owns an intent or a search: another one performs it now."""
+    """This process no longer owns the intent or search: another one performs it now."""
 
 
 class Journal:

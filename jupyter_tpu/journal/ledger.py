@@ -1,7 +1,7 @@
 """Store the spans in which nodes were READY, shared by all processes of the user. Every method may block on the disk.
 
-Each node has at most one open span, and an observation moves its end only forwards, so two processes that both observe
-count nothing twice. The next observation extends a span that a killed process left open, if the node is still the same.
+Each node has at most one open span, and an observation moves its end only forwards, so two observing processes count
+nothing twice. The next observation extends a span that a killed process left open, if the node is still the same.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Budgets that may have been lost to damage of the journal. Until the user confirms them, nothing that costs is
-requested.
+"""Budgets that a damaged journal may have lost: nothing that costs money is requested until the user confirms.
 
 The repaired journal has a document about each loss, for all projects; each project confirms on its own. Every method
 may block on the disk.

@@ -31,7 +31,7 @@ def data_dir() -> Path:
 
 
 def _private(path: Path) -> Path:
-    """Create a folder if need be, and close it to other users; raises as `data_dir` does."""
+    """Create a folder if needed, and close it to other users; raises as `data_dir` does."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -61,7 +61,7 @@ def trial_dir() -> Path:
 
 
 def trial_file() -> Path:
-    """Return the path of the file that says at which endpoint that cloud was last, and which process started it."""
+    """Return the path of the file with that cloud's last endpoint and the process that started it."""
     return data_path() / _TRIAL / _TRIAL_CLOUD
 
 

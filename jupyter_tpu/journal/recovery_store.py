@@ -1,7 +1,7 @@
 """Store auto-recovery settings, with what the journal knows of their nodes. Every method may block on the disk.
 
-A setting is changed only if it is still what was read: of two processes that decide at the same time one wins, and the
-other reads again. The line in the audit log is written in the same transaction.
+A setting is changed only if it is unchanged since it was read: of two processes that decide at the same time, one wins
+and the other reads again. The line in the audit log is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Recoveries:
             return True
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Become its owner; None if another living process is, or if it has changed since it was read."""
+        """Become the setting's owner; None if another living process owns it, or it has changed since it was read."""
         # a claim of our own that was left behind is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
@@ -111,7 +111,7 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """Return what nodes with that name have cost the user since then, by the cloud's clock; None if unknown.
+        """Return the user's cost of nodes with that name since then, by the cloud's clock; None if unknown.
 
         Time that a TRC grant covers costs nothing.
         """
@@ -131,7 +131,7 @@ def _text(recovery: Recovery) -> str:
 
 
 def _is_same(text: str, recovery: Recovery) -> bool:
-    """Whether the text says the same; as earlier versions wrote it, it lacks the newer fields."""
+    """Whether the stored text means the same; text from earlier versions lacks newer fields."""
     try:
         return Recovery.from_json(json.loads(text)).to_json() == recovery.to_json()
     except (KeyError, TypeError, ValueError, RecursionError):  # the setting was damaged after it was read

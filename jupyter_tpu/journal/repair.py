@@ -142,9 +142,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Give the damaged file a second name; it keeps its own, since another process would otherwise create an empty
-    journal.
-    """
+    """Give the damaged file a second name; without its first name, another process would create an empty journal."""
     try:
         os.link(path, aside)
     except OSError:  # the file system has no links

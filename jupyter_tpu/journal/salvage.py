@@ -1,4 +1,4 @@
-"""Read what is still readable of a damaged journal, table by table. Works on a copy, which it may change."""
+"""Read what is still readable in a damaged journal, table by table. Works on a copy, which it may change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvage:
-    """What was read: rows by table, with the columns of `schema.columns`.
+    """The rows that were read, by table, with the columns of `schema.columns`.
 
     Attributes:
         lost: the tables with rows that are missing, or may be.
@@ -49,9 +49,7 @@ def salvage(path: Path) -> Salvage:
 
 
 def _mend_header(path: Path) -> None:
-    """Write into the file's first 100 bytes the values that all journals have there (sqlite.org/fileformat2.html,
-    1.3).
-    """
+    """Restore the values that all journals have in the first 100 bytes (sqlite.org/fileformat2.html, 1.3)."""
     if not path.exists() or path.stat().st_size < _PAGE:
         return
     with path.open("r+b") as file:
@@ -115,7 +113,7 @@ def _check_intent(row: Mapping[str, Any]) -> None:
 
 
 def _check_event(_row: Mapping[str, Any]) -> None:
-    """Accept any: events are shown to people only."""
+    """Accept any event: events are only shown to users."""
 
 
 def _check_span(row: Mapping[str, Any]) -> None:

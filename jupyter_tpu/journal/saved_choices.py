@@ -1,4 +1,4 @@
-"""What the user chose in the set-up and every process of theirs must know: environment variables, kept in a file.
+"""The user's choices in the set-up, for all of the user's processes: environment variables in a file.
 
 A variable that is set in the environment wins over the saved one.
 """

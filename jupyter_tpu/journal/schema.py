@@ -139,7 +139,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _bring_up(database: sqlite3.Connection, found: int) -> None:
-    """Run each step after the layout that was found; rows of layouts 2 and later stay."""
+    """Run each upgrade step after the layout that was found; rows of layouts 2 and later stay."""
     for version, tables in _STEPS:
         if found < version:
             for statement in tables.split(";\n"):

@@ -1,4 +1,4 @@
-"""What a full disk keeps from a journal: kept in memory, and written with the next transaction that succeeds."""
+"""Journal writes that a full disk prevented: kept in memory, and repeated in the next transaction that succeeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 1000
 
 
 class Unwritten:
-    """What one file lacks. The first of several writes with the same key is kept: later ones repeat its request."""
+    """The writes that one file lacks. Of those with the same key, the first is kept: later ones repeat its request."""
 
     def __init__(self) -> None:
         self._intents: dict[Hashable, Intent] = {}
@@ -46,7 +46,7 @@ class Unwritten:
         return taken
 
     def put_back(self, taken: dict[Hashable, Write]) -> None:
-        """Keep what could not be committed."""
+        """Keep the writes that could not be committed."""
         self._writes = {**taken, **self._writes}
 
     def forget(self, taken: dict[Hashable, Write]) -> None:

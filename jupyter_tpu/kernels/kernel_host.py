@@ -72,7 +72,7 @@ class KernelHost:
         addresses, secrets: of the local sockets.
         on_link: called with each new status of the link that the kernel uses.
         runs: the log of what is run, to offer it for a rerun if the node is lost; None for no log.
-        environment: the kernel's environment; none if None.
+        environment: the kernel's environment; None for none.
 
     Attributes:
         loss: the loss of the node; None while it is not lost.
@@ -123,7 +123,7 @@ class KernelHost:
         """Bind the sockets, open the link if needed, start the kernel.
 
         Raises:
-            TpuError: that failed; what has been done by then stays until `give_up`.
+            TpuError: the start failed; what was done by then stays until `give_up`.
         """
         async with self._changing:
             # Sockets first: VS Code tests the ports of the connection file while the kernel is still starting.
@@ -156,7 +156,7 @@ class KernelHost:
     async def learn_state(self) -> Mapping[str, Any]:
         """Return the agent's ``kernel_info`` of a kernel that was found; empty if the kernel is gone.
 
-        Waits for a subscriber first: what the kernel sends then would be lost without one.
+        Waits for a subscriber first: without one, the kernel's messages would be lost.
         """
         await self._bridge.wait_for_reader()
         info = await self.kernel.learn_state()
@@ -409,7 +409,7 @@ class KernelHost:
 
 
 def _agents_cause(event: Mapping[str, Any]) -> EndCause | None:
-    """Return why the agent has had its node ended; None for another event, or one that a worker made up."""
+    """Return why the agent has ended its node; None for another event, or one that a worker made up."""
     why = EndCause.from_json(event) if event.get("event") == "node_ending" else None
     return replace(why, name="", detail=plain(why.detail, 50)) if why and why.cause in AGENT_CAUSES else None
 

@@ -65,10 +65,10 @@ def forwarded_names(env: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The parameters of a start; of this machine's environment only `env` is sent.
+    """The parameters of a start; `env` is all that is sent of this machine's environment.
 
     Attributes:
-        key, signature_scheme: with which the kernel signs its messages.
+        key, signature_scheme: how the kernel signs its messages.
         env: environment variables for the kernel.
         cwd: folder on the worker; empty for the home folder.
         python: path on the worker; empty for the worker's own.

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Launcher:
-    """Runs one kernel, from the command line's options to its end."""
+    """Run one kernel, from the command line's options to its end."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         connection = _read_connection_file(options.connection_file)

@@ -1,4 +1,4 @@
-"""Reports the progress of a kernel's start, its death and its link: in the log, and as events of a Jupyter server."""
+"""Report the progress of a kernel's start, its death and its link: in the log, and as events of a Jupyter server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
 class ProgressReport:
-    """Reports the progress of one kernel; may be called from any thread, and emits events in the loop that created it.
+    """Report the progress of one kernel, from any thread; events are emitted in the loop that created the report.
 
     Args:
         manager: the KernelManager; Jupyter Server's has an event logger.
@@ -49,7 +49,7 @@ class ProgressReport:
 
 
 class LinkReport:
-    """Reports a kernel's link to front ends; does nothing without a server. May be called from any thread.
+    """Report a kernel's link to front ends, from any thread; do nothing without a server.
 
     Args:
         manager, identity: as of `ProgressReport`.

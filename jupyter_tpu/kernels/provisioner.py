@@ -54,7 +54,7 @@ _PLACE = ("node", "endpoint", "worker_id")
 
 
 class TPUProvisioner(KernelProvisionerBase):
-    """Runs kernels on a worker of a Cloud TPU node."""
+    """Run kernels on a worker of a Cloud TPU node."""
 
     node = Unicode(help="Full name of the node: projects/PROJECT/locations/ZONE/nodes/NODE.").tag(config=True)
     endpoint = Unicode(

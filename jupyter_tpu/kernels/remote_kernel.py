@@ -1,7 +1,7 @@
 """One kernel on a worker, from this side: start, restart, end, and the report of its death.
 
 A kernel is reported dead only if the agent or the cloud says so; a disconnected link is not a death. Lives in the loop
-of its link. Any thread may read `exit_code`, a field, so it costs no network to learn whether the kernel lives.
+of its link. Any thread may read the field `exit_code`: finding out whether the kernel lives needs no network.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether it ended although nothing asked it to."""
+        """Whether the kernel ended without a request."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
@@ -304,7 +304,7 @@ class RemoteKernel:
         through a local socket the launch may overtake them, and they would interrupt or end the new process.
 
         Args:
-            parts: a control request of a program on this machine, whose date is of the clock that dates launches.
+            parts: a control request of a program on this machine; the same clock dates it and the launches.
         """
         asked_at = date_of(parts) if asks_to_interrupt(parts) or asks_to_restart(parts) else None
         return asked_at is not None and asked_at < self._launched_at
@@ -407,7 +407,7 @@ class RemoteKernel:
         return error if isinstance(error, NEEDS_REPAIR) else None
 
     def refuse_waiting(self, error: TpuError) -> None:
-        """Answer the cells that wait for a link which will not be back soon."""
+        """Answer the cells that wait for a link that will not be back soon."""
         if stream := self._fanout.stream:
             cells = stream.withdraw_unsent_cells()
             self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]

@@ -2,7 +2,7 @@
 
 `decide` takes the stored `Recovery` and what is seen now, and returns the next `Recovery` and the request to send. The
 caller saves it before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand node
-that disappears counts as deleted: the user may have done it in the Cloud console.
+that disappears counts as deleted: the user may have deleted it in the Cloud console.
 
     watching → clearing (the leftover is deleted) → waiting → making → watching
        └──────────────────────────────────────────┴─ off, given_up

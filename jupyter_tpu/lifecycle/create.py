@@ -1,4 +1,4 @@
-"""Create a node: requested once, and adopted by its label when the answer got lost.
+"""Create a node: request it once, and adopt it by its label if the response is lost.
 
 A second request could create, and bill, a second node, so an unanswered one is never repeated: phase `checking` looks
 for the node instead.

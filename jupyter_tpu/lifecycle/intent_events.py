@@ -1,4 +1,4 @@
-"""What can happen to an intent. Each event carries its time, because the lifecycle has no clock."""
+"""The events of an intent. Each carries its time, because the lifecycle has no clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step returns: an intent that moved on, is done, failed or was cancelled."""
+"""The results of a step: an intent that moved on, is done, failed or was cancelled."""
 
 from __future__ import annotations
 

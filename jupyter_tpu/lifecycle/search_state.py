@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Return no labels: `provisioning_of` reads them of a node."""
+        """Return no labels; `provisioning_of` reads those of a node."""
         return {}
 
     @property

@@ -1,4 +1,4 @@
-"""Start a stopped node: requested once because it costs money; without an answer the node's state decides."""
+"""Start a stopped node: request it once, because it costs money; without a response the node's state decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long each step of an intent may take before it is given up, in seconds."""
+"""The time limits of an intent's steps, in seconds."""
 
 from __future__ import annotations
 

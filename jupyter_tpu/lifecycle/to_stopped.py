@@ -43,7 +43,7 @@ from jupyter_tpu.models import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerbDetails:
-    """How stop and delete differ.
+    """The differences between stop and delete.
 
     Attributes:
         action: the request to the cloud.

@@ -16,7 +16,7 @@ _READ_BYTES = 256 * 1024  # the size of one DATA frame of the agent
 
 
 class Dialogue:
-    """Exchanges frames over a byte stream; a new one for each connection.
+    """An exchange of frames over a byte stream, for one connection.
 
     It sends three pings in `silence_s` seconds, and ends when nothing was received for that long.
     """

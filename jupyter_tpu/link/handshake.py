@@ -61,7 +61,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """What a dialogue starts with: our hello, and the function that then sends everything that is still open."""
+    """The start of a dialogue: our hello, and the function that then sends everything still open."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]

@@ -1,4 +1,4 @@
-"""The link itself: runs one dialogue with the agent at a time, and owns everything that must survive its end."""
+"""The link itself: it runs one dialogue with the agent at a time, and owns everything that must survive its end."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class Link:
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
         - ``activity``: activity on the node and the next auto-stop; the call itself is not activity
         - ``set_rules`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
-        - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, no longer
+        - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, cancel that
         - ``metrics`` {history_s?, points?}: samples of the chips, ``who``: the processes that use them
         - ``free`` {pid?, force?, by?}: ends the processes that use the chips; a kernel's record stays
 

@@ -21,7 +21,7 @@ class PendingCall:
 
 
 class PendingCalls:
-    """Numbers calls and matches results to them. The agent performs each number once, however often it is sent."""
+    """Number calls and match results to them. The agent performs each number once, however often it is sent."""
 
     def __init__(self) -> None:
         self._last_number = 0

@@ -1,4 +1,4 @@
-"""Prepares a worker over a fresh connection (code, environments, agent), then opens a channel to the agent.
+"""Prepare a worker over a fresh connection (code, environments, agent), then open a channel to the agent.
 
 The remote command is fixed. Everything that varies travels on standard input, so nothing is ever quoted for a shell.
 """
@@ -52,7 +52,7 @@ class Ready:
 
 
 def preparation_key(python: str) -> str:
-    """Return what a worker is prepared for, the digest of the agent's code and the Python, as one text to compare."""
+    """Return the digest of the agent's code and the Python as one text, to compare what workers are prepared for."""
     return f"{sources_digest()} {python}"
 
 
@@ -193,7 +193,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
 
 
 class _Lines:
-    """Reads lines from a stream that may be hostile or fall silent, with limits on their length and delay."""
+    """Read lines from a stream that may be hostile or fall silent, with limits on their length and delay."""
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream

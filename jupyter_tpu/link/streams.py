@@ -225,7 +225,7 @@ class KernelStream:
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request; it waits until the stream has started, or its reply might come before the first seq."""
+        """Send a request once the stream has started: its reply might otherwise come before the first seq."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)

@@ -1,4 +1,4 @@
-"""Detects that this machine has slept or the process was suspended, after which a connection may be dead."""
+"""Detect that this machine slept or this process was suspended: a connection may be dead after that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def boot_seconds() -> float:
 
 
 class SleepSensor:
-    """Compares two readings of the clocks, which should be a second apart."""
+    """Compare two readings of the clocks, which should be a second apart."""
 
     def __init__(self, awake_s: float, boot_s: float) -> None:
         self._awake_s = awake_s

@@ -23,7 +23,7 @@ class CellFailed(Exception):
 
 
 class OutputDisplay:
-    """Displays messages of a remote kernel as outputs of the cell that runs in this shell.
+    """Display messages of a remote kernel as outputs of the cell that runs in this shell.
 
     Args:
         answer: called with the user's answer to an ``input()`` on the node.

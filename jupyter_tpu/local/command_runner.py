@@ -61,7 +61,7 @@ def _start(words: Sequence[str], terminal: int) -> subprocess.Popen[bytes]:
 
 
 class _CommandSession:
-    """Copies the output of one command as it comes, and answers its questions."""
+    """Copy the output of one command as it comes, and answer its questions."""
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int, ask: Ask) -> None:
         self._process = process

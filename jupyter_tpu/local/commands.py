@@ -1,4 +1,4 @@
-"""What can be written after ``%tpu`` and ``%%tpu`` in a local kernel, besides the commands of the terminal."""
+"""The grammar of ``%tpu`` and ``%%tpu`` in a local kernel, besides the commands of the terminal."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class LocalMagics:
 
 
 def _note_trial() -> None:
-    """Say that commands don't mean the emulated cloud that JupyterLab shows."""
+    """Tell the user that commands don't apply to the emulated cloud that JupyterLab shows."""
     if trial_endpoint() and not settings_from_environment().endpoint:
         text = _(
             "JupyterLab shows the emulated cloud, but this kernel runs on your computer, and %tpu here uses "

@@ -1,6 +1,6 @@
 """Copy variables from a kernel on a node as plain values: the other half of `notebook.carrying`.
 
-Nothing from the node is executed here, which a pickle would be: a node is not a place to take code from.
+Pickles are not used, because loading one executes code: nothing from a node may run on the user's machine.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ class NodesObservation:
     Attributes:
         as_of: when the list was requested (Unix seconds); 0 if only the nodes in `read_at` were observed.
         ready: the nodes that were READY.
-        unreachable: zones that did not answer; nodes that were READY there count as READY still.
+        unreachable: zones that did not answer; nodes that were READY there still count as READY.
         looked_at: nodes that were read one by one afterwards, and when, whether or not they were found.
-        ended: nodes that are no longer READY, and the latest time at which, according to the cloud, that happened.
+        ended: nodes that are no longer READY, with the latest time at which the cloud says that this happened.
         now: when the observation is recorded, perhaps long after `as_of`; ledger entries that are later than this are
             wrong. The default accepts every entry.
     """
@@ -126,7 +126,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
     """Return the earliest time by which the node had certainly stopped being READY.
 
     That is when it was observed not READY, or earlier if the cloud's operations say so or if a new node of the same
-    name was there before.
+    name existed before.
     """
     seen_at = observation.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at
@@ -135,7 +135,7 @@ def _ended_at_latest(span: Span, successor: ObservedNode | None, observation: No
 
 
 def _closed(span: Span, at: float) -> Span:
-    """Close a span when the node was last seen READY; the time until `at` is unmonitored."""
+    """Close a span at the time when its node was last seen READY; the time from then to `at` is unmonitored."""
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

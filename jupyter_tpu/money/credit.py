@@ -56,7 +56,7 @@ def _end(span: Span, now: float) -> float:
 
 
 def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
-    """Return the spans that no TRC grant pays for on that day, with older ones served first."""
+    """Return the spans that no TRC grant pays for on that day; older spans use the grants first."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[RowKey] = Counter()
     return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]

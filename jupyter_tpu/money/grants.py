@@ -1,7 +1,7 @@
 """Grants: TPU chips granted by the TPU Research Cloud (TRC), and credits in US dollars.
 
-All of it is the user's input, since no public API reports what is granted or left; so all of it is validated. A grant
-is valid from the start of its first day to the end of its last one, both in UTC.
+All values are the user's input, because no public API reports what is granted or left, and are validated. A grant is
+valid from the start of its first day to the end of its last one, both in UTC.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def checked_name(name: str) -> str:
     """Return a grant's name if it is valid.
 
     Raises:
-        BadInput: it is not.
+        BadInput: the name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise _bad(

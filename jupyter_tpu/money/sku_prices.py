@@ -42,7 +42,7 @@ class _Unusable(Exception):
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> SkuPrices:
-    """Return the prices in SKUs on the day `as_of`; if there are two for the same thing, the higher one."""
+    """Return the prices in SKUs on the day `as_of`; of two for the same thing, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:

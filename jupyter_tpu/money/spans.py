@@ -25,7 +25,7 @@ _SIZE = re.compile(r".*?([0-9]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """The time from `starts_at` until before `ends_at` (Unix seconds); None is without end."""
+    """The time from `starts_at` up to, but excluding, `ends_at` (Unix seconds; None: without end)."""
 
     starts_at: float = 0.0
     ends_at: float | None = None
@@ -44,8 +44,8 @@ class Span:
         usd_per_hour: list price of the whole node; None if no source gives one.
         began_at: when the node was first observed READY.
         ended_at: when it was last observed READY.
-        is_open: whether it counts as READY still.
-        unwatched_before_s: for how long before `began_at` it may have been READY, unmonitored.
+        is_open: whether it still counts as READY.
+        unwatched_before_s: the seconds before `began_at` in which it may have been READY, unmonitored.
         unwatched_after_s: the same, after `ended_at`.
         price_source: where the price comes from, see `Price.origin`; empty in spans that older versions wrote.
     """

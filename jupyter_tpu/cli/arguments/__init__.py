@@ -1,4 +1,4 @@
-"""The table of all commands of ``jupyter tpu``, by purpose: what can be written, and which module runs it."""
+"""The table of all commands of ``jupyter tpu``, by purpose: the arguments of each, and the module that runs it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _HEADER = ("KERNELSPEC", "NAME", "NODE")
 
 
 def run_ssh(options: argparse.Namespace) -> int:
-    """Replace this process by `ssh` to a worker of the node."""
+    """Replace this process with `ssh` to a worker of the node."""
     # before the cloud is asked, and before a key is added to the node
     if shutil.which("ssh") is None:
         raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")

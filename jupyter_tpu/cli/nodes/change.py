@@ -1,7 +1,7 @@
 """The commands `stop`, `start` and `delete`, for any node of the project.
 
-They use the same fleet and journal as the Jupyter server, so what is interrupted here is finished there, and nothing is
-requested twice.
+They use the same fleet and journal as the Jupyter server, so the server finishes what is interrupted here, and nothing
+is requested twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Change:
         done: the sentence that reports success.
         interrupted: the sentence that reports Ctrl-C.
         loss: what the user loses, for the confirmation; empty if nothing, and then none is needed.
-        act: asks the fleet for it.
+        act: requests the change from the fleet.
     """
 
     verb: Verb

@@ -57,10 +57,10 @@ async def require_known_price(
 ) -> None:
     """Check that the price of each node is known, a grant covers it, or the user has accepted an unknown price.
 
-    Of several, those that the cloud does not offer are skipped: a search reports each of them when it tries it.
+    Of several nodes, those that the cloud does not offer are skipped: a search reports each when it tries it.
 
     Raises:
-        UnknownPriceError: some are left; ask the user about them.
+        UnknownPriceError: the price of some nodes is unknown; ask the user about them.
         BadInput, CloudUnavailable, CloudRefused: see `Fleet.check_offered`.
     """
     wanted = tuple(specs)

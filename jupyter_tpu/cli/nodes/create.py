@@ -1,6 +1,6 @@
-"""The command `create`: creates a node, and says first what it costs.
+"""The command `create`: states what a node costs, then creates it.
 
-It uses the same fleet and journal as the Jupyter server, so what is interrupted here is finished or undone there, and
+It uses the same fleet and journal as the Jupyter server, so the server finishes or undoes what is interrupted here, and
 nothing is requested twice.
 """
 
@@ -56,7 +56,7 @@ def run_create(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What the notebook reads: its buckets, and how much of each per epoch in GiB (None: unknown)."""
+    """The data that the notebook reads: its buckets, and the GiB read from each per epoch (None: unknown)."""
 
     buckets: tuple[str, ...] = ()
     epoch_gib: float | None = None
@@ -64,7 +64,7 @@ class Reads:
 
 @dataclass(slots=True, kw_only=True)
 class Wanted:
-    """The node that `create` is to create, with the defaults filled in.
+    """The node that the user wants, with the defaults filled in.
 
     Attributes:
         was_asked: whether the cloud may know of the request; set just before it is sent.

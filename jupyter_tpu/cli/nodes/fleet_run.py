@@ -95,9 +95,7 @@ async def perform_request(work: RunningFleet, request: Request, *, ssh_user: str
 
 
 def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
-    """Report an error instead of success if the node is already being ended, for example because a budget was used
-    up.
-    """
+    """Report an error instead of success if the node is already being ended, for example by a budget."""
     if settled.verb not in ("create", "start") or not settled.succeeded:
         return
     for each in snapshot.intents:

@@ -118,7 +118,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
 
 
 def _add_grant(options: argparse.Namespace, mail: str) -> None:
-    """Enter the grant in an email as `grant add` does, which shows what it reads and asks about what it proposes."""
+    """Enter the grant in an email as `grant add` does: show what was read, and ask about what is proposed."""
     from jupyter_tpu.cli.spend.grant import enter_grant, validity
 
     unset = dict.fromkeys(("credit", "starts_on", "days", "ends_on"))

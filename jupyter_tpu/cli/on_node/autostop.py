@@ -96,7 +96,7 @@ async def _all(options: argparse.Namespace) -> list[AutostopStatus]:
 
 
 def _controller(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
-    """Return a controller with links to the workers: only they know their activity; guards get new rules at once."""
+    """Return a controller with links to the workers, to read their activity and send their guards new rules at once."""
     from jupyter_tpu.fleet.autostop.controller import AutostopController
     from jupyter_tpu.journal import data_dir
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents

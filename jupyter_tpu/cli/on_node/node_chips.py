@@ -1,4 +1,4 @@
-"""Calls the agents of a node's workers for the commands about chips, and formats what they answer."""
+"""Call the agents of a node's workers for the commands about chips, and format the answers."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _MISSING = {
 
 
 def _incomplete(options: argparse.Namespace, message: Text) -> BadInput:
-    """Return the error with an example that has what the user gave."""
+    """Return the error for an incomplete command, with an example that repeats the user's values."""
     if options.action != "set":
         return BadInput(message, exists=_UNCHANGED, hint=_USAGE)
     usd = next(filter(_is_amount, options.stray), "20") if options.usd is None else f"{options.usd:g}"
@@ -208,7 +208,7 @@ async def _removed(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    """Confirm the remaining budgets after the journal was damaged; at other times there is nothing to confirm."""
+    """Confirm the remaining budgets after damage to the journal; otherwise there is nothing to confirm."""
     was_needed = asyncio.run(_confirmed(options))
     if options.json:
         say_json({"confirmed": was_needed})

@@ -97,7 +97,7 @@ def enter_grant(options: argparse.Namespace) -> tuple[Grant, list[Any]]:
 
 
 def validity(grant: Grant) -> str:
-    """Return from when to when a grant is valid, as a sentence."""
+    """Return a sentence about the days on which a grant is valid."""
     return _(
         "The grant {name} is valid from {starts_on} to the end of {ends_on} (UTC).",
         name=grant.name,
@@ -190,9 +190,7 @@ def _print_mail(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Refuse an email with unread lines unless the user accepts it: nodes that those lines grant would count as
-    billed.
-    """
+    """Refuse an email with unread lines unless the user accepts it: nodes under those lines would count as billed."""
     if mail.problems and not options.skip_unread:
         problems = " ".join(map(_, mail.problems))
         raise BadInput(
@@ -207,7 +205,7 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
 
 
 def _can_confirm(options: argparse.Namespace) -> bool:
-    """Whether what was read of an email can be shown to the user for confirmation; typed rows need none."""
+    """Whether the user can be asked to confirm what was read from an email; typed rows need no confirmation."""
     return bool(options.mail) and can_ask()
 
 

@@ -51,7 +51,7 @@ def open_ledger(place: Place) -> Iterator[SpendLedger]:
 
 
 def warn_of_unwritten(place: Place) -> None:
-    """Try to write what a full disk has kept from the journal; warn if it is lost with this process."""
+    """Repeat the journal writes that a full disk prevented; warn if they are lost with this process."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user(place.endpoint)) as journal:

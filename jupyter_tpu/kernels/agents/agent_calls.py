@@ -101,7 +101,7 @@ def kernels_of(answer: Mapping[str, Any], node: NodeName) -> list[dict[str, Any]
     """Return the kernels of an answer to ``list_kernels``; a start that is no time is left out.
 
     Raises:
-        AgentBroken: it is no list of kernels. One worker must not hide those of the others.
+        AgentBroken: the answer is not a list of kernels. One worker must not hide the kernels of the others.
     """
     rows = answer.get("kernels")
     if not isinstance(rows, list) or not all(

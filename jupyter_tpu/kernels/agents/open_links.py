@@ -1,4 +1,4 @@
-"""Calls agents over links that this process has open, for auto-stop, which must not open any.
+"""Call agents over links that this process has open, for auto-stop, which must not open any.
 
 `WorkerAgents` is for a process without open links that may wait: it opens one for each call.
 """
@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class LinkedAgents:
-    """Calls the agents of the nodes' first workers in one cloud, over open links only.
+    """Call the agents of the nodes' first workers in one cloud, over open links only.
 
     Args:
         endpoint: the cloud's, see `CloudSettings`.
@@ -61,7 +61,7 @@ class LinkedAgents:
 
 
 class WorkerAgents:
-    """Calls agents over a new link for each call; for a command that shows one node."""
+    """Call agents over a new link for each call; for a command that shows one node."""
 
     def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
         self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}

@@ -50,7 +50,7 @@ class Answer:
 
 
 class MetricsPool:
-    """Calls the agents of nodes' workers. Used from one event loop; the links live in the link thread."""
+    """Call the agents of nodes' workers. Use it from one event loop; the links live in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
@@ -190,9 +190,7 @@ class _Node:
 
 
 def _is_outdated(error: Exception | None) -> bool:
-    """Return whether the error says that the node is not READY although the caller has seen it READY: it was
-    restarted.
-    """
+    """Return whether the error says that a node is not READY, which is outdated: the caller has seen it READY."""
     return isinstance(error, WrongState)
 
 

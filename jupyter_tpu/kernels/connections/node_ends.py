@@ -63,8 +63,8 @@ def end_of_node(
 async def suspended_with(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
     """Return the queued resource whose node this was, if the cloud has suspended it.
 
-    Nodes of a queued resource are deleted when they are pre-empted, and never PREEMPTED: only this tells it from a
-    deletion by someone else.
+    A pre-empted node of a queued resource is deleted, without the state PREEMPTED: only the suspension distinguishes
+    this from a deletion by someone else.
     """
     try:
         listed = await cloud.list_queued_resources(name.zone)

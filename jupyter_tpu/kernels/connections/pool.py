@@ -50,7 +50,7 @@ class LinkStatus:
 
     @property
     def needs_repair(self) -> bool:
-        """Whether it is down until a person repairs something."""
+        """Whether the link is down until the user repairs something."""
         return self.state == "down" and self.error_code in _REPAIR_CODES
 
 

@@ -1,4 +1,4 @@
-"""What auto-recovery does about a node that is gone or not READY, for the user of its kernels.
+"""Texts on the auto-recovery of a node that is gone or not READY, for the user of its kernels.
 
 The journal is imported only where it is read: a kernel on an existing node must not wait for the import.
 """
@@ -37,7 +37,7 @@ def recovery_setting(endpoint: str, name: NodeName) -> Recovery | None:
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_preempted: bool) -> TpuError:
-    """Add to the error for a node that is gone or not READY what auto-recovery does about it, if it is on.
+    """Add what auto-recovery does, if it is on, to the error for a node that is gone or not READY.
 
     Args:
         is_preempted: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is

@@ -1,8 +1,8 @@
 """Links that are opened before they are needed, so that the first kernel on a node starts as fast as the next.
 
 The first connection to a new node takes long: SSH, the worker's environment, the agent. A link that is held here has
-done all that; kernels share it. It never touches a node that does not accept our key yet: showing a node must not
-change it.
+done all that; kernels share it. A node that does not accept our key yet is left alone: showing a node must not change
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def workers_to_hold(
 
 
 class ReadyLinks:
-    """Holds an open link to each worker of a changing set. Used from one event loop."""
+    """Hold an open link to each worker of a changing set. Use it from one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[WorkerKey, asyncio.Task[None]] = {}

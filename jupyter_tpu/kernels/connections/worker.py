@@ -78,7 +78,7 @@ class WorkerKey:
 
     @property
     def settings(self) -> CloudSettings:
-        """How to reach the node's cloud."""
+        """The settings of the node's cloud."""
         return CloudSettings(project=self.node.project, endpoint=self.endpoint)
 
 
@@ -302,7 +302,7 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
 
 
 def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAddress:
-    """Return the address of the worker of `identity`; pins its host keys in our ``known_hosts``.
+    """Return the address of the worker of `identity`, and pin its host keys in our ``known_hosts``.
 
     Raises:
         HostKeyChanged: the cloud publishes host keys other than the pinned ones.

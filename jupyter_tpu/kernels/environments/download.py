@@ -1,4 +1,4 @@
-"""Downloads wheels on this machine for a worker that reaches no package index.
+"""Download wheels on this machine for a worker that reaches no package index.
 
 uv chooses the versions for the worker's Python and platform, and pip, which uv runs as a tool, downloads them; what was
 downloaded before is not downloaded again. Blocks for as long as that takes.

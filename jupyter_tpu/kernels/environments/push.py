@@ -1,4 +1,4 @@
-"""Sends wheels and a Python to a worker over SSH, for nodes that reach no package index."""
+"""Send wheels and a Python to a worker over SSH, for nodes that reach no package index."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _report(on_progress: OnProgress, message: str, fraction: float | None) -> No
 
 
 class _Dialogue:
-    """Exchanges lines and files with the program on the worker that receives wheels."""
+    """Exchange lines and files with the program on the worker that receives wheels."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Fetches a Python on this machine for a worker that cannot: the archive that uv would download there.
+"""Fetch a Python on this machine for a worker that cannot: the archive that uv would download there.
 
 uv verifies and caches what it downloads, so nothing is downloaded twice.
 """

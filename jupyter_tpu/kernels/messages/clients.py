@@ -1,4 +1,4 @@
-"""Delivers a kernel's record to the clients at its local sockets: everything, in order, as fast as they read.
+"""Deliver a kernel's record to the clients at its local sockets: everything, in order, as fast as they read.
 
 A client that reads no output still waits for its replies, which come after that output. When it has read nothing for
 long, replies may overtake; its output waits in the record on the worker, not in the memory of this process.
@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 
 class LocalClients:
-    """Feeds the bridge from a kernel's record, from `from_seq` on."""
+    """Feed the bridge from a kernel's record, from `from_seq` on."""
 
     def __init__(self, bridge: Bridge, fanout: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge

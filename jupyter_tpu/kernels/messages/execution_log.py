@@ -2,8 +2,8 @@
 
 One line per execute request, in the order sent; the first bytes of a line are its state and its number of outputs, and
 are rewritten in place by a single call. So a server that is killed leaves each line old or new, and at worst a torn
-last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it, for 30 days. It
-outlives the kernel: another kernel of the same notebook offers it too.
+last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it, for 30 days. That
+file outlives the kernel: another kernel of the same notebook offers it too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Logs what is run on a kernel, for any client, by watching its live messages.
+"""Log what is run on a kernel, for any client, by watching its live messages.
 
 It sees every message, so a parent header is parsed only when it differs from the last one.
 """
@@ -25,7 +25,7 @@ _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted",
 
 
 class ExecutionWatch:
-    """Observes a kernel's messages in the order of its record, and logs its runs.
+    """Observe a kernel's messages in the order of its record, and log its runs.
 
     Attributes:
         node: returns the worker that the kernel is on, see `LoggedRun.node`.

@@ -29,7 +29,7 @@ Small compared with the link's window of 32 MiB: what is dropped here is read fr
 
 
 class RecordFanout:
-    """The readers of a kernel's record, and the live stream that is shared by those that keep up.
+    """The readers of a kernel's record, and the live stream that those that keep up share.
 
     Args:
         watch: called with the channel and the parts of each message of the live stream, before readers get it.
@@ -110,9 +110,7 @@ class RecordFanout:
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Hold the live stream while none of its readers wants more; readers that have caught up join it at its
-        position.
-        """
+        """Hold the live stream while none of its readers wants more; let readers that have caught up join it."""
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -192,7 +190,7 @@ class Subscriber:
         self._fanout.remove(self)
 
     def catch_up(self) -> None:
-        """Join the live stream: at once if it is at this place, else over a stream of its own."""
+        """Join the live stream: at once if it is at this reader's place, else over a stream of the reader's own."""
         if self._is_live or self._own or self._is_paused:
             return
         live_seq = self._fanout.next_seq

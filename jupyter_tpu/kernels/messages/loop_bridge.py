@@ -1,4 +1,4 @@
-"""Reads a kernel's record in an event loop other than the link's: batches out, messages in, with bounded memory."""
+"""Read a kernel's record in an event loop other than the link's: batches out, messages in, with bounded memory."""
 
 from __future__ import annotations
 

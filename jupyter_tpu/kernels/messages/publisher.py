@@ -1,4 +1,4 @@
-"""Publishes a kernel's output to local subscribers without losing what a slow subscriber has not read yet.
+"""Publish a kernel's output to local subscribers without losing what a slow subscriber has not read yet.
 
 ZMQ does not say whose queue is full, only that one is. If there is only one subscriber, output waits for it as long as
 it takes; if there are several, one that reads nothing at all for some seconds loses messages, as with any local kernel,
@@ -26,7 +26,7 @@ _TICKS = 10
 
 
 class Publisher:
-    """Buffers what does not fit into a full queue, and holds its source when the buffer is full.
+    """Buffer what does not fit into a full queue, and hold the source while the buffer is full.
 
     Args:
         hold, resume: stop the source, and continue it; little more may come after `hold`.

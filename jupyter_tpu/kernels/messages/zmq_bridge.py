@@ -159,9 +159,7 @@ class Bridge:
             self.print_notice(notice)
 
     def print_notice(self, text: str) -> None:
-        """Print `text` to all subscribers, in the cell that printed last, because front ends show output of no other
-        cell.
-        """
+        """Print `text` to all subscribers, in the cell that printed last: front ends show output of no other cell."""
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the note of one kernel up to date, on this machine's disk and with its agent.
+"""Keep the note of one kernel up to date, on this machine's disk and with its agent.
 
 With the note on disk the next server takes the kernel over; the agent's copy shows other machines, and users on the
 node, whose kernel it is. A failure of either must never keep a kernel from running.
@@ -52,7 +52,7 @@ class RegistrySync:
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
-        """Write the note; while the disk does not take it, try again, and the kernel would end with its server."""
+        """Write the note, and retry until the disk accepts it: without a note the kernel would end with its server."""
         async with self._changing:
             self._note = note
             await self._write(note)
