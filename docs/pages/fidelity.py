@@ -21,18 +21,18 @@ GOLDEN = ROOT / "tests/emulator/golden"
 TESTS = ROOT / "tests"
 
 INTRODUCTION = """The emulated cloud behaves like the real one where the real behaviour is known. Each behaviour is
-*recorded* (someone published what the real service answered, or what a real client sent), *documented* (Google's
-documentation or packages say so) or *assumed*: nothing was found, so do not rely on it. This project has not compared
-the emulator with the real service yet; `jupyter tpu emulator record` and `replay-check` are for those who can."""
+*recorded* (someone published an answer of the real service, or a request of a real client), *documented* (Google's
+documentation or packages say so) or *assumed* (no source was found, so don't rely on it). This project has not compared
+the emulator with the real service yet. If you can, use `jupyter tpu emulator record` and `replay-check`."""
 
 NEVER_CLAIMED = (
     "that a READY node's JSON has exactly the real fields and defaults: no full response of the v2 API was found",
     "the words of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
     "when the real service refuses to stop a slice of several workers, and in which words",
     "how long anything takes: the durations are round numbers of virtual time within what was seen",
-    "that there is capacity, or for how long spot nodes live: capacity is what a test or you say it is",
+    "whether there is capacity, or how long spot nodes live: a test or you set the capacity",
     "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
-    "prices of today: the ledger multiplies dated list prices of public pages",
+    "today's prices: the ledger uses dated list prices of public pages",
     "the wording of refused masks (fields=) and batches, or which masks Google's front end refuses beyond wrong names",
     "that BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
     "TPU7x: the Cloud TPU API does not offer it",

@@ -13,22 +13,22 @@ from jupyter_tpu.server.websocket.kernel_socket import KernelSocket
 from pages.tables import page, table_of
 
 SCHEMAS = Path(__file__).parents[2] / "labextension" / "schema"
-TRAITS = """These go into a configuration file of Jupyter, such as `jupyter_server_config.py`, as
-`c.TPUApp.keep_kernels = False`, or onto the command line, as `jupyter lab --TPUApp.keep_kernels=False`."""
+TRAITS = """Set these in a configuration file of Jupyter, such as `jupyter_server_config.py`
+(`c.TPUApp.keep_kernels = False`), or on the command line (`jupyter lab --TPUApp.keep_kernels=False`)."""
 LAB = "These are in JupyterLab under *Settings → Settings Editor*."
 ENVIRONMENT = """Set these where `jupyter lab`, `jupyter tpu` or VS Code is started, unless the table says otherwise.
 
 `jupyter tpu` speaks the language that `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG` chooses: English, or Simplified
-Chinese (`zh_CN`). Its `--json` is English, and so is what the journal has recorded and what a node's agent reports.
+Chinese (`zh_CN`). Its `--json` output, the journal and the reports of a node's agent are in English.
 
-`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook, else
-the one of the program that starts the kernel. The kernel gets it as `JPY_TPU_LANGUAGE` when it starts; what your own
-programs read, such as `LANG`, does not change."""
+`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook, otherwise
+that of the program that starts the kernel. The kernel gets the language as `JPY_TPU_LANGUAGE` when it starts; variables
+that your own programs read, such as `LANG`, do not change."""
 
 VARIABLES = {
     "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",
     "JUPYTER_TPU_ENDPOINT": "gRPC address of the cloud, `HOST:PORT`. Default: Google's.",
-    "JUPYTER_TPU_TRUST_ENDPOINT": "Host that may be sent your Google Cloud credentials although it is not Google's.",
+    "JUPYTER_TPU_TRUST_ENDPOINT": "Host outside Google's domains that may receive your Google Cloud credentials.",
     "JUPYTER_TPU_EMULATOR": "Address of the emulated cloud's control API, `http://HOST:PORT`.",
     "JUPYTER_TPU_EMULATOR_TOKEN_FILE": "File with the token of the emulated cloud, where it requires one.",
     "JUPYTER_TPU_CREDENTIALS": "File with credentials, instead of Google's default ones; see `jupyter tpu setup`.",
@@ -38,7 +38,7 @@ VARIABLES = {
     "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",
     "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a node ends a kernel whose launcher was killed; 0: never.",
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
-    "JUPYTER_TPU_WORKER_LOCK": "Lock file for what is installed on workers; set it there, and for `--push` here too.",
+    "JUPYTER_TPU_WORKER_LOCK": "Lock file for the packages on workers. Set it there and, for `--push`, on your machine.",
 }
 """What users may set; other variables pass values between our own processes."""
 
