@@ -26,7 +26,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 RUNTIME_PORT = 8470  # the port of real network endpoints (google-cloud-tpu, Node.network_endpoints)
 FIRST_ADDRESS = 2  # .0 is the network and .1 its gateway
-PREEMPTIBLE_S = 86_400.0  # .0 is the network address and .1 its gateway
+PREEMPTIBLE_S = 86_400.0
 
 ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
 """The state of a node while an operation with this verb is in flight."""
