@@ -161,6 +161,13 @@ def test_a_node_lost_while_it_comes_up_fails_the_creation(make: Any, state: str,
     assert intent.error.code == code
 
 
+def test_a_node_that_is_stopped_while_it_boots_is_said_to_have_been_stopped(make: Any) -> None:
+    ready = NodeSeen(at=3, node=make.node("READY"))
+    intent, _ = tell(make.intent(), *created(make), ready, NodeSeen(at=4, node=make.node("STOPPED")))
+    assert intent.error is not None
+    assert intent.error.message == "The node my-node was stopped while it was booting (STOPPED)."
+
+
 def test_a_deletion_overrules_everything_but_a_deletion(make: Any) -> None:
     for verb in ("create", "stop", "start"):
         intent, asked = tell(make.intent(verb), Overruled(at=1))
