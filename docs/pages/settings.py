@@ -21,9 +21,9 @@ ENVIRONMENT = """Set these where `jupyter lab`, `jupyter tpu` or VS Code is star
 `jupyter tpu` speaks the language that `LANGUAGE`, `LC_ALL`, `LC_MESSAGES` or `LANG` chooses: English, or Simplified
 Chinese (`zh_CN`). Its `--json` output, the journal and the reports of a node's agent are in English.
 
-`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook, otherwise
-that of the program that starts the kernel. The kernel gets the language as `JPY_TPU_LANGUAGE` when it starts; variables
-that your own programs read, such as `LANG`, do not change."""
+`%tpu`, `%tpu_init` and the widgets in a kernel on a node speak the language that is set in JupyterLab or Notebook,
+otherwise that of the program that starts the kernel. The kernel gets the language as `JPY_TPU_LANGUAGE` when it starts;
+variables that your own programs read, such as `LANG`, do not change."""
 
 VARIABLES = {
     "JUPYTER_TPU_PROJECT": "Google Cloud project. Default: that of the credentials.",
@@ -38,7 +38,7 @@ VARIABLES = {
     "JUPYTER_TPU_FORWARD_ENV": "Names of environment variables that kernels on nodes get too, separated by commas.",
     "JUPYTER_TPU_END_ALONE_AFTER_S": "Idle seconds until a node ends a kernel whose launcher was killed; 0: never.",
     "JUPYTER_TPU_PATIENCE_S": "In the kernel: seconds that `%tpu` waits for the agent. Default: 2.",
-    "JUPYTER_TPU_WORKER_LOCK": "Lock file for the packages on workers. Set it there and, for `--push`, on your machine.",
+    "JUPYTER_TPU_WORKER_LOCK": "Lock file for packages on workers. Set it there and, for `--push`, on your machine.",
 }
 """What users may set; other variables pass values between our own processes."""
 

@@ -13,8 +13,8 @@ from jupyter_tpu.errors import (
     NodeNotFound,
     OutOfCapacity,
     PermissionDenied,
-    RateExceeded,
     QuotaExceeded,
+    RateExceeded,
     WrongState,
 )
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode, GetNode, GetOperation, GetWorkerIdentities, StopNode
