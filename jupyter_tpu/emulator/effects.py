@@ -118,7 +118,7 @@ class Effects:
 
     @documented(
         "preemptible-end",
-        "A preemptible node is preempted 24 hours after it became READY at the latest; a spot node has no such end.",
+        "A preemptible node is preempted at most 24 hours after it became READY; a spot node has no such limit.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def _schedule_end(self, node: NodePb) -> None:
@@ -170,7 +170,7 @@ class Effects:
 
     @recorded(
         "preemption",
-        "A preempted node is PREEMPTED, stays listed and can only be deleted.",
+        "A preempted node is PREEMPTED, stays listed, and can only be deleted.",
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:
@@ -188,7 +188,8 @@ class Effects:
 
     @assumed(
         "delete-for-good",
-        "A delete cannot be cancelled if it has ended what was in flight for its node, or is a queued resource's.",
+        "A delete cannot be cancelled if it has ended a running operation of its node, or if it deletes a queued "
+        "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
         """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
@@ -234,7 +235,7 @@ class Effects:
 
     @documented(
         "endpoints",
-        "A READY node has one network endpoint per TPU VM, port 8470; the emulator's external address is 127.0.0.1.",
+        "A READY node has one network endpoint per TPU VM, on port 8470. The emulator's external address is 127.0.0.1.",
         source="google-cloud-tpu, Node.network_endpoints; gcloud tpu_vm/ssh.py",
     )
     def _with_endpoints(self, node: NodePb) -> NodePb:

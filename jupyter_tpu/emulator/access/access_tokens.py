@@ -28,7 +28,9 @@ CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 _PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
 
 
-@assumed("token-lifetime", "A worker's access token lives for an hour of real time, whatever the pace of virtual time.")
+@assumed(
+    "token-lifetime", "A worker's access token is valid for an hour of real time, whatever the pace of virtual time."
+)
 class AccessTokens:
     """Issues and checks tokens; `now` is real time in seconds since the epoch."""
 
@@ -46,14 +48,13 @@ class AccessTokens:
 
     @documented(
         "token-scopes",
-        "A worker's token may call the API when the node's service account has the scope cloud-platform; another one "
-        "is refused with 403 ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+        "A worker's token may call the API if the node's service account has the scope cloud-platform; otherwise the "
+        "call is refused with 403 ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
         source="discovery document of tpu v2 (scopes of each method); cloud.google.com/docs/authentication",
     )
     @assumed(
         "foreign-tokens",
-        "A call without a token, or with one that no worker of this emulator was given, may do what an owner of the "
-        "project may.",
+        "A call without a token of a worker of this emulator has the permissions of an owner of the project.",
     )
     def check(self, authorization: str, method: str) -> None:
         """Check a call's token if it is one of ours; `method` is the full name of the method.
@@ -102,7 +103,7 @@ def bearer(authorization: str) -> str:
 
 @recorded(
     "bad-token",
-    "An invalid token is refused with 401 and this text, the reason in an ErrorInfo.",
+    "An invalid token is refused with 401 and the recorded text; an ErrorInfo has the reason.",
     source="answers of Google APIs in many public logs",
 )
 def _unauthenticated(reason: str, method: str) -> Refusal:
@@ -115,7 +116,8 @@ def _unauthenticated(reason: str, method: str) -> Refusal:
 
 @recorded(
     "insufficient-scope",
-    "A token without the scope is refused with 403, this text and an ErrorInfo ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+    "A token without the scope is refused with 403, the recorded text and an ErrorInfo "
+    "ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
     source="answers of Google APIs in many public logs",
 )
 def _out_of_scope(method: str) -> Refusal:

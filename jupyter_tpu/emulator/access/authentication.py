@@ -23,7 +23,7 @@ _EXPECTED = (
     "A call without credentials is refused with 401, an ErrorInfo CREDENTIALS_MISSING and a challenge.",
     source="reactmore/morelab#17; googleapis/google-api-php-client#2479 (other Google APIs)",
 )
-@assumed("tokens", "Any bearer token is as good as any other; a header of another scheme counts as invalid.")
+@assumed("tokens", "The emulator accepts any bearer token; a header with another scheme counts as invalid.")
 def check_token(header: str, method: str) -> None:
     """Raise 401 unless the header ``Authorization`` has a bearer token.
 

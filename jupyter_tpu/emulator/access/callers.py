@@ -33,11 +33,11 @@ class Callers:
 
     @assumed(
         "who-may-call",
-        "Only connections of the user who runs the emulator, or of root, reach the API, the side services, the control "
-        "API and the workers; on Linux one whose owner is not found is refused. Where the system does not show the "
-        "owner of a connection (macOS), the APIs require the token of a file that only this user can read; a worker's "
-        "own token allows reading, stopping and deleting only, and workers' metadata and metrics can be read by all "
-        "users of the machine. Google's APIs require credentials instead.",
+        "The API, the side services, the control API and the workers accept connections only of the user who runs the "
+        "emulator, and of root. On Linux a connection whose owner is not found is refused. Where the system does not "
+        "show the owner of a connection (macOS), the APIs require a token from a file that only this user can read. "
+        "There, a worker's own token allows only reading, stopping and deleting, and all users of the machine can "
+        "read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
         """Check a call before anything else does; `connection`: the caller's end and ours, `method`: its full name.

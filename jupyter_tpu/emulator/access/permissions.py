@@ -41,13 +41,13 @@ PERMISSIONS = {
 
 @documented(
     "permissions",
-    "Nodes, accelerator types, runtime versions, locations and operations have the permissions of IAM's page.",
+    "Nodes, accelerator types, runtime versions, locations and operations have the permissions that IAM's page lists.",
     source="cloud.google.com/iam/docs/roles-permissions/tpu",
 )
 @assumed(
     "permissions-of-queues",
-    "That page has none for queued resources, reservations and service identities, nor for ending operations: those "
-    "take the permissions of nodes, and the one to read operations.",
+    "IAM's page lists no permissions for queued resources, reservations, service identities and ending operations. "
+    "The first three take the permissions of nodes, and ending an operation takes the permission to read it.",
 )
 def permission_of(method: str) -> str:
     """Return the permission of a method: ``tpu.nodes.create`` for ``CreateNode``."""

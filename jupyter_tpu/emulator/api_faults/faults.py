@@ -42,7 +42,9 @@ _TEXTS = {
 }
 
 
-@assumed("words-of-codes", "A refusal by the servers themselves has the text that other Google APIs use for its code.")
+@assumed(
+    "words-of-codes", "A refusal by the servers themselves has the text that other Google APIs use for the same code."
+)
 def default_text(code: int) -> str:
     """Return Google's usual text for a code."""
     return _TEXTS.get(code) or str(code_pb2.Code.Name(code)).replace("_", " ").capitalize()

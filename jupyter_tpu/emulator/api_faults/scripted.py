@@ -86,7 +86,8 @@ class ScriptedFaults:
 
     @assumed(
         "real-date",
-        "The Date of an answer is the real time, however fast virtual time runs: a client compares it with its clock.",
+        "The Date of an answer is the real time, however fast virtual time runs, because clients compare it with "
+        "their clock.",
     )
     def date(self) -> str:
         """Return the ``Date`` of the answer to this task's call, even if the call is refused."""
@@ -142,7 +143,7 @@ class ScriptedFaults:
             return errors.WireFault(_WIRE[fault.kind])
         return self._refusal(fault, method, request)
 
-    @assumed("expired-token", "A page token that has expired is refused like an invalid one: with 400.")
+    @assumed("expired-token", "An expired page token is refused with 400, like an invalid one.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
         """Return the refusal that a fault asks for, in the words of the real service."""
         target = target_of(request)

@@ -77,12 +77,12 @@ class Operations:
 
     @recorded(
         "stock-out-verdict-time",
-        "A stock-out shows after about half a minute.",
+        "A stock-out is reported after about half a minute.",
         source="dstack backends/gcp/compute.py (< 30 s); terraform-provider-google#21243 (71 s)",
     )
     @assumed(
         "durations",
-        "In virtual time a create takes 90 s, a start 60 s, a stop or a delete 30 s, an update 5 s, always.",
+        "In virtual time a create always takes 90 s, a start 60 s, a stop or a delete 30 s, and an update 5 s.",
     )
     def start(
         self,
@@ -163,10 +163,10 @@ class Operations:
 
     @documented(
         "request-id",
-        "A request that comes again with the same request id is the same request: its answer is the same operation.",
+        "A repeated request with the same request id gets the same operation as its answer.",
         source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
     )
-    @assumed("request-id-body", "The rest of a repeated request is ignored.")
+    @assumed("request-id-body", "The body of a repeated request is ignored.")
     def repeated(self, call: ApiRequest) -> Message | None:
         """Return the operation that an earlier request with the same request id started; None if there was none."""
         request_id = request_id_of(call)
@@ -202,8 +202,8 @@ class Operations:
 
     @assumed(
         "cancel",
-        "A cancelled operation ends at once with code 1 and its node goes back to where it was; the delete and the "
-        "reset of a queued resource continue, and only show that a cancel was requested.",
+        "A cancelled operation ends at once with code 1, and its node returns to its earlier state. The delete and "
+        "the reset of a queued resource continue, and only show that a cancel was requested.",
     )
     def cancel_operation(self, request: Any) -> Message:
         """Answer ``CancelOperation``: undo the operation if it can be undone."""
@@ -268,7 +268,7 @@ def request_id_of(call: ApiRequest) -> str:
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 
-@assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")
+@assumed("request-id-uuid", "A request id must be a UUID with at least one digit other than zero.")
 def check_request_id(request_id: str) -> None:
     """Raise for a request id that is not a UUID."""
     if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):

@@ -60,7 +60,8 @@ class VirtualTime:
 
     @assumed(
         "jumps-are-stepped",
-        "During a jump in virtual time, each event happens at its scheduled time, in order, however far the jump goes.",
+        "During a jump in virtual time, each event happens at its scheduled time and in order, however long the jump "
+        "is.",
     )
     async def jump(self, seconds: float) -> None:
         """Move ahead by virtual seconds, and wait for acts that fall due on the way.

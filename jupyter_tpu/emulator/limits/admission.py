@@ -36,7 +36,11 @@ class Admission:
         self._project_number = project_number
         self._creates: deque[float] = deque()
 
-    @assumed("refusal-order", "A call is refused for the API, then the permission, then the location, then its rate.")
+    @assumed(
+        "refusal-order",
+        "The emulator checks a call for the API, then the permission, then the location, then the rate, and reports "
+        "the first refusal.",
+    )
     def check_call(self, method: str, target: str) -> None:
         """Raise E9, E8, E6 or E11; `target` is the resource that the request names."""
         switches = self._project.switches
@@ -63,7 +67,7 @@ class Admission:
 
     @documented(
         "external-addresses",
-        "Each network of each TPU VM with an external IP takes one of the addresses of its region.",
+        "For each network with an external IP, each TPU VM takes one of the addresses of its region.",
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
@@ -85,7 +89,7 @@ class Admission:
 
     @assumed(
         "create-rate-window",
-        "Calls of CreateNode count for 60 s of virtual time; those that this limit refuses do not.",
+        "A call of CreateNode counts for 60 s of virtual time. Calls that this limit refuses do not count.",
     )
     def _count_create(self, limit: int | None) -> None:
         now = self._now()

@@ -22,8 +22,8 @@ _SEPARATOR = "/"
 
 @assumed(
     "capacity",
-    "Chips of a family in a zone are one pool for on-demand and spot nodes; a pool is unlimited "
-    "until a test or a demo sets it. Nodes that are there stay when their pool shrinks.",
+    "Chips of a family in a zone are one pool for on-demand and spot nodes. A pool is unlimited until a test or a "
+    "demo sets its size. Existing nodes stay when their pool shrinks.",
 )
 class Capacity:
     """The pools of all zones; settings survive a restart."""

@@ -32,7 +32,10 @@ class Placement:
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
-    @assumed("E10-nodes", "A node that finds no external address ends like one without chips, with the text of E10.")
+    @assumed(
+        "E10-nodes",
+        "A node that finds no external address ends like a node without capacity, with the text of `E10-addresses`.",
+    )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
         """Return the error of the create or start of a single node (E1, E3, E10), or None if it continues."""
         if node.scheduling_config.reserved:

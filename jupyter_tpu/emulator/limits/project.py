@@ -151,7 +151,7 @@ class Project:
 
     @recorded(
         "E11-create-rate-default",
-        "A project may create 91 nodes a minute.",
+        "A project may create 91 nodes per minute.",
         source="marin-community/marin#6198 (tpu.googleapis.com/qps/create)",
     )
     def __init__(self, facts: Facts) -> None:

@@ -52,8 +52,8 @@ class QuotaUse:
 
 @recorded(
     "leftovers-count",
-    "What is left of a node (PREEMPTED, STOPPED) or of a queued resource (SUSPENDED, FAILED) keeps counting against "
-    "the quota until it is deleted.",
+    "The remains of a node (PREEMPTED, STOPPED) or of a queued resource (SUSPENDED, FAILED) count against the quota "
+    "until they are deleted.",
     source="marin-community/marin#87; notes of a public repository",
 )
 @assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")

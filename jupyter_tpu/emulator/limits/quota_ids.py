@@ -68,8 +68,8 @@ def buckets_of(generation: str) -> tuple[str, ...]:
 
 @recorded(
     "quota-ids",
-    "v5e with at most 8 chips uses the LitepodServing quota, more chips the Litepod one; v4 of any size and larger "
-    "slices of v2 and v3 use the Pod one; spot and preemptible have limits of their own.",
+    "v5e nodes of at most 8 chips use the LitepodServing quota, larger ones the Litepod quota. v4 nodes of any size "
+    "and larger slices of v2 and v3 use the Pod quota. Spot and preemptible nodes have their own limits.",
     source="marin-community/marin#6198, #1612; error bodies in public logs",
 )
 def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:

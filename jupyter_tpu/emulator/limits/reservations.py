@@ -78,8 +78,8 @@ class Reservations:
 
     @assumed(
         "reserved-nodes",
-        "A reserved node takes chips of any reservation of its family in its zone, or of the one that is named; a "
-        "hyphen names any, as gcloud sends it.",
+        "A reserved node takes chips of the named reservation, or of any reservation of its family in its zone. A "
+        "hyphen means any reservation, as gcloud sends it.",
     )
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False

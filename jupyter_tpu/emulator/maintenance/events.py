@@ -62,14 +62,15 @@ def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
 
 @documented(
     "upcoming-maintenance",
-    "A node shows its next maintenance: its type, when its window opens and closes and the latest moment that it can "
-    "be moved to, PENDING or ONGOING, and whether the user may start it (a pending scheduled one). Scheduled "
-    "maintenance is announced seven days before.",
+    "A node shows its next maintenance: its type, the start and the end of its window, the latest time to which it "
+    "can be moved, its state (PENDING or ONGOING), and whether the user may start it (only pending scheduled "
+    "maintenance). Scheduled maintenance is announced seven days before.",
     source="cloud.google.com/tpu/docs/view-maintenance-notifications; v2 discovery document, UpcomingMaintenance",
 )
 @assumed(
     "maintenance-window",
-    "A window is open for 4 h, it cannot be moved later, and the maintenance takes the first 5 min of it.",
+    "A maintenance window is open for 4 h and cannot be moved later. The maintenance takes the first 5 min of the "
+    "window.",
 )
 def shown(event: MaintenanceEvent) -> dict[str, Any]:
     """Return ``upcomingMaintenance`` of the node, as in REST."""

@@ -109,7 +109,7 @@ class Maintenance:
 
     @assumed(
         "maintenance-workers",
-        "While a node is maintained, all its workers are down, as when it is stopped; their disks stay.",
+        "During the maintenance of a node, all its workers are down, as if it were stopped; their disks stay.",
     )
     async def _begin(self, event: MaintenanceEvent) -> None:
         node = self._node_of(event)

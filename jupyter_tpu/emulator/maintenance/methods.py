@@ -38,12 +38,13 @@ class MaintenanceMethods:
 
     @documented(
         "simulate-maintenance",
-        "A simulated maintenance event happens on the first worker that is named, or on worker 0.",
+        "A simulated maintenance event happens on the first named worker, or on worker 0.",
         source="v2alpha1 discovery document, SimulateMaintenanceEventRequest",
     )
     @assumed(
         "simulate-maintenance-node",
-        "It begins at once, and its operation ends with it, after 5 min; only a READY node can have one.",
+        "A simulated maintenance event begins at once, and its operation ends with it after 5 min. Only a READY node "
+        "can have one.",
     )
     def simulate(self, call: ApiRequest) -> Message:
         """Answer ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
@@ -55,10 +56,12 @@ class MaintenanceMethods:
 
     @documented(
         "perform-maintenance",
-        "Maintenance that is pending and can be rescheduled can be started by hand.",
+        "Pending maintenance that can be rescheduled can be started manually.",
         source="cloud.google.com/tpu/docs/view-maintenance-notifications",
     )
-    @assumed("perform-maintenance-operation", "Its operation ends with the maintenance.")
+    @assumed(
+        "perform-maintenance-operation", "The operation of a manually started maintenance ends with the maintenance."
+    )
     def perform(self, call: ApiRequest) -> Message:
         """Answer ``PerformMaintenance``: begin the pending maintenance of a node now."""
         node = self._maintainable(self._required(call.request.name))
@@ -68,7 +71,8 @@ class MaintenanceMethods:
 
     @assumed(
         "perform-maintenance-queued",
-        "Of a queued resource, the nodes that are named (by id or in full) are maintained at once; without names, all.",
+        "In a queued resource, the named nodes (by id or in full) are maintained at once; without names, all nodes "
+        "are.",
     )
     def perform_of_queued(self, call: ApiRequest) -> Message:
         """Answer ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""
@@ -142,7 +146,8 @@ def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
 
 
 @assumed(
-    "perform-maintenance-refusal", "Without pending maintenance that can be rescheduled, code 9; the text is ours."
+    "perform-maintenance-refusal",
+    "Without pending maintenance that can be rescheduled, the request is refused with code 9; the text is ours.",
 )
 def no_maintenance_pending(name: str) -> errors.Refusal:
     """Return the refusal for a node without pending maintenance."""

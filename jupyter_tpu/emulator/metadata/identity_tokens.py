@@ -22,7 +22,7 @@ LIFETIME_S = 3600  # Google's ID tokens are valid for an hour
 
 @documented(
     "identity-token",
-    "The identity endpoint wants an audience and gives a signed JWT; format=full adds the instance to its claims.",
+    "The identity endpoint requires an audience and returns a signed JWT; format=full adds the instance to its claims.",
     source="cloud.google.com/compute/docs/instances/verifying-instance-identity",
 )
 def identity_token(facts: WorkerFacts, audience: str, *, is_full: bool) -> str:

@@ -31,8 +31,9 @@ class Reply:
 
 @documented(
     "metadata-queries",
-    "A directory is listed, one name a line, with a slash after directories; recursive=true gives all of it, as JSON "
-    "or, with alt=text, one value a line; alt=json gives a single value as JSON. JSON names are in camelCase.",
+    "A directory is listed with one name per line and a slash after directories. recursive=true returns the whole "
+    "tree, as JSON or, with alt=text, with one value per line. alt=json returns a single value as JSON. JSON names "
+    "are in camelCase.",
     source="cloud.google.com/compute/docs/metadata/querying-metadata",
 )
 def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Reply:
@@ -105,12 +106,12 @@ def _camel(name: str) -> str:
     return re.sub("-([a-z])", lambda match: match[1].upper(), name)
 
 
-@assumed("metadata-etag", "An ETag is 16 hexadecimal digits, and the same for the same answer.")
+@assumed("metadata-etag", "An ETag has 16 hexadecimal digits, and equal answers have equal ETags.")
 def _etag(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@assumed("metadata-missing", "A missing path is answered with 404 and a page in HTML.")
+@assumed("metadata-missing", "A missing path is answered with 404 and an HTML page.")
 def not_found(path: str) -> Reply:
     """Return the reply for a path without an entry."""
     shown = html.escape(f"/computeMetadata/v1/{path}"[:300])

@@ -121,8 +121,8 @@ class MetadataServer:
 
     @documented(
         "metadata-token",
-        "The token endpoint gives an access token of the node's service account with the node's scopes; requested "
-        "scopes are ignored, as on Compute Engine.",
+        "The token endpoint returns an access token of the node's service account with the node's scopes. It ignores "
+        "requested scopes, as on Compute Engine.",
         source="google-auth 2.62, google/auth/compute_engine/credentials.py",
     )
     def _token(self, facts: WorkerFacts) -> Reply:
@@ -132,8 +132,8 @@ class MetadataServer:
 
     @documented(
         "wait-for-change",
-        "wait_for_change=true answers when the value changes, or at once if it differs from last_etag; "
-        "after timeout_sec it answers with the value as it is.",
+        "wait_for_change=true answers when the value changes, or at once if it differs from last_etag. After "
+        "timeout_sec it returns the current value.",
         source="cloud.google.com/compute/docs/metadata/querying-metadata",
     )
     async def _after_change(self, path: str, query: Mapping[str, str]) -> Reply:
@@ -158,7 +158,7 @@ class MetadataServer:
         "shows them.",
         source="cloud.google.com/compute/docs/metadata/manage-guest-attributes",
     )
-    @assumed("guest-attributes-always", "Guest attributes are on, whatever enable-guest-attributes says.")
+    @assumed("guest-attributes-always", "Guest attributes are on, whatever the value of enable-guest-attributes.")
     async def _change_guest_attribute(self, request: web.BaseRequest, path: str) -> Reply:
         names = path.removeprefix("instance/guest-attributes/").split("/")
         # a namespace alone has no value
@@ -175,7 +175,8 @@ class MetadataServer:
 
 @recorded(
     "metadata-flavor",
-    "A request without the header Metadata-Flavor: Google is refused with 403 and this text; only / needs none.",
+    "A request without the header Metadata-Flavor: Google is refused with 403 and the recorded text; only the path / "
+    "needs no header.",
     source="answers of the real server in several public write-ups of attacks on metadata servers",
 )
 @documented(
@@ -185,7 +186,7 @@ class MetadataServer:
 )
 @assumed(
     "metadata-own-user",
-    "Only processes of the user who runs the emulator reach a worker's metadata server, and no web page does.",
+    "Only processes of the user who runs the emulator can reach a worker's metadata server; web pages cannot.",
 )
 def refusal(request: web.BaseRequest, *, is_own: bool) -> Reply | None:
     """Return the refusal of a request that the server does not serve, or None if it serves it."""

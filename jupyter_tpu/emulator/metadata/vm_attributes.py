@@ -35,8 +35,8 @@ def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
 
 @assumed(
     "tpu-env",
-    "tpu-env has the recorded lines on slice, node and project, without those that name images of agents; "
-    "axes of a v4 or v5p slice are wrapped where their length is a multiple of 4.",
+    "tpu-env has the recorded lines about slice, node and project, without those that name images of agents. The axes "
+    "of a v4 or v5p slice are wrapped if their length is a multiple of 4.",
 )
 def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
     """Return the lines of the attribute with this name, sorted."""

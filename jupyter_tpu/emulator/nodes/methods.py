@@ -128,13 +128,14 @@ class Nodes:
 
     @recorded(
         "update-mask",
-        "Only paths of the mask are applied, in camelCase or snake_case; other fields of the body are ignored.",
+        "An update applies only the paths of the mask, in camelCase or snake_case, and ignores other fields of the "
+        "body.",
         source="gcloud's and dstack's requests; SkyPilot sends the whole node with updateMask=tags",
     )
     @assumed(
         "update-at-once",
-        "An update shows at once, though its operation takes a while; maps and lists are replaced as a whole; an empty "
-        "mask or one with another field is refused.",
+        "An update is visible at once, although its operation takes a while. Maps and lists are replaced as a whole. "
+        "An empty mask, or one with another field, is refused.",
     )
     def update_node(self, call: ApiRequest) -> Message:
         """Answer ``UpdateNode``: copy the fields of the mask to the node, immediately."""
@@ -155,13 +156,14 @@ class Nodes:
 
     @recorded(
         "guest-attributes",
-        "Workers publish their host key as ssh-ed25519 and their host name; workerIds empty or [''] means all.",
+        "Workers publish their host key as ssh-ed25519, and their host name. An empty workerIds, or [''], means all "
+        "workers.",
         source="gcloud command_lib/compute/tpus/tpu_vm/ssh.py",
     )
     @assumed(
         "guest-namespaces",
-        "Host keys stand in the namespace hostkeys, the host name in guestInventory (as on Compute Engine); nothing is "
-        "published unless the node is READY. The namespace emulator is ours.",
+        "Host keys are in the namespace hostkeys, and the host name is in guestInventory (as on Compute Engine). "
+        "Nothing is published unless the node is READY. The namespace emulator is ours.",
     )
     def get_guest_attributes(self, request: Any) -> Any:
         """Answer ``GetGuestAttributes`` for the workers and keys that the request names."""
@@ -188,7 +190,7 @@ class Nodes:
 
     @assumed(
         "allowed-states",
-        "stop works in READY, start in STOPPED, update in both, delete in any state but DELETING.",
+        "Stop works in READY, start in STOPPED, update in both, and delete in any state except DELETING.",
     )
     def _allowed(self, verb: str, name: str) -> NodePb:
         node = self._required(name)
@@ -205,8 +207,11 @@ class Nodes:
 
 
 @assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")
-@assumed("stop-spot", "A spot node can be stopped unless the project's switches say no; one public log shows it.")
-@assumed("stop-queued", "A node that a queued resource has made cannot be stopped, only deleted.")
+@assumed(
+    "stop-spot",
+    "A spot node can be stopped unless the project's switches forbid it; one public log shows a stopped spot node.",
+)
+@assumed("stop-queued", "A node of a queued resource cannot be stopped, only deleted.")
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
     """Raise if the node is of a kind that cannot be stopped.
 

@@ -34,8 +34,8 @@ class NewNodes:
 
     @assumed(
         "filled-in-fields",
-        "A new node gets both accelerator_type and accelerator_config, the default network, a default service account, "
-        "a random id and the api_version by which it was made.",
+        "A new node gets both accelerator_type and accelerator_config, the default network, a default service "
+        "account, a random id, and the api_version of the create request.",
     )
     def make(self, requested: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
         """Return the node as it is stored, in state CREATING.
@@ -56,8 +56,8 @@ class NewNodes:
 
     @assumed(
         "external-address-default",
-        "A node without a network configuration gets external addresses; the real API was seen to give it none (gcloud "
-        "asks for them itself).",
+        "A node without a network configuration gets external addresses. The real API was seen to give it none "
+        "(gcloud requests them itself).",
     )
     def _fill_in(self, node: NodePb, location: Location) -> None:
         # unlike the real API (see the behaviour above)

@@ -36,8 +36,8 @@ class PreemptionNotices:
 
     @documented(
         "preemption-notice",
-        "A spot or preemptible node learns of its pre-emption from the metadata server 30 seconds before: "
-        "instance/preempted turns TRUE.",
+        "The metadata server announces a pre-emption to a spot or preemptible node 30 seconds before: "
+        "instance/preempted becomes TRUE.",
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )
     def announce(self, node: NodePb, notice_s: float = NOTICE_S) -> None:

@@ -32,7 +32,7 @@ def check_networking(node: NodePb) -> None:
 
 @documented(
     "network-config-once",
-    "A node has network_config or network_configs, not both.",
+    "A node has either network_config or network_configs, not both.",
     source="google-cloud-tpu, Node.network_config",
 )
 def check_network_once(node: NodePb) -> None:
@@ -56,7 +56,7 @@ def check_cidr(block: str) -> None:
 
 @documented(
     "cidr-in-use",
-    "A cidr_block must not overlap with that of another node of the project.",
+    "A cidr_block must not overlap with the block of another node of the project.",
     source="google-cloud-tpu, Node.cidr_block",
 )
 def check_cidr_free(block: str, used: Iterable[str]) -> None:
@@ -70,7 +70,8 @@ def check_cidr_free(block: str, used: Iterable[str]) -> None:
 
 
 @assumed(
-    "network-names", "A network or subnetwork is named by its id, its path or its URL; whether it exists is not asked."
+    "network-names",
+    "A network or subnetwork is given by its id, its path or its URL. The emulator does not check whether it exists.",
 )
 def check_network_names(network: str, subnetwork: str) -> None:
     """Raise for a network or subnetwork that is named in no known form."""
@@ -95,7 +96,7 @@ def check_scheduling(node: NodePb) -> None:
 )
 @documented(
     "disk-modes",
-    "A disk that can be written is attached to one VM at most, so a node with several gets disks to read only.",
+    "A writable disk is attached to at most one VM, so a node with several VMs gets read-only disks.",
     source="cloud.google.com/tpu/docs/setup-persistent-disk, access modes",
 )
 def check_disks(node: NodePb, kind: Accelerator, zone: str) -> None:

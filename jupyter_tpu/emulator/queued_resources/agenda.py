@@ -47,7 +47,7 @@ _CAPACITY = "capacity"
 @assumed(
     "queue-durations",
     "In virtual time a queued resource is CREATING for 5 s, ACCEPTED for 10 s and WAITING_FOR_RESOURCES for at least "
-    "15 s; its nodes are made in 90 s and deleted in 30 s.",
+    "15 s. Creating its nodes takes 90 s, and deleting them 30 s.",
 )
 class Queue:
     """The queue of one project, first come first served."""
@@ -133,7 +133,7 @@ class Queue:
 
     @documented(
         "valid-after",
-        "A request that is not valid yet stays ACCEPTED, and is provisioned within its interval at the earliest.",
+        "A request that is not yet valid stays ACCEPTED, and is not provisioned before its interval starts.",
         source="google-cloud-tpu, QueuedResource.QueueingPolicy",
     )
     def accept(self, queued: QueuedRecord) -> QueuedRecord:
@@ -161,10 +161,12 @@ class Queue:
 
     @documented(
         "valid-until",
-        "A request that found no resources until the end of its interval is FAILED, and stays until it is deleted.",
+        "A request that found no resources by the end of its interval is FAILED, and stays until it is deleted.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, QueuedResourceState.State.FAILED",
     )
-    @assumed("valid-until-error", "It fails with code 4; the message is ours.")
+    @assumed(
+        "valid-until-error", "A queued resource that found no resources in time fails with code 4; the message is ours."
+    )
     def _expire(self, queued: QueuedRecord) -> None:
         message = f"The queued resource {last_part(queued.name)} could not be provisioned within its interval."
         self._fail(queued, errors.status_of(code_pb2.DEADLINE_EXCEEDED, message))
@@ -213,7 +215,8 @@ class Queue:
 
     @recorded(
         "E10-queued",
-        "Without external addresses it is PROVISIONING for a while, then SUSPENDING, then FAILED, and says why.",
+        "Without external addresses a queued resource is PROVISIONING for a while, then SUSPENDING, then FAILED, and "
+        "shows the reason.",
         source="notes of two public repositories (2 to 5 min from WAITING_FOR_RESOURCES to FAILED)",
     )
     def _save_provisioning(self, queued: QueuedRecord, has_addresses: bool) -> None:
@@ -272,8 +275,8 @@ class Queue:
 
     @documented(
         "queued-suspend",
-        "When a node is preempted or the run duration is over, the service deletes all nodes: SUSPENDING, then "
-        "SUSPENDED; the queued resource stays until it is deleted and is not provisioned again.",
+        "When a node is preempted or the run duration is over, the service deletes all nodes: the queued resource is "
+        "SUSPENDING, then SUSPENDED. It stays until it is deleted, and is not provisioned again.",
         source="cloud.google.com/tpu/docs/queued-resources, request-using-flex-start",
     )
     def _suspend(self, queued: QueuedRecord) -> None:
@@ -287,7 +290,8 @@ class Queue:
     )
     @assumed(
         "queued-nodes-failed",
-        "When nodes cannot be made, it is SUSPENDING and then FAILED; while some nodes are left, it stays ACTIVE.",
+        "When its nodes cannot be created, a queued resource is SUSPENDING and then FAILED. It stays ACTIVE while "
+        "some nodes are left.",
     )
     def _without_nodes(self, queued: QueuedRecord) -> None:
         if queued.state == QueuedState.DELETING:

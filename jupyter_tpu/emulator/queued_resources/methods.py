@@ -87,7 +87,8 @@ class QueuedResources:
 
     @documented(
         "queued-create",
-        "A queued resource is CREATING until its operation is done, then ACCEPTED; quota and allow-list come first.",
+        "A queued resource is CREATING until its operation is done, then ACCEPTED. Quota and allow-list are checked "
+        "first.",
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, call: ApiRequest) -> Message:
@@ -109,10 +110,13 @@ class QueuedResources:
 
     @documented(
         "queued-delete",
-        "A queued resource whose nodes are there is deleted only by force; then its nodes go too.",
+        "A queued resource with nodes can be deleted only with force, which also deletes its nodes.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, DeleteQueuedResourceRequest.force",
     )
-    @assumed("queued-delete-refusal", "Without force it is refused with the text of E5.")
+    @assumed(
+        "queued-delete-refusal",
+        "Without force, the deletion of a queued resource with nodes is refused with the text of `E5-wrong-state`.",
+    )
     def delete_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``DeleteQueuedResource``: delete its nodes too if forced."""
         queued = self._required(call.request.name)
@@ -133,7 +137,8 @@ class QueuedResources:
 
     @assumed(
         "queued-reset",
-        "Reset restarts the TPU VMs: it works in ACTIVE, and the nodes are RESTARTING for a minute, unbilled.",
+        "A reset restarts the TPU VMs of a queued resource. It works in ACTIVE, and the nodes are RESTARTING for a "
+        "minute, without being billed.",
     )
     def reset_queued_resource(self, call: ApiRequest) -> Message:
         """Answer ``ResetQueuedResource``: restart all of its nodes."""
@@ -182,7 +187,7 @@ class QueuedResources:
 
 @documented(
     "flex-start-quota",
-    "Flex-start takes preemptible quota.",
+    "Flex-start nodes use preemptible quota.",
     source="cloud.google.com/tpu/docs/request-using-flex-start",
 )
 def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:

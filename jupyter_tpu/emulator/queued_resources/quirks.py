@@ -27,7 +27,7 @@ class QueuedResourceQuirks:
 
     @recorded(
         "queued-undocumented",
-        "Nodes in queued resources have the fields bootDisk and useTpuVm, which no document lists (a switch).",
+        "Nodes in queued resources have the undocumented fields bootDisk and useTpuVm (a switch).",
         source="docs.cloud.google.com/ai-hypercomputer, Serve Qwen2-7B with vLLM on TPUs (output of describe)",
     )
     @recorded(

@@ -45,7 +45,8 @@ def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list
 
 @documented(
     "multislice-names",
-    "The nodes of a multislice request are named <prefix>-0, <prefix>-1, …; without a prefix, after their request.",
+    "The nodes of a multislice request are named <prefix>-0, <prefix>-1, …; without a prefix they are named after "
+    "their request.",
     source="v2alpha1 discovery document, MultiNodeParams.nodeIdPrefix",
 )
 def node_ids_of(spec: Any, queued_id: str) -> Iterator[str]:
@@ -63,7 +64,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
     return specs[index] if index < len(specs) else {}
 
 
-@assumed("best-effort", "Nodes of the tier best_effort are preemptible ones.")
+@assumed("best-effort", "Nodes of the tier best_effort are preemptible nodes.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
     """Return the node with the tier of its queued resource; without a tier it is unchanged."""
     node = type(requested)()
@@ -173,10 +174,10 @@ def moment_of(timestamp: Any) -> float:
 
 @documented(
     "run-duration",
-    "Flex-start runs for at most 7 days; runDuration says how long, or until when.",
+    "A flex-start node runs for at most 7 days; runDuration sets the duration or the end.",
     source="cloud.google.com/tpu/docs/request-using-flex-start; v2alpha1 discovery document, RunDuration",
 )
-@assumed("run-duration-default", "Flex-start without a run duration runs for 7 days.")
+@assumed("run-duration-default", "A flex-start node without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     """Return when a queued resource that became ACTIVE then must end; None means never.
 
@@ -195,7 +196,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     return min(ends, default=None)
 
 
-@assumed("run-ends-ahead", "A run that ends in the past is refused.")
+@assumed("run-ends-ahead", "A run with an end in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
     """Raise if the run of a new queued resource would have no time."""
     ends = run_end(extras, now)

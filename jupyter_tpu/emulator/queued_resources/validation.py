@@ -20,7 +20,7 @@ MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds what one requ
     "The id of a queued resource matches ^[A-Za-z0-9_.~+%-]+$.",
     source="google-cloud-tpu, CreateQueuedResourceRequest.queued_resource_id",
 )
-@assumed("queued-resource-id-length", "It has at most 63 characters.")
+@assumed("queued-resource-id-length", "The id of a queued resource has at most 63 characters.")
 def check_queued_resource_id(queued_resource_id: str) -> None:
     """Raise for an id that breaks the rule."""
     if not _ID.fullmatch(queued_resource_id):
@@ -54,7 +54,7 @@ def check_guarantee(queued: Any) -> None:
 
 @documented(
     "node-spec-name",
-    "A node_spec has a node_id or multislice_params, whose node_count is more than 1.",
+    "A node_spec has either a node_id or multislice_params with a node_count above 1.",
     source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec",
 )
 @assumed(
@@ -85,7 +85,10 @@ def check_node_ids(ids: Iterable[str]) -> None:
         known.add(node_id)
 
 
-@assumed("queueing-policy", "Durations are positive, times are in the future, and an interval ends after it starts.")
+@assumed(
+    "queueing-policy",
+    "In a queueing policy, durations are positive, times are in the future, and an interval ends after it starts.",
+)
 def check_policy(policy: Any, now: float) -> None:
     """Raise for a `QueueingPolicy` whose time has passed or is empty."""
     field = "queued_resource.queueing_policy"

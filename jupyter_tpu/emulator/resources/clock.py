@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed
 RealTime = Callable[[], float]
 
 
-@assumed("time-stands-still", "The cloud's time stands still while the emulator is off, so nothing is billed for it.")
+@assumed("time-stands-still", "The cloud's time stops while the emulator is off, so nothing is billed for that time.")
 class VirtualClock:
     """Seconds since the epoch in virtual time, `scale` times as fast as real time unless paused."""
 

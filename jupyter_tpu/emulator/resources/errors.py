@@ -80,7 +80,8 @@ def error_id() -> str:
 
 @recorded(
     "E1-stock-out",
-    "A zone without capacity ends the operation of create or start with code 8 (not the call), and a new node is gone.",
+    "A zone without capacity ends the operation of a create or start with code 8; the call itself succeeds. A new "
+    "node disappears.",
     source="thevasudevgupta/gsoc-wav2vec2#11; terraform-provider-google#21243; SkyPilot cloud_vm_ray_backend.py",
 )
 def stockout(zone: str) -> status_pb2.Status:
@@ -103,7 +104,7 @@ class QuotaLimit:
 
 @recorded(
     "E2-quota",
-    "A used-up quota refuses the call itself with 429, a QuotaFailure in the details, and makes no node.",
+    "A used-up quota refuses the call itself with 429 and a QuotaFailure in the details; no node is created.",
     source="full body in a public repository's log; marin-community/marin#1612",
 )
 def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
@@ -113,10 +114,10 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 
 @recorded(
     "E2b-quotas",
-    "When several limits are exceeded, the message lists their ids, their limits and their places.",
+    "When several limits are exceeded, the message lists their ids, limits and locations.",
     source="BioMedBERT/biomedbert nohup.out",
 )
-@assumed("E2b-details", "The details then have one violation per limit.")
+@assumed("E2b-details", "When several limits are exceeded, the details have one violation per limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
     """Return E2 for all limits that are exceeded."""
     # the service joins each column with commas, without spaces (E2b)
@@ -136,7 +137,7 @@ def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refu
 
 @recorded(
     "E4-type-not-in-zone",
-    "An accelerator type that the zone does not offer is refused with 400 in these words.",
+    "An accelerator type that the zone does not offer is refused with 400 and the recorded text.",
     source="logs of two public repositories, on create of nodes and of queued resources",
 )
 def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
@@ -151,7 +152,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E5-wrong-state",
-    "A verb that the node's state does not allow is refused with code 3, naming the verb and the state.",
+    "A verb that the node's state does not allow is refused with code 3; the text names the verb and the state.",
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
@@ -178,7 +179,7 @@ def zone_unknown(zone: str, project: str) -> Refusal:
 
 @recorded(
     "E7-not-allowlisted",
-    "A project without access to a type is refused with code 7; trying again never helps.",
+    "A project without access to a type is refused with code 7; retries never help.",
     source="logs of three public repositories",
 )
 def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
@@ -192,7 +193,7 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E7-queue-closed",
-    "A queue that is closed to a project refuses a queued resource with code 7; trying again never helps.",
+    "A queue that is closed to a project refuses a queued resource with code 7; retries never help.",
     source="logs of three public repositories",
 )
 def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
@@ -206,7 +207,7 @@ def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
 
 @recorded(
     "E8-permission-denied",
-    "A missing IAM permission is refused with 403, naming the permission.",
+    "A missing IAM permission is refused with 403; the text names the permission.",
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
 )
 def permission_denied(permission: str, resource: str) -> Refusal:
@@ -217,7 +218,7 @@ def permission_denied(permission: str, resource: str) -> Refusal:
 
 @recorded(
     "E8-project-denied",
-    "A project that the caller may not read is refused with 403 and this text.",
+    "A project that the caller may not read is refused with 403 and the recorded text.",
     source="tensorflow/tpu#227, #284",
 )
 def project_denied(project: str) -> Refusal:
@@ -227,10 +228,13 @@ def project_denied(project: str) -> Refusal:
 
 @recorded(
     "E9-api-disabled",
-    "A project whose Cloud TPU API is off is refused with 403 and the link that enables it.",
+    "A project with a disabled Cloud TPU API is refused with 403 and the link that enables the API.",
     source="log of a public repository",
 )
-@assumed("E9-details", "That refusal has an ErrorInfo SERVICE_DISABLED, as those of other Google APIs.")
+@assumed(
+    "E9-details",
+    "The refusal of a disabled API has an ErrorInfo SERVICE_DISABLED, like the refusals of other Google APIs.",
+)
 def api_disabled(project_number: str) -> Refusal:
     """Return E9, for a project whose API is off."""
     message = (
@@ -248,11 +252,12 @@ def api_disabled(project_number: str) -> Refusal:
 
 @recorded(
     "E11-create-rate",
-    "More than about 91 CreateNode requests a minute are refused with 429, naming this limit.",
+    "More than about 91 CreateNode requests per minute are refused with 429; the text names this limit.",
     source="marin-community/marin#6198, #6138",
 )
 @assumed(
-    "E11-words", "That limit stands in the sentence, and the details, with which other Google APIs refuse by rate."
+    "E11-words",
+    "The refusal names the limit in the sentence and the details that other Google APIs use for rate limits.",
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
     """Return E11, for too many creates a minute."""
@@ -274,7 +279,7 @@ def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
 
 @recorded(
     "E13-flaky-zone",
-    "A zone whose front end is broken refuses any call with 503.",
+    "A zone with a broken front end refuses every call with 503.",
     source="dstackai/gpuhunt providers/gcp.py (ListAcceleratorTypes in us-east1-b)",
 )
 def zone_unavailable() -> Refusal:

@@ -14,7 +14,11 @@ Item = TypeVar("Item")
 _MARK = b"after:"
 
 
-@assumed("page-size", "A list without pageSize has pages of 500; no page has more than 1000; a bad token is a 400.")
+@assumed(
+    "page-size",
+    "A list without pageSize has pages of 500 entries, and no page has more than 1000. A bad page token is refused "
+    "with 400.",
+)
 def page_size_of(requested: int) -> int:
     """Return the size of a page; 0 stands for the default."""
     if requested < 0:

@@ -33,7 +33,7 @@ class ApiRequest:
 
 @documented(
     "project-number",
-    "Wherever a name has the project's id, its number means the same project.",
+    "In every name, the project's number can replace its id.",
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:

@@ -12,10 +12,13 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 @documented(
     "termination-timestamp",
-    "v2alpha1 shows in schedulingConfig.terminationTimestamp when a node will be terminated.",
+    "v2alpha1 shows the time when a node will be terminated in schedulingConfig.terminationTimestamp.",
     source="v2alpha1 discovery document, SchedulingConfig",
 )
-@assumed("termination-timestamp-nodes", "Preemptible nodes and those with a run duration show it, once they run.")
+@assumed(
+    "termination-timestamp-nodes",
+    "Preemptible nodes and nodes with a run duration show terminationTimestamp once they run.",
+)
 def with_termination(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
     """Return a node's extras with the virtual moment at which it will end."""
     shown = timestamp_pb2.Timestamp()

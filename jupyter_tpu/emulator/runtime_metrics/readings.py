@@ -52,8 +52,8 @@ def _total_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "emulated-memory",
-    "The memory in use is the resident memory of the processes that use the chips, spread evenly over the devices and "
-    "at most what the type has.",
+    "The memory in use is the resident memory of the processes that use the chips. It is spread evenly over the "
+    "devices, up to the memory of the type.",
 )
 def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
     used = min(reading.memory_bytes // chips.device_count, chips.hbm_bytes_per_device)
@@ -66,7 +66,8 @@ def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "emulated-duty-cycle",
-    "The duty cycle is the CPU time of the processes that use the chips: one busy core is 100 percent of every chip.",
+    "The duty cycle is the CPU time of the processes that use the chips: one busy core counts as 100 percent of every "
+    "chip.",
 )
 def _duty_cycle(chips: Chips, reading: Reading) -> Iterator[Any]:
     numbers = range(chips.first_chip, chips.first_chip + chips.count)
@@ -83,8 +84,8 @@ def _idle_time(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 @assumed(
     "unmeasured-metrics",
-    "What ordinary processes do not have is not made up: no values for the use of HBM bandwidth unless a test sets "
-    "some, empty distributions of execution times, and queues of length 0.",
+    "The emulator does not invent values that ordinary processes lack: the use of HBM bandwidth has no values unless "
+    "a test sets some, distributions of execution times are empty, and queues have length 0.",
 )
 def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
     for device, value in _scripted(reading, "bandwidth_percent", _devices(chips)):
@@ -118,8 +119,8 @@ _WITHOUT_BANDWIDTH = ("v2", "v3")
 
 @recorded(
     "metric-names",
-    "Names and granularity of the runtime metrics: memory per device (a TensorCore of v2 and v3, else a chip), duty "
-    "cycle per chip; the use of HBM bandwidth from v4 on; nothing of megascale without a multislice.",
+    "Names and granularity of the runtime metrics: memory per device (a TensorCore of v2 and v3, otherwise a chip), "
+    "duty cycle per chip, the use of HBM bandwidth from v4 on, and no megascale metrics without a multislice.",
     source="tpu-info 0.14.2, tpu_info/metrics.py; libtpu 0.0.51's SDK as a client",
 )
 def supported(chips: Chips) -> list[str]:
@@ -135,14 +136,14 @@ def metric(name: str, chips: Chips, reading: Reading) -> Any:
     return new("MetricResponse", metric=new("TPUMetric", name=name, description=series.description, metrics=values))
 
 
-@assumed("metric-filter", "A filter of the supported metrics is a part of their names.")
+@assumed("metric-filter", "A filter of the supported metrics matches parts of their names.")
 def supported_metrics(chips: Chips, part: str) -> Any:
     """Return the ``ListSupportedMetricsResponse`` for a part of the names."""
     found = [new("SupportedMetric", metric_name=name) for name in supported(chips) if part in name]
     return new("ListSupportedMetricsResponse", supported_metric=found)
 
 
-@assumed("runtime-status", "Every core runs no program and its sequencer stands at 0.")
+@assumed("runtime-status", "Every core runs no program, and its sequencer is at 0.")
 def runtime_status(chips: Chips) -> Any:
     """Return the ``GetTpuRuntimeStatusResponse``."""
     states = [new("CoreStatesEntry", key=core, value=_core_state(core, chips)) for core in _devices(chips)]
@@ -159,7 +160,7 @@ def _core_state(core: int, chips: Chips) -> Any:
 
 @recorded(
     "device-ids",
-    "The id of a device counts over all workers of a slice.",
+    "Device ids count over all workers of a slice.",
     source="Google's example output of tpu-info on a slice (chips 8, 9, …)",
 )
 def _devices(chips: Chips) -> range:

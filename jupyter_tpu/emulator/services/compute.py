@@ -49,7 +49,7 @@ class Compute:
         source="answers of compute.projects.get in public repositories",
     )
     @assumed("os-login", "OS Login is off, and its API is not served.")
-    @assumed("project-metadata", "The project's metadata are empty: SSH keys are in the metadata of a node.")
+    @assumed("project-metadata", "The metadata of the project are empty: SSH keys are in the metadata of a node.")
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``projects.get``."""
         if call.parts["project"] not in (self._cloud.project, PROJECT_NUMBER):
@@ -71,7 +71,7 @@ class Compute:
 
 @recorded(
     "compute-missing",
-    "What Compute Engine does not find is a 404 notFound: The resource 'projects/…' was not found.",
+    "A resource that Compute Engine does not find is a 404 notFound: The resource 'projects/…' was not found.",
     source="error bodies in public repositories",
 )
 def _missing(name: str) -> ComputeRefusal:

@@ -116,8 +116,8 @@ class Ledger:
 
     @assumed(
         "price-by-model",
-        "Preemptible nodes cost what spot ones do; a flex-start node has a price of its own where the catalogue has "
-        "one; what reserved nodes cost is not known.",
+        "Preemptible nodes cost as much as spot nodes. A flex-start node has its own price if the catalogue has one. "
+        "The price of reserved nodes is unknown.",
     )
     def mode_of(self, node: NodePb) -> str:
         """Return how a node is priced, by its own request or that of its queued resource."""
@@ -134,7 +134,7 @@ class Ledger:
 
     @documented(
         "first-minute-free",
-        "A node that is preempted in its first minute is not charged.",
+        "A node that is preempted in its first minute costs nothing.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def node_preempted(self, node: NodePb, now: float) -> None:
@@ -163,7 +163,7 @@ def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
     return None if price is None else round(price.usd_per_hour * NANOS)
 
 
-@assumed("started-second", "A started second is charged as a whole one.")
+@assumed("started-second", "Each started second is charged in full.")
 def billed_seconds(span: Span, now: float) -> int:
     """Return the seconds of a span that are charged, until `now` if it is open."""
     end = now if span.ended is None else span.ended

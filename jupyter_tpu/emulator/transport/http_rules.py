@@ -92,7 +92,7 @@ def _only_alpha() -> Iterator[Rule]:
 
 @recorded(
     "v1-lists",
-    "The lists of locations and accelerator types are served under v1, too, without accelerator configurations.",
+    "The lists of locations and accelerator types are also served under v1, without accelerator configurations.",
     source="gcloud 528.0.0 compute tpus locations list, accelerator-types list; discovery document of tpu v1",
 )
 def _old() -> Iterator[Rule]:

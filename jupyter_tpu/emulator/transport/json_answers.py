@@ -48,7 +48,8 @@ class Printer:
 
     @recorded(
         "json",
-        "JSON has camelCase names, int64 as text, enum names, no fields with default values; but done:false is shown.",
+        "JSON has camelCase names, int64 as text, and the names of enum values. Fields with default values are "
+        "omitted, except done:false.",
         source="google.protobuf.json_format; SkyPilot 0.14.1 reads result['done']",
     )
     def fields(self, answer: Message) -> Fields:
@@ -82,7 +83,7 @@ class Printer:
 
 @recorded(
     "pretty-print",
-    "Answers are printed with two spaces of indentation, unless prettyPrint=false is set.",
+    "Answers are indented with two spaces unless prettyPrint=false is set.",
     source="answers of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
 )
 def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 200) -> web.Response:

@@ -45,7 +45,8 @@ class Reading:
 
     @recorded(
         "unknown-field",
-        "An unknown field of the body is refused with 400, naming it as sent and its place in proto names.",
+        "An unknown field of the body is refused with 400; the text names the field as sent, and its place in proto "
+        "names.",
         source="google-marketing-solutions/dv360-api-appsscript-samples#7; decolua/9router#1876",
     )
     def unknown_name(self, at: str, name: str, why: str = "Cannot find field.") -> None:
@@ -54,7 +55,7 @@ class Reading:
 
     @recorded(
         "invalid-value",
-        "A value that its field cannot take is refused with 400, naming the place, the type and the value.",
+        "A value that its field cannot take is refused with 400; the text names the place, the type and the value.",
         source="errors of Google's Docs and Tasks APIs and of Gemini in public repositories",
     )
     def invalid_value(self, at: str, kind: str, quoted: str) -> None:
@@ -146,7 +147,7 @@ class Reading:
 
     @recorded(
         "unknown-parameter",
-        "An unknown query parameter is refused with 400, naming it.",
+        "An unknown query parameter is refused with 400; the text names it.",
         source="errors of Google's Docs, Jules and Identity Toolkit APIs in public repositories",
     )
     def parameters(self, query: Mapping[str, list[str]], kind: Descriptor) -> dict[str, Any]:
@@ -228,7 +229,7 @@ def _scalar(found: FieldDescriptor, value: Any) -> Any:
 
 @recorded(
     "booleans",
-    "A boolean may be written True, true, 1 or yes, also in a query.",
+    "A boolean may be written as True, true, 1 or yes, also in a query.",
     source="gcloud 528.0.0 sends force=True; protobuf datapiece.cc",
 )
 def _boolean(value: Any) -> bool:
@@ -265,7 +266,7 @@ def _enum(found: FieldDescriptor, value: Any) -> int:
 
 @recorded(
     "times",
-    "A time-stamp needs an offset and a duration an s; the refusal names the field in JSON and what is wrong.",
+    "A timestamp needs an offset, and a duration needs an s. The refusal names the field in JSON and the error.",
     source="YouTube, Job and Pub/Sub APIs in public repositories (published_before, messageRetentionDuration)",
 )
 def _time(found: FieldDescriptor, value: Any) -> str:

@@ -84,7 +84,8 @@ class Batches:
 
     @documented(
         "batch",
-        "POST /batch takes calls of any of the APIs as parts of type application/http, and answers part by part.",
+        "POST /batch takes calls of any of the APIs as parts of type application/http, and answers each part "
+        "separately.",
         source="cloud.google.com/compute/docs/api/how-tos/batch; google-api-python-client 2.202.0, http.py",
     )
     @assumed("batch-size", "A batch has at most 1,000 calls, performed in their order.")

@@ -188,7 +188,7 @@ def _without_configurations(fields: Fields) -> None:
         each.pop("acceleratorConfigs", None)
 
 
-@assumed("unrouted", "A path or verb that no method has is a 404 NOT_FOUND; the text is ours.")
+@assumed("unrouted", "A path or verb without a method is answered with 404 NOT_FOUND; the text is ours.")
 def _unrouted(verb: str, path: str) -> errors.Refusal:
     return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
 
@@ -254,7 +254,7 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
 
 @documented(
     "catalogue-key",
-    "The catalogue of prices is read with an API key as well as with a token.",
+    "The price catalogue can be read with an API key or with a token.",
     source="cloud.google.com/billing/v1/how-tos/catalog-api",
 )
 def _needs_none(request: web.Request) -> bool:

@@ -74,7 +74,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
     return ApiRequest(method=method, request=request, version=version, extras=of_resource, request_id=request_id)
 
 
-@assumed("grpc-bad-time", "A time or duration out of range is refused over gRPC as well, with INVALID_ARGUMENT.")
+@assumed("grpc-bad-time", "gRPC, too, refuses a time or duration out of range, with INVALID_ARGUMENT.")
 def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest:
     """Return the call of a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
@@ -194,7 +194,7 @@ class View:
 
     @recorded(
         "operation-version",
-        "An operation's metadata and response are of the API version that started it.",
+        "An operation's metadata and response have the API version that started the operation.",
         source="java-docs-samples#9613 (v2alpha1); gcloud's output in public issues (v2)",
     )
     def _operation(self, operation: operations_pb2.Operation) -> operations_pb2.Operation:

@@ -78,7 +78,7 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
 
 @documented(
     "device-files",
-    "Chips are /dev/accel0… up to v4 and /dev/vfio/0… from v5e on; those of an emulated worker are plain files.",
+    "Chips are /dev/accel0… up to v4 and /dev/vfio/0… from v5e on. On an emulated worker these are plain files.",
     source="tpu-info 0.14.2, tpu_info/device.py",
 )
 def device_files(chips: Chips) -> list[str]:
@@ -89,26 +89,26 @@ def device_files(chips: Chips) -> list[str]:
 
 @recorded(
     "chips-in-use",
-    "One process at a time has a worker's chips, by lockf on a file that dies with the process; the next is refused "
-    "with libtpu's words and the holder's pid.",
+    "One process at a time can use a worker's chips, through lockf on a file; the lock ends with the process. The "
+    "next process is refused with libtpu's text and the pid of the first.",
     source="openxla xla/tsl tpu_initializer_helper.cc; libtpu 0.0.42 in our own trials",
 )
 @documented(
     "jax-takes-the-chips",
-    "JAX on a worker sees as many devices as the worker's type has, and takes the chips at its first use; a second "
-    "process fails to initialize the backend tpu, in libtpu's words. JAX_PLATFORMS=cpu takes none.",
+    "JAX on a worker sees as many devices as the worker's type has, and takes the chips at its first use. A second "
+    "process fails to initialize the backend tpu, with libtpu's text. With JAX_PLATFORMS=cpu, JAX takes no chips.",
     source="jax 0.10.2, jax/_src/cloud_tpu_init.py (jax_platforms is tpu,cpu on a TPU VM) and xla_bridge.py",
 )
 @assumed(
     "jax-devices-of-the-cpu",
-    "Devices of the CPU stand in for the chips: their platform and kind are cpu, jax.devices('cpu') are the same ones, "
-    "and on a slice each process sees those of its own worker only.",
+    "CPU devices stand in for the chips: their platform and kind are cpu, and jax.devices('cpu') returns the same "
+    "devices. On a slice, each process sees only the devices of its own worker.",
 )
 @assumed(
     "chips-are-asked-for",
-    "Real code takes the chips when libtpu is loaded. Here programs of frameworks other than JAX get them only by "
-    "%tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
-    "machine's.",
+    "On a real node, code takes the chips when it loads libtpu. In the emulator, programs of frameworks other than "
+    "JAX get them only with %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and the lock belong to "
+    "the worker, not to the machine.",
 )
 def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Write a worker's chips to its folder; return the variables by which its processes find them.

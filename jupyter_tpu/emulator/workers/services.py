@@ -77,8 +77,8 @@ class WorkerServices:
 
     @assumed(
         "api-of-workers",
-        "Programs on a worker find the API by the variable that gcloud reads, CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU; "
-        "on a real TPU VM they call tpu.googleapis.com.",
+        "Programs on a worker find the API through the variable that gcloud reads, "
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU. On a real TPU VM they call tpu.googleapis.com.",
     )
     def publish_api(self) -> None:
         """Give the address of the API to logins from here on."""

@@ -16,12 +16,12 @@ LOG = ".startup-script.log"
 
 @documented(
     "startup-script",
-    "The metadata item startup-script runs on every worker, once per boot; the node does not wait for it.",
+    "The metadata item startup-script runs on every worker once per boot; the node does not wait for it.",
     source="cloud.google.com/compute/docs/instances/startup-scripts/linux; gcloud tpu-vm create --metadata-from-file",
 )
 @assumed(
     "startup-script-user",
-    "It runs as the user who runs the emulator, not as root, and what it prints is in ~/.startup-script.log.",
+    "The startup script runs as the user who runs the emulator, not as root. Its output is in ~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
     """Run the script to completion; a cancellation leaves it running."""

@@ -118,8 +118,8 @@ class Workers:
 
     @assumed(
         "killed-emulator",
-        "What workers run outlives an emulator that was killed, as it would outlive the API's servers. The next start "
-        "on the same state folder takes it over, and ends what belongs to nodes that are stopped, preempted or gone.",
+        "The processes on workers outlive a killed emulator, as they would outlive the API's servers. The next start "
+        "on the same state folder takes them over, and ends those of nodes that are stopped, preempted or gone.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
         """Kill processes on workers of any nodes except these; the homes stay."""
@@ -147,7 +147,7 @@ class Workers:
 
     @documented(
         "ssh-keys",
-        "The user part of each line of the metadata item ssh-keys may log in with that key.",
+        "Each line of the metadata item ssh-keys allows its user to log in with its key.",
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:

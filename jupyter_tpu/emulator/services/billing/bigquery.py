@@ -76,7 +76,7 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     )
 
 
-@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow what its users quote.")
+@assumed("bigquery-refusals", "The texts of BigQuery's refusals follow those that its users quote.")
 def _denied(permission: str, project: str) -> Exception:
     message = f"Access Denied: Project {project}: User does not have {permission} permission in project {project}."
     return _Refused(403, "PERMISSION_DENIED", message, "accessDenied")
@@ -92,17 +92,20 @@ class BigQuery:
     @property
     @documented(
         "export-table",
-        "The standard usage cost data are in a table called gcp_billing_export_v1_ and the billing account's id.",
+        "The standard usage cost data are in a table named gcp_billing_export_v1_ and the billing account's id.",
         source="cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/standard-usage",
     )
-    @assumed("export-dataset", "It is in the dataset billing of the emulated project, in the location US.")
+    @assumed(
+        "export-dataset",
+        "The table of the billing export is in the dataset billing of the emulated project, in the location US.",
+    )
     def table(self) -> str:
         """The full name of the table."""
         return f"{self._cloud.project}.billing.gcp_billing_export_v1_{ACCOUNT_ID.replace('-', '_')}"
 
     @assumed(
         "bigquery-two-queries",
-        "The emulator reads no SQL: it answers the two queries of `jupyter tpu cost --billed`, letter by letter, by "
+        "The emulator does not interpret SQL: it answers exactly the two queries of `jupyter tpu cost --billed`, with "
         "their parameters, and refuses all others. This does not show that the real service understands them.",
     )
     def query(self, call: ServiceCall) -> Mapping[str, Any]:
@@ -161,7 +164,7 @@ class BigQuery:
 
     @documented(
         "bigquery-response",
-        "A query that is complete answers with its schema and with rows of the form {f: [{v: …}]}, each value as text.",
+        "The answer to a completed query has its schema and rows of the form {f: [{v: …}]}, with each value as text.",
         source="BigQuery API v2, jobs.query",
     )
     def _response(self, columns: Mapping[str, str], rows: Iterable[Row]) -> Mapping[str, Any]:

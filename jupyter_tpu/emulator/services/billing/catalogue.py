@@ -136,7 +136,9 @@ class Billing:
         }
 
 
-@assumed("billing-account", "The project is billed to one open account in USD, 01E5D0-7B0000-00DE30, without a parent.")
+@assumed(
+    "billing-account", "The project is billed to one open account in USD, 01E5D0-7B0000-00DE30, which has no parent."
+)
 def billing_account() -> dict[str, Any]:
     """Return the account as Cloud Billing shows it."""
     return {

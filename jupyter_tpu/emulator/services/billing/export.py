@@ -28,10 +28,10 @@ class Exported:
 
 @assumed(
     "export-rows",
-    "The export has a row for each READY node and UTC day, without the lag of the real one; nodes of unknown price are "
-    "missing from it, and so is everything but TPUs.",
+    "The export has a row for each READY node and UTC day, without the delay of the real export. It has no rows for "
+    "nodes of unknown price, nor for anything but TPUs.",
 )
-@assumed("export-credit", "Promotional credit pays for the oldest costs first, in whole, until it is used up.")
+@assumed("export-credit", "Promotional credit pays for the oldest costs first, in full, until it is used up.")
 def exported(bills: Iterable[Bill], now: float, credit_usd: int) -> list[Exported]:
     """Return all rows until now, by day."""
     left = credit_usd * NANOS

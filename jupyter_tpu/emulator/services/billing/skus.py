@@ -84,7 +84,10 @@ def _skus_of_row(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     "chip and hour.",
     source="live readings of the catalogue of 2026-06-14, 2026-08-07 and 2026-08-25 in public repositories",
 )
-@assumed("sku-cities", "The cities that name regions were seen for some; several regions share the place Americas.")
+@assumed(
+    "sku-cities",
+    "The cities in SKU names were seen for some regions only; several other regions share the place Americas.",
+)
 def _description(row: Mapping[str, Any]) -> str:
     version = "V" + str(row["generation"]).removeprefix("v").removeprefix("tpu")
     tpu = "TPU7x" if row["generation"] == "tpu7x" else f"Tpu{version}"
@@ -98,7 +101,10 @@ def _description(row: Mapping[str, Any]) -> str:
     "'TPU-v2 Accelerator USA'; slices say Pod, and preemptible ones have usage type OnDemand.",
     source="SkyPilot fetch_gcp.py; gpuhunt gcp.py; a public repository's listing",
 )
-@assumed("sku-legacy-others", "Other names of that service follow this pattern; it lists no commitments.")
+@assumed(
+    "sku-legacy-others",
+    "Other SKU names of the service Cloud TPU follow this pattern. The service lists no commitments.",
+)
 def _legacy_description(row: Mapping[str, Any]) -> str:
     # empty: the service lists no such SKU (behaviour `sku-legacy-others`)
     if row["mode"] not in ("on-demand", "spot"):
@@ -160,7 +166,7 @@ def _pricing(price: Decimal, as_of: str) -> Mapping[str, Any]:
     }
 
 
-@assumed("sku-ids", "SKU ids that were not seen are made of their description.")
+@assumed("sku-ids", "SKU ids that were not seen are derived from the SKU's description.")
 def _made_up_id(description: str, regions: list[str]) -> str:
     digest = hashlib.sha256(f"{description} {regions}".encode()).hexdigest().upper()
     return f"{digest[:4]}-{digest[4:8]}-{digest[8:12]}"

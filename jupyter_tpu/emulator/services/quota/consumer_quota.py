@@ -52,7 +52,7 @@ class ConsumerQuota:
                 return dict(each)
         raise missing(name)
 
-    @assumed("consumer-quota-view", "Every view of a consumer quota shows all of it.")
+    @assumed("consumer-quota-view", "Every view of a consumer quota shows all fields.")
     def _parent(self, call: ServiceCall) -> str:
         call.word("view", *_VIEWS)
         project = check_project(self._cloud, call, _PERMISSION)
@@ -60,7 +60,7 @@ class ConsumerQuota:
 
     @documented(
         "consumer-quota-names",
-        "Metrics and limits are named by their own name with every slash written %2F.",
+        "The names of metrics and limits are their own names with every slash written as %2F.",
         source="Service Usage API v1beta1, ConsumerQuotaMetric.name",
     )
     def _metric(self, parent: str, metric: str) -> dict[str, Any]:
@@ -91,11 +91,11 @@ class ConsumerQuota:
 
     @recorded(
         "consumer-quota-buckets",
-        "A limit has one bucket without dimensions, the default, and one for each place with another limit; an "
-        "effectiveLimit that is left out is 0, and -1 is unlimited.",
+        "A limit has one default bucket without dimensions, and one bucket for each place with another limit. An "
+        "omitted effectiveLimit is 0, and -1 means unlimited.",
         source="scripts of two public repositories that read consumerQuotaMetrics",
     )
-    @assumed("consumer-quota-default", "defaultLimit is what the project had before any request for more.")
+    @assumed("consumer-quota-default", "defaultLimit is the project's limit before any request for more.")
     def _buckets(self, limits: Limits) -> list[dict[str, Any]]:
         quota = limits.quota
         own = [

@@ -47,7 +47,7 @@ class QuotaInfos:
             Method(verb="GET", path=parent + "/{quota_id}", answer=self.get, permission=permission),
         ]
 
-    @assumed("quotas-of-others", "The emulated project has no quotas of services other than tpu.googleapis.com.")
+    @assumed("quotas-of-others", "The emulated project has quotas only for the service tpu.googleapis.com.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``quotaInfos.list``."""
         parent = self._parent(call)
@@ -72,8 +72,8 @@ class QuotaInfos:
 
 @recorded(
     "quota-info",
-    "A QuotaInfo has dimensionsInfos for the places that have a limit of their own, then one without dimensions, whose "
-    "value holds in all its applicableLocations; a value of 0 is left out; 64-bit numbers are text.",
+    "A QuotaInfo has one dimensionsInfo for each place with its own limit, then one without dimensions, with the "
+    "value for all its applicableLocations. A value of 0 is omitted; 64-bit numbers are text.",
     source="scripts of public repositories that read quotaInfos; gcloud 528.0.0",
 )
 @assumed("quota-info-texts", "The titles of quotas and metrics are ours.")

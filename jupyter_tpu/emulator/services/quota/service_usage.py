@@ -64,7 +64,7 @@ class ServiceSwitches:
             Method(verb="GET", path=f"{version}/operations/{{operation}}", answer=self.operation),
         ]
 
-    @assumed("service-filter", "The list of services understands the filters state:ENABLED and state:DISABLED.")
+    @assumed("service-filter", "The list of services accepts the filters state:ENABLED and state:DISABLED.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
         """Answer ``services.list``."""
         project = check_project(self._cloud, call, "serviceusage.services.list")
@@ -84,7 +84,9 @@ class ServiceSwitches:
             raise missing(name)
         return self._operations[name]
 
-    @assumed("service-at-once", "An API is on or off as soon as its operation is answered, which is done at once.")
+    @assumed(
+        "service-at-once", "An API is on or off as soon as its operation is answered; that operation is already done."
+    )
     def _switch(self, is_on: bool) -> Callable[[ServiceCall], Mapping[str, Any]]:
         def answer(call: ServiceCall) -> Mapping[str, Any]:
             project = check_project(self._cloud, call, _permission(is_on))

@@ -56,13 +56,16 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))
 
 
-@assumed("side-missing", "What a side service does not find is a 404 NOT_FOUND; the wording is ours.")
+@assumed("side-missing", "When a side service does not find a resource, it answers 404 NOT_FOUND; the wording is ours.")
 def missing(name: str) -> Refusal:
     """Return the 404 of an entity that does not exist."""
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
 
 
-@assumed("side-foreign", "Any project or billing account but the emulator's own may not be read; the wording is ours.")
+@assumed(
+    "side-foreign",
+    "Reading any project or billing account other than the emulator's own is refused; the wording is ours.",
+)
 def foreign(permission: str, resource: str) -> Refusal:
     """Return the 403 for a resource of another owner."""
     info = error_details_pb2.ErrorInfo(
