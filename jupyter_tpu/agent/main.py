@@ -165,7 +165,7 @@ def _is_ours(connection: socket.socket) -> bool:
 
 
 async def read_reports(reports: ReportedExits) -> None:
-    """Read the supervisor's lines, ``[pid, wait status]``, until it ends; the agent survives that."""
+    """Read the supervisor's lines, ``[pid, wait status]``, until the supervisor ends; the agent survives that."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

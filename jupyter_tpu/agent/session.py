@@ -1,8 +1,8 @@
 """One client's connection to the agent: frames in, slices of records out.
 
-Output has no queue: each stream is a cursor in a record, and the sender reads on from there as far as the window
-allows, one slice per stream in turn, so that replies and other kernels get between the slices of a flood. Control
-replies that are far ahead of the cursor are sent early, as copies.
+Output has no queue: each stream is a cursor in a record. The sender reads on from there as far as the window allows,
+one slice per stream in turn, so that replies and other kernels need not wait for a flood. Control replies that are far
+ahead of the cursor are sent early, as copies.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
 
 
 def _function(command: str) -> Run:
-    """Return the function that runs a command; imports its module."""
+    """Import the module of a command, and return the function that runs it."""
     module = next(name for name, commands in MODULES.items() if command in commands)
     return cast(Run, getattr(import_module(f"jupyter_tpu.cli.{module}"), f"run_{command.replace('-', '_')}"))
 

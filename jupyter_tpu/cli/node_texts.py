@@ -23,7 +23,7 @@ def price_text(price: Price | None) -> str:
 
 
 def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Format the price of a node to be created, as ``$9.60/h``; for a reserved node, that its reservation is billed."""
+    """Format the price of a new node, as ``$9.60/h``; for a reserved node, say that its reservation is billed."""
     if provisioning == "reserved":
         return _("billed by its reservation, price unknown")
     return price_text(price_on_terms(accelerator_type, zone, provisioning))

@@ -56,7 +56,7 @@ def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table, columns aligned to the widest cell; translates the header, and cells pass `plain`."""
+    """Yield the lines of a table with aligned columns; translate the header, and pass the cells through `plain`."""
     table = [tuple(map(_, header)), *(tuple(plain(cell) for cell in row) for row in rows)]
     widths = [max(width_of(row[column]) for row in table) for column in range(len(header))]
     for row in table:

@@ -72,7 +72,7 @@ def read_credentials_file(path: str) -> Mapping[str, Any]:
         with Path(path).expanduser().open("rb") as file:
             content = json.loads(file.read(_LARGEST_FILE))
         kind = content["type"]
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:  # the last for ~ of an unknown user
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:  # RuntimeError: ~ of an unknown user
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it isn't a JSON file of Google's"
         raise BadInput(
             Text("The credentials in {path} can't be read: {reason}.", path=path[:300], reason=why),

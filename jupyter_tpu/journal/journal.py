@@ -305,7 +305,7 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Yield the intents of rows of body and owner; skips a damaged one, so that the others can be performed."""
+    """Yield the intents of rows of body and owner; skip a damaged one, so that the others can be performed."""
     for row in rows:
         try:
             yield _read(row)

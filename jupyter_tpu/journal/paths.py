@@ -22,7 +22,7 @@ def data_path() -> Path:
 def data_dir() -> Path:
     """Return the folder of journal, key and known hosts, created on demand and closed to other users.
 
-    ``$JUPYTER_TPU_DATA_DIR``, or ``tpu`` in Jupyter's data directory.
+    The folder is ``$JUPYTER_TPU_DATA_DIR``, or ``tpu`` in Jupyter's data directory.
 
     Raises:
         JournalUnwritable: it cannot be created, or belongs to another user.

@@ -104,7 +104,7 @@ class KernelHost:
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()  # a start and a `give_up` must not overlap
         self._owner = uuid.uuid4().hex
-        self._agents_cause: EndCause | None = None  # why the agent has had its node ended
+        self._agents_cause: EndCause | None = None  # why the agent has ended its node
         self._down_since: float | None = None  # Unix seconds; the best estimate of when a node was lost
         self._has_shown_refusal = False
 

@@ -276,7 +276,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._registry.note
 
     async def can_be_left(self) -> bool:
-        """Return whether the next server will find the kernel; writes a note that the disk has not taken so far."""
+        """Return whether the next server will find the kernel; write a note that the disk has not accepted so far."""
         await self._registry.write_unwritten()
         return self.note is not None
 
@@ -287,7 +287,7 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.notebook = self.note.notebook
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """Return the agent's ``kernel_info`` of a kernel that was found by its note; waits for the link.
+        """Return the agent's ``kernel_info`` of a kernel that was found by its note; wait for the link.
 
         Empty if the kernel is gone. The KernelManager's restarter does not restart one that has ended: its user has to
         know first that its variables are lost.
@@ -368,7 +368,7 @@ class TPUProvisioner(KernelProvisionerBase):
         return follower
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; waits while the link is disconnected.
+        """Call a method of the agent for this kernel; wait while the link is disconnected.
 
         Raises:
             WrongState: no kernel was started.

@@ -193,7 +193,7 @@ class RemoteKernel:
         await self._call_briefly("interrupt")
 
     async def send_signal(self, number: int) -> None:
-        """Send a signal to the kernel's process; does nothing for a kernel that has ended."""
+        """Send a signal to the kernel's process; do nothing for a kernel that has ended."""
         if self.exit_code is None:
             await self._call_briefly("kill_kernel", signal=int(number))
 
@@ -223,7 +223,7 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """End the kernel and remove its record, once; waits while the link is disconnected, and logs that."""
+        """End the kernel and remove its record, once; wait while the link is disconnected, and log that."""
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return

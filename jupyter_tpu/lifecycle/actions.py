@@ -1,4 +1,4 @@
-"""What the fleet's loop does for an intent: requests that change something in the cloud, and reads."""
+"""The actions of the fleet's loop for an intent: requests that change something in the cloud, and reads."""
 
 from __future__ import annotations
 

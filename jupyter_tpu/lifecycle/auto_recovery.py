@@ -212,7 +212,7 @@ def _made(recovery: Recovery, seen: Observation, limits: Limits) -> Step:
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
-    # was_ready: the node before it was, so the attempts continue
+    # True, because the node before it was READY: the attempts continue
     leftover = replace(recovery, uid=node.uid, was_ready=True)
     return _clear(leftover, at, Text("{why} Deleting what is left of {node}.", why=why, node=_id(recovery)))
 

@@ -118,7 +118,7 @@ class Dialogue:
     def send(self, data: bytes) -> None:
         """Write, unless the connection has ended.
 
-        The link sends whatever still matters again on the next connection, so nothing is reported here.
+        Nothing is reported here, because the link repeats what is still needed on the next connection.
         """
         if self._is_open:
             with suppress(OSError):

@@ -17,7 +17,7 @@ RowKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """How many chips of each row of the grants are in use.
+    """The chips of each row of the grants that are in use.
 
     Attributes:
         used: chips in use; rows without any are left out.

@@ -88,7 +88,7 @@ class BrokenBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How much of a budget is used.
+    """The used part of a budget.
 
     Attributes:
         used: in the budget's unit, at most: unmonitored time counts as READY.

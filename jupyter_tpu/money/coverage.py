@@ -28,7 +28,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRequest:
-    """The properties of a node to be created that decide who pays for it."""
+    """The properties of a new node that decide who pays for it."""
 
     accelerator_type: str
     zone: str

@@ -1,4 +1,4 @@
-"""How much of the credits in US dollars the nodes have used, by list prices in the ledger.
+"""The nodes' use of credits in US dollars, by list prices in the ledger.
 
 What a TRC grant paid for uses no credit. Of several credits, the one that ends first is used first. Only the chips are
 counted: disks, addresses and egress use credit too, but no API reports how much.

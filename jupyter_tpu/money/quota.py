@@ -74,7 +74,7 @@ class QuotaHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUser:
-    """How much of one quota a node or queued resource uses, in the quota's unit."""
+    """The amount of one quota that a node or queued resource uses, in the quota's unit."""
 
     holder: QuotaHolder
     amount: int
@@ -106,7 +106,7 @@ class QuotaUse:
 
     @property
     def free(self) -> int | None:
-        """What is left of the quota; negative if the limit was lowered below the use; None if unlimited or unknown."""
+        """The quota left; negative if the limit was lowered below the use; None if unlimited or unknown."""
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
@@ -200,7 +200,7 @@ def is_worth_showing(use: QuotaUse) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaAfter:
-    """What a request would leave of one quota.
+    """The rest of one quota after a request.
 
     Attributes:
         asked: what the request needs, in the quota's unit.
@@ -213,7 +213,7 @@ class QuotaAfter:
 
     @property
     def left(self) -> int | None:
-        """What is left after the request; negative if it does not fit; None if unlimited or unknown."""
+        """The quota left after the request; negative if it does not fit; None if unlimited or unknown."""
         return None if self.use.free is None else self.use.free - self.requested
 
     @property

@@ -52,7 +52,7 @@ class Quota:
 
     @property
     def unit(self) -> QuotaUnit:
-        """What the quota counts."""
+        """The unit that the quota counts."""
         return self._generation.quota_unit
 
     @property

@@ -1,4 +1,4 @@
-"""What nodes have cost and how much of the budgets is used, as the REST API and the CLI's ``--json`` show it."""
+"""The cost of nodes and the use of budgets, as the REST API and the CLI's ``--json`` show them."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _in_order(line: str) -> str:
 
 
 class _Reading:
-    """What has been read from an email so far."""
+    """The contents that have been read from an email so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}

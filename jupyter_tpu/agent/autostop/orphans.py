@@ -61,7 +61,7 @@ class Orphans:
             await asyncio.sleep(_EVERY_S)
 
     def end_expired(self, now: float) -> None:
-        """End kernels whose time is over; a running cell, or a cell that waits for input, counts as a client.
+        """End kernels whose time limit has passed; a running cell, or a cell that waits for input, counts as a client.
 
         Args:
             now: seconds of the boot clock.

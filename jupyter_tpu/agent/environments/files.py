@@ -31,7 +31,7 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<ve
 
 @dataclass(frozen=True)
 class BuildRecord:
-    """What an environment was built from.
+    """The inputs of an environment's build.
 
     Attributes:
         version: the framework's version.
@@ -164,7 +164,7 @@ class EnvironmentFiles:
 
 
 def _changed(folder: str) -> float:
-    """Return when something was last installed there: a package's metadata is written after its folder appears."""
+    """Return when a package was last installed: a package's metadata is written after its folder appears."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
         with suppress(OSError):  # the environment is being removed

@@ -60,7 +60,7 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 @dataclass(frozen=True)
 class KernelContext:
-    """What all kernels of an agent share: its folder, the ZMQ context, reported exits and the launcher."""
+    """The resources that all of an agent's kernels share: folder, the ZMQ context, reported exits and the launcher."""
 
     home: Home
     context: zmq.Context[zmq.Socket[bytes]]
@@ -248,7 +248,7 @@ class Kernel:
         """Connect to the process that an earlier agent started, or record that it has ended meanwhile."""
         self._recorder.recover()
         state = self._folder.state
-        # By the record it ran, but its state is damaged: it cannot be used again, so it must not use the TPU.
+        # According to the record it ran, but its state is damaged. It cannot be used again, so it must not use the TPU.
         if not state and self.requests.execution_state != "starting":
             self._folder.save(generation=self.requests.generation or 0)
             self._why_ended = _STATE_DAMAGED

@@ -70,7 +70,7 @@ class KernelDirectory:
 
     @property
     def output(self) -> Path:
-        """What the process itself writes to standard output and error, not through ipykernel."""
+        """The process's own standard output and error, which bypass ipykernel."""
         return self._path / "output.log"
 
     @property

@@ -12,7 +12,7 @@ from jupyter_tpu.errors import BadInput
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a kernel.
+    """The parameters of a kernel's start.
 
     Attributes:
         key: the client's key that signs the kernel's messages; it stays the same over restarts.

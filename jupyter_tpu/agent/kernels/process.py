@@ -26,7 +26,7 @@ _REMEMBERED = 1000
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: with an exit code, by a signal, or unknown (both None)."""
+    """The end of a process: its exit code or the signal, or unknown (both None)."""
 
     exit_code: int | None = None
     signal: str | None = None

@@ -83,7 +83,7 @@ class Sampler:
         self._first.set()
 
     async def newest(self) -> Sample:
-        """Return the newest sample; waits for the first."""
+        """Return the newest sample; wait for the first."""
         await self._first.wait()
         assert self._sample is not None
         return self._sample

@@ -116,7 +116,7 @@ async def _first_entry(record: Record, span: Span, wanted: Callable[[Entry], boo
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Yield seq and bytes of each entry from `seq` on; skips trimmed and damaged ones."""
+    """Yield seq and bytes of each entry from `seq` on; skip trimmed and damaged ones."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

@@ -173,7 +173,7 @@ class RequestIndex:
                 del self._open_others[next(iter(self._open_others))]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
-        """Update the index with an entry of `size` bytes; to be called in the order of the record."""
+        """Update the index with an entry of `size` bytes; call it in the order of the record."""
         if channel == Channel.EVENT:
             self._observe_event(json_object(parts[0]), time)
         elif place := header_place(parts):

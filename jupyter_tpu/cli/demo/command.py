@@ -125,7 +125,7 @@ def _variables(cloud: EmulatedCloud) -> dict[str, str]:
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
     argv = [sys.executable, "-m", "jupyter_tpu.cli.demo.jupyterlab"]
-    # on this machine only: who has the token has a terminal as this user
+    # on this machine only: anyone with the token gets a terminal as this user
     argv += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
     if options.port is not None:
         argv.append(f"--ServerApp.port={options.port}")

@@ -1,4 +1,4 @@
-"""Who pays for a node that is about to be created, and the user's consent if its price is unknown.
+"""Find who pays for a new node, and ask for the user's consent if its price is unknown.
 
 Zone, type and API are checked before anything about money, and grants before prices: a free node needs no price.
 """

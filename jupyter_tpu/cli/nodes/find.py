@@ -37,7 +37,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
 
 
 async def find_node_or_intent(cloud: CloudApi, text: str, zone: str) -> Node:
-    """Return the node as `find_node` does, or one that is still to be created, so that it can be cancelled."""
+    """Return the node as `find_node` does, or one whose creation has started, so that it can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:

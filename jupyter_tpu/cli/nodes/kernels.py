@@ -42,7 +42,7 @@ class LiveKernel:
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """What a Jupyter server has stored with the agent about the kernel; empty if nothing."""
+        """The note that a Jupyter server has stored with the agent about the kernel; empty if there is none."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
-_UNITS = {"chips": Text("chips")}  # that of others is a name, TensorCores
+_UNITS = {"chips": Text("chips")}  # the only other unit is a name, TensorCores
 _MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
 

@@ -136,7 +136,7 @@ def _ignore(_progress: Mapping[str, Any]) -> None:
 
 @asynccontextmanager
 async def open_agent_link(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
-    """Open a new link to a worker's agent for the context; prepares the worker first if needed.
+    """Open a new link to a worker's agent for the context; prepare the worker first if needed.
 
     Raises:
         TpuError: the worker does not answer, or cannot be prepared.

@@ -1,8 +1,8 @@
 """The last known addresses of workers, on disk, so that a new process connects without a request to the cloud.
 
-That saves a process that only runs a kernel the cloud's client (some 50 MiB), its round trips, and those of a
-preparation. It is only a hint: host keys are pinned, a worker that is no longer there is looked up in the cloud, and
-one whose agent does not answer is prepared.
+A process that only runs a kernel then needs neither the cloud's client (some 50 MiB), nor its round trips, nor those of
+a preparation. A saved address is only a hint: host keys are pinned, a worker that is no longer there is looked up in
+the cloud, and one whose agent does not answer is prepared.
 """
 
 from __future__ import annotations

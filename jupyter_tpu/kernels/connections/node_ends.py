@@ -124,7 +124,7 @@ def _actions(
     Args:
         left: the node, if it was not deleted.
     """
-    if left is not None and left.state in _COMES_BACK:  # on its own; until then the cloud refuses to start it
+    if left is not None and left.state in _COMES_BACK:  # it returns on its own; no start is possible before
         return ()
     if left is not None and left.state not in _TAKEN and can_start_again(left.provisioning):
         return (start_node(name),)

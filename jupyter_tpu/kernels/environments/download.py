@@ -28,7 +28,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlatform:
-    """What wheels must fit: the worker's Python, such as ``3.10``, and its machine, such as ``x86_64``."""
+    """The platform that wheels must fit: the worker's Python, such as ``3.10``, and its machine, such as ``x86_64``."""
 
     python: str
     machine: str

@@ -105,7 +105,7 @@ class SavedEnvironments:
             log.warning("an environment cannot be saved in %s: %s", self._folder, error)
 
     def remove(self, framework: str) -> None:
-        """Remove a saved environment that its user has deleted; does nothing if there is none."""
+        """Remove a saved environment that its user has deleted; do nothing if there is none."""
         self._path(framework).unlink(missing_ok=True)
 
     def _path(self, framework: str) -> Path:

@@ -79,7 +79,7 @@ class LoggedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRuns:
-    """What had run on a kernel when its node was lost. Saved on disk under these field names.
+    """The runs that were lost with a kernel's node. Saved on disk under these field names.
 
     Attributes:
         lost_at: Unix seconds.
@@ -153,7 +153,7 @@ class ExecutionLog:
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
     def add(self, run: LoggedRun) -> None:
-        """Log a request; does nothing if the request is already open."""
+        """Log a request; do nothing if the request is already open."""
         if self._file and run.msg_id not in self._open:
             short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
             self._guarded(self._append, short)
@@ -298,7 +298,7 @@ def _read_runs(path: Path) -> list[LoggedRun]:
 
 
 def _read_lost(path: Path) -> LostRuns | None:
-    """Read lost runs; removes those that were not rerun or dismissed within `KEPT_S`."""
+    """Read lost runs; remove those that were not rerun or dismissed within `KEPT_S`."""
     try:
         if time.time() - path.stat().st_mtime > KEPT_S:
             path.unlink()

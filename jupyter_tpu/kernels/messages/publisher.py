@@ -1,8 +1,8 @@
 """Publish a kernel's output to local subscribers without losing what a slow subscriber has not read yet.
 
-ZMQ does not say whose queue is full, only that one is. If there is only one subscriber, output waits for it as long as
-it takes; if there are several, one that reads nothing at all for some seconds loses messages, as with any local kernel,
-because it would stop the others.
+ZMQ does not say whose queue is full, only that one is. Output waits for a single subscriber as long as it takes. If
+there are several, one that reads nothing for some seconds loses messages, as with any local kernel, because it would
+stop the others.
 """
 
 from __future__ import annotations

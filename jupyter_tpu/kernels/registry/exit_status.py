@@ -1,4 +1,4 @@
-"""How a kernel's process ended, from the agent's ``exited`` event."""
+"""The exit status of a kernel's process, from the agent's ``exited`` event."""
 
 from __future__ import annotations
 
