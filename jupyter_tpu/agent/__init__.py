@@ -1,7 +1,7 @@
 """The agent: one process on each worker that owns the kernels and records every message they emit.
 
 Start with `main`. It runs on the worker (Python 3.10, standard library, pyzmq and psutil), in its own environment and
-under a supervisor, and outlives every connection; the kernels outlive the agent, which finds them again when it starts.
+under a supervisor. It outlives every connection; the kernels outlive the agent, which finds them again when it starts.
 
     bootstrap → prepare → supervisor → main (session, calls) → kernels (process, sockets) and recording
 

@@ -1,6 +1,6 @@
 """Restore the agent's folder when it is deleted while the agent runs, for example by ``rm -rf ~/.jupyter*``.
 
-Connected clients notice nothing at first, but none could reconnect: the socket's file is gone, and without the lock's
+Connected clients notice nothing at first, but none could reconnect. The socket's file is gone, and without the lock's
 file the next client would start a second agent that knows none of the kernels.
 """
 

@@ -40,7 +40,7 @@ def private_folder(path: Path) -> Path:
 
 
 def listen(path: Path) -> socket.socket:
-    """Listen on a new Unix socket at `path` that only this user can connect to; replaces an existing file."""
+    """Listen on a new Unix socket at `path` that only this user can connect to; replace an existing file."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))

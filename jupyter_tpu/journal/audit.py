@@ -33,7 +33,7 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        """Return why it failed, for display; None if no failure is known."""
+        """Return why the action failed, for display; None if no failure is known."""
         error = self.detail.get("error")
         return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 

@@ -38,7 +38,7 @@ class Recoveries:
         self._grants = Grants(journal, endpoint=endpoint, project=project)
 
     def all(self) -> tuple[Recovery, ...]:
-        """Return all of them, by node.
+        """Return all settings, by node.
 
         Raises:
             JournalUnwritable: one cannot be read.
@@ -46,7 +46,7 @@ class Recoveries:
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
     def each(self) -> tuple[Recovery | tuple[str, JournalUnwritable], ...]:
-        """Return all of them; an unreadable one is replaced with the name of its node and the reason.
+        """Return all settings; an unreadable one is replaced with the name of its node and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.

@@ -3,10 +3,10 @@
     python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
 
 It opens the ports of the connection file at once, for clients that test them. It exits with the kernel, and ends the
-kernel on SIGTERM or when its parent process is gone. After SIGKILL it cannot: then the kernel keeps running until the
-next launcher with the same connection file replaces it, the node is stopped, or it has been idle for 12 hours without
-its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never). The time is long because a
-laptop that sleeps overnight looks the same to the node.
+kernel on SIGTERM or when its parent process is gone. It cannot do so after SIGKILL. Then the kernel keeps running until
+the next launcher with the same connection file replaces it, the node is stopped, or it has been idle for 12 hours
+without its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never). The time is long
+because a laptop that sleeps overnight looks the same to the node.
 """
 
 from __future__ import annotations

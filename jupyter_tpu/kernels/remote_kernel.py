@@ -181,7 +181,7 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether the kernel ended without a request."""
+        """Whether the kernel ended although nothing had requested it."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
@@ -300,8 +300,8 @@ class RemoteKernel:
     def is_late(self, parts: Sequence[bytes]) -> bool:
         """Return whether an interrupt_request or shutdown_request was made for the process before the last launch.
 
-        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them: on its way
-        through a local socket the launch may overtake them, and they would interrupt or end the new process.
+        Jupyter sends both before it restarts a kernel, and does not wait until a dead process has read them. The launch
+        may overtake them in a local socket, and then they would interrupt or end the new process.
 
         Args:
             parts: a control request of a program on this machine; the same clock dates it and the launches.

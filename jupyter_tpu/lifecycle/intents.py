@@ -64,7 +64,7 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it is settled and reached its goal."""
+        """Whether the intent is settled and reached its goal."""
         return self.settled and self.error is None and self.phase not in FAILED_PHASES
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A resumable connection to the agent of one worker: nothing is lost, and nothing arrives twice.
 
-A `Link` opens a connection, prepares the worker, talks to the agent and reconnects after every cut: calls wait,
+A `Link` opens a connection, prepares the worker, talks to the agent and reconnects after every cut. Calls wait,
 requests are stored until the agent has acknowledged them, and each message of a kernel is delivered once and in order.
 It lives in one asyncio loop and is used from that loop only. It must not know what Jupyter's messages mean, and never
 signs one. Start reading at `link`.

@@ -17,7 +17,7 @@ RowKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """The chips of each row of the grants that are in use.
+    """The number of chips in use, for each row of the grants.
 
     Attributes:
         used: chips in use; rows without any are left out.

@@ -36,12 +36,12 @@ class NodeRequest:
 
     @property
     def spot(self) -> bool:
-        """Whether it is spot or preemptible: the emails from the TPU Research Cloud use both names for either."""
+        """Whether the node is spot or preemptible: emails from the TPU Research Cloud use both names for either."""
         return can_be_preempted(self.provisioning)
 
     @property
     def is_reserved(self) -> bool:
-        """Whether it takes chips of a reservation."""
+        """Whether the node uses chips of a reservation."""
         return self.provisioning == "reserved"
 
 

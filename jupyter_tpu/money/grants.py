@@ -97,7 +97,7 @@ class Grant:
         return max(0, self.last_day - max(today, self.first_day) + 1)
 
     def is_over(self, today: int) -> bool:
-        """Whether its last day has passed."""
+        """Whether the grant's last day has passed."""
         return today > self.last_day
 
     def holds(self, today: int) -> bool:

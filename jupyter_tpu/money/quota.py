@@ -63,7 +63,7 @@ class QuotaHolder:
 
     @property
     def is_leftover(self) -> bool:
-        """Whether it is a leftover: it can only be deleted, and uses quota until then."""
+        """Whether this is a leftover, which can only be deleted and uses quota until then."""
         return self.state in (LEFTOVER_NODE_STATES if self.kind == "node" else LEFTOVER_QUEUED_STATES)
 
     @property

@@ -119,7 +119,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
     """Distribute a quantity that grows with each READY second over the slots between the times `at`.
 
-    A span costs a few steps, no matter how many slots it covers: it is added to its first and last slot directly, and
+    A span costs a few steps, no matter how many slots it covers. It is added to its first and last slot directly, and
     to the slots between as a change of a running sum.
 
     Args:

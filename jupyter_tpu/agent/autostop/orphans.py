@@ -21,7 +21,7 @@ _EVERY_S = 1.0
 
 
 class Owned(Protocol):
-    """The part of a kernel that is needed here."""
+    """The parts of a kernel that `Orphans` needs."""
 
     kernel_id: str
 

@@ -70,7 +70,7 @@ class EnvironmentFiles:
 
     @property
     def python(self) -> str:
-        """Path of its Python."""
+        """Path of the environment's Python."""
         return str(self.folder / "bin" / "python")
 
     def build_record(self) -> BuildRecord | None:
@@ -92,7 +92,7 @@ class EnvironmentFiles:
         _write(self._made, made.to_json())
 
     def python_version(self) -> str:
-        """Return the version of its Python, such as ``3.12.4``; empty if it can't be read."""
+        """Return the version of the environment's Python, such as ``3.12.4``; empty if it can't be read."""
         try:
             found = _VERSION.search((self.folder / "pyvenv.cfg").read_text())
         except OSError:

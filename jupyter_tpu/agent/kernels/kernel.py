@@ -60,7 +60,7 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 @dataclass(frozen=True)
 class KernelContext:
-    """The resources that all of an agent's kernels share: folder, the ZMQ context, reported exits and the launcher."""
+    """The resources that an agent's kernels share: its folder, the ZMQ context, reported exits and the launcher."""
 
     home: Home
     context: zmq.Context[zmq.Socket[bytes]]

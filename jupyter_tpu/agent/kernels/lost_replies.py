@@ -1,7 +1,7 @@
 """Answer requests that the kernel has finished without a reply, once it is certain that none will come.
 
-ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, and none if its process ends
-there; a front end would show the cell as running forever. Reply and status "idle" come over different sockets, in any
+ipykernel sends no reply if an interrupt arrives between the end of the code and the reply, or if its process ends
+there. A front end would show the cell as running forever. Reply and status "idle" come over different sockets, in any
 order, so a reply that is only late must not be replaced. So the agent sends a request of its own after "idle", the
 probe: a kernel replies in order, so a reply that has not come before that of the probe will never come.
 """

@@ -50,7 +50,7 @@ class Replies:
         self.end(request, {"status": "aborted"})
 
     def fail(self, request: list[bytes], ename: str, evalue: str) -> None:
-        """Answer a cell that was not run, with an error that its user sees below it."""
+        """Answer a cell that was not run, with an error that the user sees below the cell."""
         self.end(request, self._publish_error(request, ename, evalue))
 
     def fail_ended(self, request: list[bytes], ename: str, evalue: str) -> None:

@@ -1,7 +1,7 @@
 """The agent's end of a kernel's ZMQ sockets: it reads messages as soon as they arrive, and passes on requests.
 
-The three request sockets keep one identity for the life of the kernel's process, stored in its folder: a reply that was
-pending when the agent died reaches the next one, and ``input()`` finds its way back to the shell request it belongs to.
+The three request sockets keep one identity, stored in the kernel's folder, for the life of the kernel's process. So a
+reply that was pending when the agent died reaches the next agent, and an answer to ``input()`` finds its request.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ no client waits forever.
 
 The agent can tell which requests those are once the kernel has read everything from the dead agent's connection. It
 sends a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the
-answer may overtake requests that wait on the old one; the agent sends probes until the kernel has started nothing else
+answer may overtake requests that wait on the old one. The agent sends probes until the kernel has started nothing else
 between two answers.
 
 A kernel with output capture keeps all its messages and drops a request that comes twice. Any other kernel may or may

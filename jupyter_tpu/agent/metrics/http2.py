@@ -1,7 +1,7 @@
 """A minimal gRPC client for libtpu's services on loopback, since the agent's environment has no gRPC.
 
-Only the part of HTTP/2 (RFC 9113, without TLS) and HPACK (RFC 7541) that a few short calls on one connection need: all
-requests are sent at once, and responses are read in any order. Blocks: call it in a thread.
+It has only the part of HTTP/2 (RFC 9113, without TLS) and HPACK (RFC 7541) that a few short calls on one connection
+need. All requests are sent at once, and responses are read in any order. Blocks: call it in a thread.
 """
 
 from __future__ import annotations

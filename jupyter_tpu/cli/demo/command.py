@@ -182,7 +182,7 @@ def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder)
 
 
 async def _until_one_ends(lab: Child, emulator: Child) -> None:
-    """Wait until one of them exits. JupyterLab may be shut down from its own menu; any other exit is an error."""
+    """Wait until a process exits. JupyterLab may be shut down from its own menu; any other exit is an error."""
     waits = {asyncio.ensure_future(child.process.wait()): child for child in (lab, emulator)}
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -51,7 +51,7 @@ def _load_extension() -> None:
 
 
 def _show_the_panel_at_first(workspaces: Path) -> None:
-    """Open the TPU panel on the first visit; later visits keep what the user left."""
+    """Open the TPU panel on the first visit; later visits keep the user's layout."""
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     if not workspaces.exists():

@@ -130,7 +130,7 @@ class Worker:
     async def _connect_where_it_was(self, known: SavedWorker, user_key: UserKey) -> SshConnection:
         """Connect to the saved address; the cloud is asked as well once that fails or takes long.
 
-        The first attempt continues meanwhile: a distant worker takes longer than one should wait for a dead address.
+        The first attempt continues meanwhile: a distant worker needs longer than a user should wait for a dead address.
         """
         self.last_host_key_alias, self.preparation.ready = known.address.host_key_alias, known.ready
         self._report("connecting", f"Connecting to {known.address.alias}")

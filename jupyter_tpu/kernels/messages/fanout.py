@@ -1,8 +1,8 @@
 """The fan-out of one kernel's record: each reader gets every message once and in order, at its own speed.
 
-Readers that keep up share one live stream. A slow one falls out of it, keeps its place, and catches up over a stream of
-its own: that costs the link bandwidth, but no reader waits for another, and memory stays bounded. Lives in the loop of
-its link.
+Readers that keep up share one live stream. A slow one leaves it, keeps its place, and catches up over a stream of its
+own. That costs the link bandwidth, but no reader waits for another, and memory stays bounded. Lives in the loop of its
+link.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Return whether this reader needs the live stream to continue: it is on it, or further ahead."""
+        """Return whether this reader needs the live stream to continue: the reader is on it or further ahead."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
