@@ -56,11 +56,11 @@ class Generation:
         name: as in the catalogue, such as ``v5e``.
         api_type: its ``AcceleratorConfig.Type``, such as ``V5LITE_POD``.
         quota_family: its name in the ids of its quotas, such as ``V5s``.
-        quota_metrics: its quotas in Service Usage, such as ``tpu-v5s-litepod``, by what their ids add to the family,
-            such as ``Litepod``; the quota of small nodes first.
-        quota_unit: what its quotas count.
-        gce_machine_type: a template: ``ct5lp-hightpu-{chips}t``.
-        device_files: a pattern: ``/dev/vfio/*``.
+        quota_metrics: its quotas in Service Usage, such as ``tpu-v5s-litepod``, by the suffix of their ids after the
+            family, such as ``Litepod``; the quota of small nodes comes first.
+        quota_unit: the unit of its quotas.
+        gce_machine_type: template of its machine types, such as ``ct5lp-hightpu-{chips}t``.
+        device_files: glob pattern, such as ``/dev/vfio/*``.
         flex_start_zones: the zones that offer flex-start.
         is_wrapped: whether the ends of a slice's long axes are connected.
         has_torch_tpu: whether TorchTPU knows its chips.
@@ -124,7 +124,7 @@ def _accelerator_of(row: Mapping[str, Any]) -> Accelerator:
 
 
 def canonical_type(accelerator_type: str) -> str:
-    """Return the API's name of a type: ``v5litepod-8`` for ``v5e-8``, the generation's name everywhere else."""
+    """Return the API's name of a type: ``v5litepod-8`` for ``v5e-8``; any other name stays unchanged."""
     generation, _, size = accelerator_type.partition("-")
     return f"v5litepod-{size}" if generation.lower() == "v5e" and size else accelerator_type
 

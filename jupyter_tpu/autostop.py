@@ -64,8 +64,8 @@ class Rules:
     Attributes:
         idle_after_s: idle timeout; None turns it off.
         unattended_after_s: after how long a running cell counts as idle if the chips are idle, there is no output and
-            no client is connected; None: a running cell is never idle. Without `idle_after_s` it has no effect;
-            with it, the longer of the two counts.
+            no client is connected; None: a running cell is never idle. It has no effect without `idle_after_s`; the
+            longer of the two counts.
         session_s: maximum session length, counted from READY; None: no limit.
         deadline_at: a fixed end (Unix seconds) that no extension moves; None: no deadline.
         action: ``stop`` or ``delete``.
@@ -136,7 +136,7 @@ class KeepRunning:
 
     @property
     def is_none(self) -> bool:
-        """Whether this asks for nothing."""
+        """Whether the request is empty."""
         return self.until is None and not self.while_busy
 
     def to_json(self) -> dict[str, Any]:
@@ -170,8 +170,10 @@ class Activity:
         execution: running and waiting cells.
         accelerator: use of the chips.
         human: user actions, such as running a cell.
-        output: what cells print and show; None where the agent is too old to report it: then a running cell is busy.
-        connection: open pages and clients: not activity, but what runs is then not unattended; None as for `output`.
+        output: what cells print and show; None where the agent is too old to report it: then a running cell counts as
+            busy.
+        connection: open pages and clients. They are no activity, but with one of them a running cell is attended; None
+            as for `output`.
         cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.
     """
 
@@ -422,7 +424,7 @@ def reminder(ready_since: float | None, acts: Iterable[float | None], now: float
 
     Args:
         ready_since: when the node became READY; None while it is not.
-        acts: the known times of user actions; None among them counts for nothing.
+        acts: the known times of user actions; None values are ignored.
     """
     if ready_since is None:
         return None

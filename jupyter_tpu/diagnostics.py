@@ -60,9 +60,9 @@ class Finding:
         check: what was checked, in a word or two.
         state: one of `STATES`.
         text: what was found.
-        fix: what exactly to do about it, as written in a notebook; empty where there is nothing to do.
-        fix_code: which of `FIXES` it is; empty for another one, which is the same everywhere.
-        fix_values: the values in that fix.
+        fix: exact instructions to fix it, worded for a notebook; empty where there is nothing to do.
+        fix_code: key of the fix in `FIXES`; empty for a fix that is worded the same in a notebook and a terminal.
+        fix_values: the values in the text of that fix.
     """
 
     check: str
@@ -78,11 +78,11 @@ class Finding:
         return replace(self, fix=FIXES[code][0].with_arguments(**texts), fix_code=code, fix_values=texts)
 
     def in_terminal(self, node: str, code: str = "") -> Finding:
-        """Return the finding with its fix as written in a terminal.
+        """Return the finding with its fix worded for a terminal.
 
         Args:
             node: the node's name, and its zone as an option.
-            code: of another one of `FIXES`, to write that instead.
+            code: key of another fix in `FIXES` to use instead.
         """
         text = FIXES[code or self.fix_code][1] if (code or self.fix_code) in FIXES else ""
         return replace(self, fix=_filled(text, {**self.fix_values, "node": node})) if text else self

@@ -1,8 +1,8 @@
 """The actions that an error can offer: commands of the front end, which shows them as buttons.
 
-A small closed set. An action has the command's id and arguments, so it is plain data: it is decided where the error is
-created, and saved with it. The front end translates its label by command and arguments; `label` is its English. A
-terminal shows no actions: there the error's hint names a command to paste.
+A small closed set. An action is plain data, the id and arguments of a command: it is chosen where the error is created,
+and saved with it. The front end translates its label by command and arguments; `label` is the English one. A terminal
+shows no actions: there the error's hint names a command to paste.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ _MOST_ACTIONS = 8
 
 
 def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
-    """Return actions to get the same kind of node elsewhere: in another zone and, if `queue`, through the cloud's
-    queue.
-    """
+    """Return actions to get such a node elsewhere: in another zone and, if `queue`, through the cloud's queue."""
     zones = _other_zones(spec)
     return (
         *((_open_form("now", spec, zones[0], f"Try {zones[0]}"),) if zones else ()),
@@ -59,7 +57,7 @@ def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
 
 
 def search_elsewhere(spec: NodeSpec) -> tuple[Action, ...]:
-    """Return the search for such a node in other zones, if there are any."""
+    """Return the action that searches other zones for such a node; empty if no other zone offers it."""
     return tuple(each for each in elsewhere(spec) if each.args["way"] == "search")
 
 
@@ -177,8 +175,8 @@ def _action(command: str, label: str, **args: str | bool) -> Action:
 def actions_from_json(data: object) -> tuple[Action, ...]:
     """Read the `actions` of an error from our own journal.
 
-    An error of an earlier version has none, and what is not of the closed set is left out. Errors from a worker are
-    never read by this: a worker must not put buttons into the panel.
+    An error of an earlier version has none; unknown actions are left out. Don't use it for errors from a worker: a
+    worker must not put buttons into the panel.
     """
     listed = data if isinstance(data, list) else []
     return tuple(_from_json(each) for each in listed[:_MOST_ACTIONS] if _is_valid(each))

@@ -117,7 +117,7 @@ class Text(str):
     def to_json(self) -> dict[str, Any]:
         """Return what a front end needs to translate the text.
 
-        `arguments` are in English, for who knows nothing of `texts`: those of them that are a `Text`.
+        `arguments` are in English, for readers that ignore `texts`; `texts` has the arguments that are a `Text`.
         """
         return {
             "template": self.template,
@@ -126,7 +126,7 @@ class Text(str):
         }
 
     def with_arguments(self, **arguments: object) -> Text:
-        """Return the text with these arguments put in too, or instead."""
+        """Return the text with these arguments added; they replace those with the same name."""
         return Text(self.template, **{**self.arguments, **arguments})
 
 
@@ -139,7 +139,8 @@ def joined(texts: Iterable[str], separator: str) -> Text:
 def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the `templates`, `arguments` and `texts` of a record with these texts, as the REST API shows them.
 
-    `templates` has the template of each text that is a `Text`; the others are as in `Text.to_json`, for all of them.
+    `templates` has the template of each text that is a `Text`. The other two are as in `Text.to_json`, merged for all
+    texts.
     """
     templates: dict[str, str] = {}
     arguments: dict[str, str | int] = {}
@@ -164,7 +165,7 @@ def _harmless_text(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a front end can do about an error; `jupyter_tpu.error_actions` has all that there are.
+    """An action that a front end can offer for an error; `jupyter_tpu.error_actions` builds all of them.
 
     Attributes:
         command: the id of a command of the front end.
@@ -185,7 +186,7 @@ class TpuError(Exception):
     """The base of all errors that are shown to the user.
 
     Args:
-        message: what failed, in one sentence. This, `exists` and `hint` are a `Text` if they contain values.
+        message: what failed, in one sentence; a `Text` if it contains values, like `exists` and `hint`.
         exists: what exists now and may cost money; empty if nothing does.
         hint: what to do next.
         raw: the foreign system's own text.
@@ -483,7 +484,7 @@ def _dict(data: Any) -> dict[str, Any]:
 
 
 def _text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
-    """Rebuild a text from `Text.to_json`, if that makes the same text: a worker may send anything."""
+    """Rebuild a `Text` from `data`; return `english` if that makes another text, because a worker may send anything."""
     data = _dict(data)
     template, values, texts = data.get("template"), data.get("arguments"), _dict(data.get("texts"))
     if not isinstance(template, str) or not isinstance(values, dict) or not deepest:

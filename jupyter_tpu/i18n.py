@@ -1,7 +1,7 @@
 """Texts in the user's language: standard gettext catalogues, chosen by the environment. Nothing is read for English.
 
 The sources contain the English texts, marked with `_`. Catalogues are `locale/LANGUAGE/LC_MESSAGES/jupyter_tpu.mo`,
-which labextension/catalogue.py writes. JSON, the journal and what is sent to a worker stay in English.
+which labextension/catalogue.py writes. JSON, the journal and messages to a worker stay in English.
 """
 
 from __future__ import annotations

@@ -56,9 +56,9 @@ class CoreMetric:
 
     Attributes:
         name: its field in `Core`.
-        title: in texts and above a column.
+        title: its label in texts and column headers.
         kind: `capacity` is a number of bytes that another value is a part of; it has no column of its own.
-        served_as: its name in libtpu, those of tpu-info 0.14.2.
+        served_as: its name in libtpu, as in tpu-info 0.14.2.
     """
 
     name: str
@@ -128,7 +128,7 @@ class Holder:
 
     @property
     def text(self) -> Text:
-        """The process and whose it is, for display."""
+        """The process and its owner, for display."""
         notebook = plain(self.notebook)
         if self.is_kernel and notebook:
             return Text("process {pid}, the kernel of the notebook {notebook}", pid=self.pid, notebook=notebook)

@@ -30,7 +30,7 @@ INTENT_LABEL = "jupyter-tpu-intent"
 
 
 def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
-    """Return `value`, or raise a BadInput that names what it is and the rule that it breaks."""
+    """Return `value`; raise a BadInput with `what` and `rule` if it does not match."""
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
         raise BadInput(
@@ -116,7 +116,7 @@ _NOT_BILLED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """What the user chooses for a new node besides its name, place, type, version and provisioning model.
+    """The user's options for a new node, besides its name, place, type, version and provisioning model.
 
     Every option is a flag, off by default. `create`, `search` and `queue` have it as ``--its-name``, explained by its
     ``help``; bodies of the REST API and the journal have it as a field of the node.
@@ -132,7 +132,7 @@ class NodeOptions:
 
     @classmethod
     def pick(cls, among: Mapping[str, Any]) -> NodeOptions:
-        """Take the options from a mapping that has other entries too; an option that it lacks is off."""
+        """Take the options from a mapping, which may have other entries; a missing option is off."""
         return cls(**{name: among.get(name, False) for name in NODE_OPTIONS})
 
 

@@ -1,7 +1,7 @@
 """Why a node ended: recorded once, and the one sentence that every surface shows about it. Pure.
 
-Who ends a node writes the cause into its intent; the cloud's own reasons, such as a pre-emption, are read from the
-node's state. A front end writes the sentence in the user's language and time zone, from the same fields.
+The code that ends a node writes the cause into its intent; the cloud's own reasons, such as a pre-emption, come from
+the node's state. A front end writes the sentence in the user's language and time zone, from the same fields.
 """
 
 from __future__ import annotations

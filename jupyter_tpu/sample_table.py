@@ -1,6 +1,6 @@
 """A sample of a worker's chips as a table: the same columns and texts in a terminal, in a cell and in a widget.
 
-Start with `chips_table`. Pure; runs on Python 3.10. Which columns there are follows from `metrics.CORE_METRICS`.
+Start with `chips_table`. Pure; runs on Python 3.10. `metrics.CORE_METRICS` defines the columns.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class Agents(Protocol):
-    """Calls agents over the links that this process has open."""
+    """Calls to agents, over the links that this process has open."""
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Call a method of the agent on the node's first worker; None where there is no link to it now.

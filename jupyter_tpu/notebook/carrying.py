@@ -41,7 +41,7 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 class _Packing:
-    """Converts one variable, and gives up before it has built more than `MOST_BYTES`."""
+    """Convert one variable, and give up before it has built more than `MOST_BYTES`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

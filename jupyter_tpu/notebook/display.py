@@ -106,7 +106,7 @@ def message_of(error: TpuError) -> Text:
 
 
 def unknown_because(error: TpuError) -> Text:
-    """Return that a value is unknown, and why."""
+    """Return a text that a value is unknown, and why."""
     return Text("unknown: {reason}", reason=message_of(error))
 
 

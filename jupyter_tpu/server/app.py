@@ -184,7 +184,7 @@ class TPUApp(ExtensionApp):
         self._in_background(self.shown.refresh())
 
     def cloud_changed(self) -> None:
-        """Make front ends read everything again: another cloud, project or account is used from now on."""
+        """Make front ends reload everything, because the cloud, project or account has changed."""
         self._emit(FleetChange(kind="cloud"))
 
     def setup_engine(self) -> SetupEngine:

@@ -27,7 +27,7 @@ _TIMEOUT_S = 30.0
 
 
 class EmulatorClient:
-    """Calls the control API at one address.
+    """A client of the control API at one address.
 
     Args:
         address: the result of `jupyter_tpu.cloud.emulator_address`.

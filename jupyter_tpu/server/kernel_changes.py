@@ -77,7 +77,7 @@ def _is_on_node(kernels: Any, kernel_id: str) -> bool:
 
 
 async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
-    """Wait while Jupyter restarts a dead kernel on a node: meanwhile it can neither shut it down nor restart it."""
+    """Wait while Jupyter restarts a dead kernel on a node, because it refuses other changes of the kernel meanwhile."""
     while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
         await asyncio.wait([ready])
 
@@ -142,7 +142,7 @@ class ShutdownHandler(KernelHandler):
 
 
 class SessionChangeHandler(SessionHandler):
-    """Shuts a session's kernel down, even if it only gets another kernel; waits for a restart that has started."""
+    """``api/sessions/{id}``: ``PATCH`` and ``DELETE`` can shut a kernel down, so both wait for a running restart."""
 
     @web.authenticated
     @authorized

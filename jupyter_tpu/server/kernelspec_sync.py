@@ -24,7 +24,7 @@ def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
 
 
 class KernelspecSync:
-    """Updates the folder of kernelspecs from snapshots of the fleet.
+    """Update the folder of kernelspecs from snapshots of the fleet.
 
     Args:
         enabled: whether to change the folder at all.

@@ -17,7 +17,7 @@ RETRY_AFTER_S = 5.0
 
 
 class LazyFleet:
-    """Opens one fleet for all callers; repeats a failure for a few seconds, so that polls stay cheap.
+    """Open one fleet for all callers; repeat a failure for a few seconds, so that polls stay cheap.
 
     Args:
         open_fleet: returns a context manager that opens a fleet.

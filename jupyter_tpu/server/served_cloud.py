@@ -1,7 +1,7 @@
 """One cloud as this server uses it: its fleet, the kernelspecs of its nodes, and the connections held to them.
 
-A server has the user's own cloud and, while they try it, an emulated one. Each has all of this for itself, so that the
-budgets and auto-stop rules of real nodes work on while the panel shows the emulated cloud.
+A server has the user's own cloud and, while they try it, an emulated one. Each has its own fleet, kernelspecs and
+connections, so budgets and auto-stop rules of real nodes keep working while the panel shows the emulated cloud.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NodeAccess:
 
 
 class ServedCloud:
-    """One cloud.
+    """One cloud, as this server uses it.
 
     Args:
         settings: returns the cloud's settings; called each time the fleet is opened.

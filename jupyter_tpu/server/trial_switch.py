@@ -1,4 +1,4 @@
-"""Switches this server to the emulated cloud and back.
+"""Switch this server to the emulated cloud and back.
 
 The user's own cloud stays open meanwhile: kernels, budgets and auto-stop of real nodes go on as before.
 """

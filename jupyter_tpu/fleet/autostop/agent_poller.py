@@ -86,7 +86,7 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
 
 
 class AgentPoller:
-    """Stores the last report of each node, by full name and uid.
+    """Poll agents, and keep the last report of each node by full name and uid.
 
     Args:
         agents: the way to the agents; None: there is none.
@@ -201,8 +201,8 @@ def _key(node: Node) -> tuple[str, str]:
 def _number(data: Mapping[str, Any], name: str) -> float:
     """Return a time or a duration that can be computed with and shown; raises `BadInput` for anything else.
 
-    The text "nan" would be a float too, and an end at 1e300 a time that no one can show: a node that sends one must not
-    keep auto-stop from judging the others.
+    Python also parses "nan" as a float, and cannot show a time such as 1e300. A node that sends one must not keep
+    auto-stop from judging the others.
     """
     value = number_from(data, name)
     if abs(value) > _LARGEST:

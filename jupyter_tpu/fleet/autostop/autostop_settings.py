@@ -160,9 +160,9 @@ class AutostopSettings:
 
 
 def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
-    """Return what a document says beside the setting: for which node, and by which clock, if that was wrong.
+    """Return the other fields of a setting's document: the node's uid, and how wrong the clock was.
 
-    The uid: a deadline must not hold for the next node with this name.
+    The uid is there because a deadline must not apply to the next node with this name.
     """
     # only if it was: an earlier version takes rules with a field that it does not know for damaged
     return {"uid": node.uid, **({_WRONG: clock_wrong_s} if clock_wrong_s else {})}

@@ -1,6 +1,7 @@
 """The auto-stop controller: judge every node by its rules, send them to the guards, and stop or delete what is due.
 
-Two others end nodes: the guard on each node does the same without this computer, and budgets stop what costs too much.
+Two other parts end nodes: the guard on each node does the same without this computer, and budgets stop what costs too
+much.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ class AutostopController:
     # -- stopping and deleting
 
     async def _is_ready(self, status: AutostopStatus) -> bool:
-        """Whether the checkpoint hooks have had their time; before a fixed end they are called ahead of it."""
+        """Whether the checkpoint hooks have had their time; they are called ahead of a session limit or deadline."""
         left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.checkpoint_hooks is None or not is_near or not status.node.is_billed:

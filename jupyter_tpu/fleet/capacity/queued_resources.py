@@ -186,7 +186,7 @@ class Queue:
         return (await self.list()).find(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
-        """Return the state after a deletion without an answer, or during another one; raises if neither took effect."""
+        """Return the state after a deletion without a clear answer; raises if the queued resource still exists."""
         now = (await self.list()).find(known.name)
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")

@@ -168,7 +168,7 @@ class RecreateController:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, recovery: Recovery, now: float) -> AsyncIterator[Recovery | None]:
-        """Own the setting for a while; None when another process has it."""
+        """Claim the setting within the context; give None when another process has it."""
         claimed = await asyncio.to_thread(self._recoveries.claim, recovery, now=now)
         try:
             yield claimed

@@ -1,7 +1,7 @@
-"""Search for capacity: the controller that drives the searches that `SearchService` begins.
+"""Search for capacity: the controller of the searches that `SearchService` begins.
 
-A search is a document in the journal, so another process continues it when its own has died. Each of its tries is an
-ordinary intent to create a node, so it is saved first, adopted by its label and undone by a deletion.
+A search is a document in the journal, so another process continues it when its own has died. Each try is an ordinary
+intent to create a node: it is saved first, adopted by its label and undone by a deletion.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     """Return the steps that end all spending: waiting requests first, since they would become nodes. Pure.
 
     A queued resource whose nodes are all deleted is deleted instead of them: otherwise it would stay as a leftover that
-    counts towards the quota. Where that has `failed` (names), its nodes are deleted one by one.
+    counts towards the quota. If that has `failed` (names), its nodes are deleted one by one.
     """
     waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}

@@ -9,7 +9,7 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 
 class AdmissionCheck(Protocol):
-    """Called by the fleet before an intent that costs money is saved."""
+    """A check that the fleet calls before it saves an intent that costs money."""
 
     @property
     def notices(self) -> Sequence[str]:

@@ -55,7 +55,10 @@ def _ignore(_change: FleetChange) -> None:
 
 
 class Controller(Protocol):
-    """Runs about once a second in the event loop, never twice at a time; may await, and change nodes by the fleet."""
+    """A part that the fleet's loop calls about once a second.
+
+    Calls do not overlap. A call may await, and may change nodes through the fleet.
+    """
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Read `fleet.snapshot` and act on what is due; `now` is in Unix seconds.
@@ -238,7 +241,7 @@ class Fleet:
     async def wait(self, intent_id: str) -> Intent:
         """Wait until an intent is settled, done (`Intent.succeeded`) or failed (`Intent.error`).
 
-        Returns it as it is when the fleet is closed meanwhile.
+        If the fleet is closed meanwhile, it returns the intent in its current phase.
 
         Raises:
             NodeNotFound: there is no intent with this id.

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class FleetState:
-    """Read by the fleet, written by its loop and its intent runners (it is their `IntentObserver`).
+    """The state that the fleet reads, and that its loop and its intent runners write (it is their `IntentObserver`).
 
     Attributes:
         node_cache: the nodes as last seen.

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class IntentObserver(Protocol):
-    """Receives the events of a runner. Every method is called in the event loop and must return at once."""
+    """A receiver of a runner's events. Every method is called in the event loop and must return at once."""
 
     def intent_changed(self, intent: Intent) -> None:
         """Receive an intent's new state."""
@@ -48,7 +48,7 @@ class IntentObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerContext:
-    """What all runners of a fleet share.
+    """Data that all runners of a fleet share.
 
     Attributes:
         poll_s: seconds between two polls of an open intent.
@@ -63,7 +63,7 @@ class RunnerContext:
 
 
 class IntentRunner:
-    """Performs one intent. `lock` is shared by all runners of the same node: one request at a time."""
+    """Perform one intent. All runners of the same node share `lock`: one request at a time."""
 
     def __init__(self, context: RunnerContext, intent: Intent, lock: asyncio.Lock) -> None:
         self._context = context

@@ -44,7 +44,7 @@ class StoredPrices:
     Attributes:
         address: of the catalogue that they are from.
         read_at: when the rows were read (Unix seconds); 0 = never.
-        failed_at: when reading failed last, since then (Unix seconds); 0 = it did not.
+        failed_at: when reading failed last, after `read_at` (Unix seconds); 0 = it did not.
         failure: why, for display.
     """
 

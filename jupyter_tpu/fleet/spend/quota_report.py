@@ -24,7 +24,7 @@ KEEP_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaReport:
-    """Limits and use.
+    """Limits and use of the project's quota.
 
     Attributes:
         holdings: the nodes and queued resources that use the quota.
@@ -76,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """Caches the report; a changed `seen`, which describes the nodes, makes it count the use again."""
+    """A cache of the report; a changed `seen`, which describes the nodes, makes it count the use again."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud

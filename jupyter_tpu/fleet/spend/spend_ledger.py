@@ -216,7 +216,7 @@ class SpendLedger:
 
         Raises:
             BadInput: there is none with that name.
-            WrongState: a budget would be used up by that.
+            WrongState: a budget would then be used up.
             JournalUnwritable: nothing has changed.
         """
         # only budgets that the removal would use up: others are beyond their cap in any case
@@ -288,9 +288,9 @@ def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
 def observation_of(
     listed: NodeList, *, as_of: float, before: NodesObservation = NEVER, **changes: Any
 ) -> NodesObservation:
-    """Return the observation that a list of nodes is for the ledger.
+    """Convert a list of nodes to an observation for the ledger.
 
-    `before` is the last observation of this process. Where it is old, as after a sleep of this computer, a node that is
+    `before` is the last observation of this process. If it is old, as after a sleep of this computer, a node that is
     READY now may have been READY since then, or since it was created.
     """
     look = NodesObservation(as_of=as_of, unreachable=listed.unreachable, **changes)
@@ -298,7 +298,7 @@ def observation_of(
 
 
 def observation_of_fleet(snapshot: FleetSnapshot, *, before: NodesObservation = NEVER) -> NodesObservation:
-    """Return the observation that the fleet as last seen is for the ledger; for `before`, see `observation_of`."""
+    """Convert the fleet as last seen to an observation for the ledger; for `before`, see `observation_of`."""
     listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
     return observation_of(listed, as_of=snapshot.as_of, before=before, read_at=dict(snapshot.looked_at))
 

@@ -41,15 +41,15 @@ class Opened(Protocol):
 
     @property
     def fleet(self) -> Fleet:
-        """Performs the intents."""
+        """The fleet, which performs the intents."""
 
     @property
     def cloud(self) -> CloudApi:
-        """Called directly for queued resources, and on a full disk."""
+        """The cloud; it is called directly for queued resources, and on a full disk."""
 
     @property
     def journal(self) -> Journal:
-        """Has the audit log."""
+        """The journal with the audit log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def ignore_result(result: Result) -> None:
 
 
 class TerminationExecutor:
-    """Stops and deletes items, and adds each result to the audit log. A failure of one does not affect the others.
+    """Stop and delete items, and add each result to the audit log. A failure of one does not affect the others.
 
     Args:
         reason: for the audit log.
@@ -242,7 +242,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 class DirectEnds:
-    """Ends nodes while the journal cannot be written. The causes are written when it can be, if this process lives."""
+    """Stop and delete nodes while the journal cannot be written; write the causes later, if this process still runs."""
 
     def __init__(self, cloud: CloudApi, journal: Journal) -> None:
         settings = cloud.settings

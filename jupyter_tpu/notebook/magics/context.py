@@ -37,7 +37,7 @@ class MagicContext:
 
     @property
     def patience_s(self) -> float:
-        """Seconds to wait for answers that are only shown; a variable makes it longer on slow nodes."""
+        """Seconds to wait for answers that are only shown; an environment variable makes it longer on slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
         return (
             float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_TIMEOUT_S

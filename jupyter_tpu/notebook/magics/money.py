@@ -142,7 +142,7 @@ def node_lines(data: JSON) -> Iterator[str]:
 
 
 def spent_text(view: JSON) -> str:
-    """Return what was spent in a time, or at least."""
+    """Return the amount spent in a time, or its lower bound."""
     if view["usd"] is not None:
         return usd(view["usd"])
     return Text("unknown, at least {usd}", usd=usd(view["known_usd"])) if view["known_usd"] else UNKNOWN

@@ -19,9 +19,9 @@ _MODULES = (status, chips, autostop, money, env_logs, doctor)
 
 
 def _acts() -> dict[str, Callable[..., MagicOutput]]:
-    """Return what runs each command: the function of its name in one of the modules.
+    """Return the function that runs each command: the one of its name in one of the modules.
 
-    It gets the context and, if the command takes any, the parsed arguments.
+    The function gets the context and, if the command takes any, the parsed arguments.
     """
     functions = {
         name: act

@@ -29,7 +29,7 @@ _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """Restores and leaves the kernels on nodes of one Jupyter server. Call it in the server's event loop only.
+    """Restore and leave the kernels on nodes of one Jupyter server. Call it in the server's event loop only.
 
     Args:
         serverapp: the Jupyter server.
@@ -212,7 +212,7 @@ class Adoption:
 
 
 def _show(manager: Any, info: Mapping[str, Any]) -> None:
-    """Show the state and last activity that the agent reported; a state that came over the record since is newer."""
+    """Show the state and last activity that the agent reported, unless the record has brought a newer state."""
     if manager.execution_state == "unknown":
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]

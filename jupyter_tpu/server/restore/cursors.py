@@ -156,9 +156,7 @@ class Cursors:
         return file
 
     def _begin(self, file: io.FileIO, path: Path) -> None:
-        """Use the file as it is, or empty it in place: with a new file of that name other servers would still use
-        the old one.
-        """
+        """Use the existing file, or empty it in place: other servers would still use a file that was replaced."""
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         if size == len(self._empty()) and file.read(_PLACE_BYTES) == self._empty()[:_PLACE_BYTES]:

@@ -1,8 +1,8 @@
 """Read the outputs of a notebook's cells from the record of its kernel, for a page that was away.
 
 Reading waits for the worker; reducing runs in a thread, in steps that do not block the server's event loop. A response
-is a snapshot of the record: everything up to its `seq`, nothing newer. Over a slow link reading may take many seconds,
-so the snapshot is of the end of the reading; what takes too long is left for the page's next request.
+is a snapshot of the record: everything up to its `seq`, nothing newer. Reading over a slow link may take many seconds,
+so the snapshot shows the state at its end. Requests that take too long are left for the page's next call.
 """
 
 from __future__ import annotations

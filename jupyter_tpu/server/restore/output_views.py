@@ -18,7 +18,7 @@ _ANSWER_BUNDLES = 50_000_000
 
 
 def _nothing(_session: str) -> int:
-    """Stand for pages that have received nothing."""
+    """Return 0, for pages that have received nothing."""
     return 0
 
 

@@ -98,12 +98,12 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, waits_for_link:
     """Read the messages of a request, no matter how slow the link is.
 
     Args:
-        waits_for_link: wait until a link that is down is back, lost, or needs a repair: until then the page that
-            waits for this learns nothing, not even what to repair.
+        waits_for_link: wait until a link that is down is back, lost, or needs a repair. The waiting page gets no answer
+            until then.
 
     Raises:
         BadInput: the agent no longer has the request.
-        WorkerUnreachable: the link is lost; or it is down, which this did not wait for (`LinkDown`).
+        WorkerUnreachable: the link is lost; or it is down and `waits_for_link` is false (`LinkDown`).
         AgentBroken: its response is invalid.
     """
     params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
@@ -133,7 +133,7 @@ async def _call(
     at_any_speed: bool,
     waits_for_link: bool = False,
 ) -> dict[str, Any]:
-    """Call the agent, but by default do not wait until a link that is down comes back: a page is waiting."""
+    """Call the agent; by default fail at once while the link is down, because a page is waiting."""
     status = provisioner.link_state
     if status.needs_repair or (status.state == "down" and not waits_for_link):
         raise _link_down(status.message)

@@ -41,7 +41,7 @@ async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[byte
 
 
 class _Reader:
-    """Passes text from the follower, which pushes messages, to the iterator, which pulls pieces."""
+    """Pass text from the follower, which pushes messages, to the iterator, which pulls pieces."""
 
     def __init__(self, request: ListedRequest) -> None:
         self._request = request

@@ -41,7 +41,7 @@ class KernelHandler(TpuHandler):
         return provisioner
 
     def compute_etag(self) -> None:
-        """Return none: no client requests the same outputs twice, and hashing megabytes would block the server."""
+        """Return None: no client requests the same outputs twice, and hashing megabytes would block the server."""
 
     async def send(self, piece: bytes) -> None:
         """Write a piece of the response and wait until the client has received it.

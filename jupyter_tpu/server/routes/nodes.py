@@ -131,7 +131,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     async def seen(self) -> NodesObservation:
         """Return the nodes as last seen: the ledger records them up to a second later, or not on a full disk.
 
-        With it, the rate and the costs that the panel shows are those of the nodes that it lists.
+        So the panel's rate and costs match the nodes that it lists.
         """
         snapshot = (await self.fleet()).snapshot()
         # no time before it is added here: whether the nodes were READY unobserved is for the recording to find out
@@ -201,7 +201,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 async def _end_directly(
     opened: OpenFleet, verb: Literal["stop", "delete"], name: NodeName, unwritable: JournalUnwritable
 ) -> Intent:
-    """Ask the cloud without the journal, and return the intent with why it is in no list."""
+    """Ask the cloud without the journal, and return the intent with the reason why no list has it."""
     intent = await DirectEnds(opened.cloud, opened.journal).end(verb, name)
     await opened.fleet.refresh()  # the list shows what the node does
     return replace(intent, message=str(Text("{message} The request is sent anyway.", message=unwritable.message)))

@@ -69,7 +69,7 @@ class SetupActionHandler(SetupRoute):
     @web.authenticated
     @authorized
     async def post(self, action: str) -> None:
-        """Perform it, and return the steps as they are then."""
+        """Perform it, and return the steps afterwards."""
         values = json_object(self.request.body, ", ".join(_VALUES))
         refuse_unknown_fields(values, _VALUES)
         app = self.setup_app
@@ -99,7 +99,7 @@ class TrialHandler(SetupRoute):
         await self._finish()
 
     async def _put_example(self) -> None:
-        """Put the example notebook beside the user's, as the demo has it; without it the trial is usable too."""
+        """Put the demo's example notebook beside the user's; the trial works without it too."""
         try:
             await put_example(self.contents_manager)
         except (web.HTTPError, OSError) as error:

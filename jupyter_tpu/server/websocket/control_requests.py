@@ -13,7 +13,7 @@ def exclude_control_requests(kernel_manager: Any) -> None:
 
     A kernel handles them while a cell runs and sends "busy" and "idle" for each; without this, server and pages
     would show the kernel as idle while the cell still runs. JupyterLab gets the list when it is loaded, so call this
-    before. A list that the user has configured stays as it is.
+    before that. A list that the user has configured stays as it is.
     """
     name = "untracked_message_types"
     if not kernel_manager.has_trait(name):  # an older Jupyter Server has no such trait

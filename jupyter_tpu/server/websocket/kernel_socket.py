@@ -62,7 +62,7 @@ def open_pages(node: NodeName, endpoint: str) -> int:
 
 
 class KernelSocket(ZMQChannelsWebsocketConnection):
-    """Connects a page with a kernel on a TPU node."""
+    """The connection of a page with a kernel on a TPU node."""
 
     page_text_limit = Integer(
         TEXT_LIMIT,
@@ -210,7 +210,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         ]
 
     def repeat_question(self) -> None:
-        """Repeat for this page a question that the kernel may have asked a page which is now closed."""
+        """Repeat the kernel's question for this page if the page that got it is closed."""
         if self._page and self._task and self._task.done():
             self._task = asyncio.create_task(self._page.resend_question())
 
@@ -314,7 +314,7 @@ class _PageSocket:
 
 
 class _Channel:
-    """Stands in for a ZMQ socket to the kernel; Jupyter's `Session` sends through it."""
+    """A stand-in for a ZMQ socket to the kernel; Jupyter's `Session` sends through it."""
 
     def __init__(self, send: Callable[[Sequence[bytes]], None]) -> None:
         self._send = send
@@ -325,7 +325,7 @@ class _Channel:
 
 
 def _retire(stale: Any) -> None:
-    """Close a connection whose page has come back before it was known to be dead, so that it moves no cursor."""
+    """Close the old connection of a page that has come back, so that it moves no cursor."""
     connection = getattr(stale, "connection", None)
     if isinstance(connection, KernelSocket):
         connection.disconnect()

@@ -99,12 +99,12 @@ class PageMessage:
         return replace(self, seq=seq, first_seq=first_seq or seq)
 
     def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:
-        """Return the message with another content, and other fields as in `changes`."""
+        """Return the message with other content, and the fields in `changes` replaced."""
         return replace(self, content=_json(content), **changes)
 
 
 class KernelHeaders:
-    """Makes headers for messages of our own that carry the session id of the kernel's messages.
+    """Make headers for messages of our own, with the session id of the kernel's messages.
 
     JupyterLab and VS Code drop what they have not handled yet when a message with another session id arrives.
     """
@@ -177,7 +177,7 @@ def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | No
 def with_place(metadata: bytes, seq: int, first_seq: int) -> bytes:
     """Return metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which overrides a key that the kernel wrote.
 
-    The bytes are appended to without parsing, so the cost does not depend on the size of the metadata.
+    The key is appended without parsing, so the cost does not depend on the size of the metadata.
     """
     stripped = metadata.rstrip()
     if not seq or not stripped.endswith(b"}"):

@@ -339,8 +339,8 @@ class PageSession:
     def _unless_left_out(self, output: PageMessage) -> list[PageMessage]:
         """Replace a refused output from the record.
 
-        Never a stream, since it holds more than one message, and never the clear_output that begins a refill, which has
-        the seq of the last message, perhaps of the refused one.
+        A stream stays, because it contains more than one message. So does the clear_output that begins a refill: it has
+        the seq of the last message, which may be the refused one.
         """
         is_whole = output.msg_type not in ("stream", "clear_output")
         is_left_out = is_whole and self._refusals.has(self._place_of(output), sys.maxsize)

@@ -22,10 +22,10 @@ from jupyter_tpu.wire.multipart import channel_name
 async def opening_messages(
     kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int, is_here: Callable[[bytes], bool]
 ) -> list[PageMessage]:
-    """Return the opening messages of a page that gets everything from `before_seq` on from the record.
+    """Return the opening messages of a page that follows the record from `before_seq`.
 
     Args:
-        make_header: makes headers; from then on, with the session id of the replayed messages.
+        make_header: makes headers; later ones have the session id of the replayed messages.
         is_here: whether a page with the given session id is open; it then answers the kernel's question itself.
 
     Raises:

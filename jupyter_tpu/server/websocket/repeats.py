@@ -39,7 +39,8 @@ async def with_cells_refilled(
     Args:
         repeated_until: the page may have received messages up to this seq.
         refused_bytes: a cell with an output of about this size is not refilled, as the page would close its connection.
-        unless_left_out: returns an output of the refill, or the notice that replaces one that this page is not sent.
+        unless_left_out: returns an output of the refill, or the notice that replaces it if it is too large for this
+            page.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []

@@ -52,7 +52,7 @@ class StreamPart:
 
 
 class StreamMerger:
-    """Collects messages; consecutive texts of one stream and request become one message with the last header.
+    """Collect messages; consecutive texts of one stream and request become one message with the last header.
 
     Args:
         repeated_until: messages up to this seq are not merged, because the page may have them and drops them by seq.

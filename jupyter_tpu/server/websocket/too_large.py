@@ -1,9 +1,9 @@
 """Detect messages that are too large for a client: the client closes its connection, and would get them again each
 time.
 
-A client reports them with the WebSocket close code 1009, but the code may get lost. Without it, a message counts as
-refused when it was the largest one under way each time as the connection ended: twice for a large message, more often
-for a smaller one. Knows messages by size and place only.
+A client reports them with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
+as refused if it was the largest one under way when several connections ended: two for a large message, more for a
+smaller one. This module knows only the size and place of messages.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Refusals:
             self._times.popitem(last=False)
 
     def has(self, place: Place, size: int) -> bool:
-        """Whether a message is not sent any more; a smaller message with its seq is only part of a merged one."""
+        """Whether a message counts as refused; a smaller one at the same place, a part of a merged one, does not."""
         times, refused = self._times.get(place, (0, 0))
         return size >= refused and times >= (_TIMES_LARGE if refused >= _LARGE_BYTES else _TIMES)
 
