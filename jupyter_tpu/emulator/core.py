@@ -1,4 +1,4 @@
-"""The core behind gRPC and REST: takes a method's name and its request, returns the response or raises a `Refusal`."""
+"""The core behind gRPC and REST: a method's name and its request in, the response or a `Refusal` out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ Handler = Callable[[ApiRequest], Message]
 class Cloud:
     """The emulated cloud of one project. `start` restores the contents of the state folder.
 
-    `real_time` gives the seconds that virtual time follows; with `shows_time` each answer says what time it is there.
+    `real_time` gives the seconds that virtual time follows; with `shows_time` each answer contains the virtual time.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Cloud:
 
     @property
     def switches(self) -> Switches:
-        """What the project's owner and administrators allow, as the control API set it."""
+        """The switches of the project, as the control API set them."""
         return self.rules.project.switches
 
     def held(self) -> list[Held]:

@@ -1,4 +1,4 @@
-"""Hands each due operation to the effects that perform it, and makes sure that it ends."""
+"""Hand each due operation to the effects that perform it, and make sure that it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Routes operations on nodes and on queued resources to their effects."""
+    """Route operations on nodes and on queued resources to their effects."""
 
     def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Runs the emulator as a process: ``jupyter tpu emulator``."""
+"""Run the emulator as a process: ``jupyter tpu emulator``."""
 
 from __future__ import annotations
 

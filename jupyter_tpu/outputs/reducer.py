@@ -27,7 +27,7 @@ Arrived = Callable[[str], int]
 
 
 class Reducer:
-    """Reduces a kernel's record, or the parts of it that belong to some requests, which are passed to `feed`.
+    """Reduce a kernel's record, or the parts of it that belong to some requests, as passed to `feed`.
 
     Args:
         head, tail: how many characters of each stream output are kept at its beginning and its end.

@@ -89,7 +89,7 @@ def format_bytes(size: int) -> str:
 
 
 class _Page:
-    """Collects the outputs of a request and counts their sizes."""
+    """Collect the outputs of a request and count their sizes."""
 
     def __init__(self, limits: Limits) -> None:
         self.parts: list[Part] = []

@@ -1,4 +1,4 @@
-"""The set-up: finds, step by step, what is missing before a user's first node, and sets it up.
+"""The set-up: find the missing steps before a user's first node, and perform them.
 
 Start with `engine`: it checks the five steps of `steps` and performs the action of one. The command line and the server
 show the same steps. `trial` runs the emulated cloud beside the user's own.

@@ -96,7 +96,7 @@ def _closed_log(path: Path) -> IO[bytes]:
 
 
 def _end_with_parent() -> None:
-    """Have Linux send SIGTERM to this child if its parent is killed and cannot; runs in the child, before exec."""
+    """Have Linux send SIGTERM to this child if its parent is killed; runs in the child, before exec."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

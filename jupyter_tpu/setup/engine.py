@@ -1,4 +1,4 @@
-"""Checks the steps of the set-up in order, and performs the action of a step.
+"""Check the steps of the set-up in order, and perform the action of a step.
 
 Checks change nothing and cost nothing. An action does what its step's `does` says and nothing else, and may be
 repeated.

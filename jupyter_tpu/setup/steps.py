@@ -25,7 +25,7 @@ LOGIN_COMMAND = "gcloud auth application-default login"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step.
+    """One step of the set-up.
 
     Attributes:
         text: what is known, in one sentence.

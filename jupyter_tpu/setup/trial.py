@@ -120,7 +120,7 @@ def _make_state_dir(path: Path) -> None:
     On a full disk it could not even log why it does not start.
 
     Raises:
-        JournalUnwritable: they do not.
+        JournalUnwritable: they do not fit.
     """
     probe = path / "room"
     try:

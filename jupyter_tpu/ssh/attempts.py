@@ -20,8 +20,8 @@ async def first_outcome(
     """Start another `attempt` after each silence until one has an outcome, which is returned or raised.
 
     Args:
-        attempt: calls its argument whenever it receives something: it is getting there, however long it takes.
-        silence_s: seconds without anything received by any attempt after which another one starts.
+        attempt: calls its argument whenever it receives something, so that a slow attempt counts as alive.
+        silence_s: another attempt starts after so many seconds in which no attempt received anything.
         give_back: called with the results of other attempts that succeeded at the same time.
     """
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()

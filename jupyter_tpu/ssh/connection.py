@@ -224,7 +224,7 @@ class SshConnection:
 
 
 class _Client(asyncssh.SSHClient):
-    """Records the worker's host key if it is not one of the pinned ones."""
+    """Record the worker's host key if it is not one of the pinned ones."""
 
     def __init__(self) -> None:
         self.refused_key = ""

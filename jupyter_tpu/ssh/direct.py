@@ -53,7 +53,7 @@ class DirectTunnel:
 
 
 class _Listener(asyncio.Protocol):
-    """Passes every call on to asyncssh's connection."""
+    """Pass every call on to asyncssh's connection."""
 
     def __init__(self, connection: Any, on_activity: Callable[[], None]) -> None:
         self.connection = connection

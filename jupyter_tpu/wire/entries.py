@@ -109,7 +109,7 @@ class Room:
 
 
 class EntryDecoder:
-    """Decodes a record that arrives in pieces of any size into entries, scanning each byte once.
+    """Decode a record that arrives in pieces of any size into entries; scan each byte once.
 
     Args:
         room: the memory limit of a client, which must not trust its peer. An entry larger than `LARGEST_BYTES`, or one

@@ -99,8 +99,8 @@ class Frame:
 def json_object(payload: bytes) -> dict[str, Any]:
     """Decode bytes that must be a JSON object; anything else is a `ProtocolError`.
 
-    What Python reads as a number and no browser does, as NaN or 1e999, becomes None, as do whole numbers that no float
-    can hold: an agent must not break a page, nor the arithmetic of its client, with one of them.
+    Numbers that Python reads and browsers do not, such as NaN or 1e999, become None, and so do whole numbers that are
+    too large for a float: an agent must not break a page, or a client's arithmetic, with one of them.
     """
     try:
         value = json.loads(payload, parse_constant=_nothing, parse_float=_finite, parse_int=_whole)
@@ -136,7 +136,7 @@ def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number:
 
 
 class FrameDecoder:
-    """Decodes bytes that arrive in pieces of any size into frames.
+    """Decode bytes that arrive in pieces of any size into frames.
 
     Raises nothing but `ProtocolError`; after one it stays broken, because the start of the next frame is unknown.
 

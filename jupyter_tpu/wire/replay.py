@@ -21,7 +21,7 @@ class Cut:
 
 
 class Replay:
-    """Applies slices of a record; lives as long as the stream, over all its connections.
+    """Apply slices of a record; one instance serves a stream over all its connections.
 
     Args:
         next_seq: the first message wanted; everything before it counts as applied.

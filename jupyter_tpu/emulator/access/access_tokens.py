@@ -32,7 +32,7 @@ _PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
     "token-lifetime", "A worker's access token is valid for an hour of real time, whatever the pace of virtual time."
 )
 class AccessTokens:
-    """Issues and checks tokens; `now` is real time in seconds since the epoch."""
+    """Issue and check tokens; `now` is real time in seconds since the epoch."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""Checks who may call the API, the other services and the control API, since a caller can run programs as our user."""
+"""Check who may call the API, the other services and the control API, since a caller can run programs as our user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def usual_access() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Admits the user's own connections or, with a `token_file`, clients that send its token."""
+    """Admit the user's own connections or, with a `token_file`, clients that send its token."""
 
     token_file: Path | None = None
 

@@ -1,4 +1,4 @@
-"""Finds the owner of a connection: workers run as the emulator's user, so other users must not reach it.
+"""Find the owner of a connection: workers run as the emulator's user, so no other user may reach it.
 
 A client of the API can give a node a startup script or a key. On a computer with several users that would be a login as
 another user.
@@ -36,7 +36,8 @@ def shows_owners() -> bool:
 def is_own_connection(peer: Address, ours: Address) -> bool:
     """Return whether the other end of a loopback connection belongs to this user or to root.
 
-    On Linux an end whose owner is not found counts as another user's. Other systems do not show it: there it is True.
+    On Linux an end whose owner is not found counts as another user's. Other systems do not show owners, so there the
+    result is True.
     """
     return not shows_owners() or _owner(peer, ours) in (os.getuid(), 0)
 
@@ -80,7 +81,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
     None: there is none.
 
-    A socket that its process has closed has no inode, and is shown as root's, whosever it was.
+    A socket that its process has closed has no inode, and is always shown as root's.
     """
     # from the peer's side: it is the owner of that end that counts
     wanted = (_in_table(peer), _in_table(ours))

@@ -1,4 +1,4 @@
-"""Changes answers for scripted faults: nodes too late or too long, timestamps that are off, unknown states."""
+"""Change answers for scripted faults: outdated nodes, wrong timestamps, unknown states."""
 
 from __future__ import annotations
 

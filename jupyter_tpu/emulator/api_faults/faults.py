@@ -1,7 +1,7 @@
 """Scripted faults, as requested: for calls of one method, of one node or zone, consumed in order.
 
 A fault hits the next calls that it concerns: `times` of them, from the `nth` on, each with its `probability`. Its kind
-(`kinds`) names the effect, `scripted` brings it about.
+(`kinds`) names the effect, which `scripted` applies.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
     """Parse a fault for one of these methods, or for ``*``.
 
     Raises:
-        ValueError: with what is wrong.
+        ValueError: the message says what is wrong.
     """
     settings = fields.checked(data, _CHECKS, required=("method", "kind"))
     kind = KINDS[settings["kind"]]
@@ -173,6 +173,6 @@ class WaitingFault:
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it; `times` is how often it is still to happen."""
+        """Return it as the control API shows it; `times` is the number of remaining hits."""
         left = None if self.fault.times is None else self.fault.times - self.struck
         return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

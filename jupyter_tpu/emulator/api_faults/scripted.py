@@ -1,4 +1,4 @@
-"""Applies scripted faults to the call that they hit: before the call, to its operation, and to its answer."""
+"""Apply scripted faults to the call that they hit: before the call, to its operation, and to its answer."""
 
 from __future__ import annotations
 

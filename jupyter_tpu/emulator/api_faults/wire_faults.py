@@ -84,7 +84,7 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
 
 
 def _cut(whole: bytes) -> bytes:
-    """Return the bytes without the last, which no message can lack; for an empty message, bytes that are none."""
+    """Return the bytes without the last one, so that no client can parse them; for an empty message, invalid bytes."""
     return whole[:-1] or b"\x0a"
 
 

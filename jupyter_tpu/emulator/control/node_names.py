@@ -1,4 +1,4 @@
-"""Finds the node that a person means: by its id, or by its full name if nodes in several zones have that id."""
+"""Find the node that a person means: by its id, or by its full name if nodes in several zones have that id."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Leftover:
 
 
 class HalfCreated:
-    """The agenda of such nodes, stored so that it survives a restart."""
+    """The agenda of leftovers, stored so that it survives a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
@@ -52,7 +52,7 @@ class HalfCreated:
         return True
 
     def waiting(self) -> list[Due]:
-        """Return the leftovers that go, and when."""
+        """Return the leftovers that disappear, and when."""
         return [
             Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
             for name, leftover in self._leftovers.items()

@@ -51,7 +51,7 @@ class Plan:
 
 
 class Operations:
-    """Starts, shows, cancels and deletes operations."""
+    """Start, show, cancel and delete operations."""
 
     def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Performs what is due: operations, steps of queued resources, ends of nodes. One timer, no polling."""
+"""Perform due acts: operations, steps of queued resources, ends of nodes. One timer, no polling."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Due(NamedTuple):
 
 
 class Agenda(Protocol):
-    """Something that has things to do later."""
+    """A list of acts to perform later."""
 
     def waiting(self) -> list[Due]:
         """Return the next acts, in any order and not necessarily all. Called often, so it must be quick."""
 
 
 class Timeline:
-    """Performs the acts of all agendas. Call `arm` after anything that may have changed the next due act."""
+    """Perform the acts of all agendas. Call `arm` after anything that may have changed the next due act."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock

@@ -40,7 +40,7 @@ def _setting(facts: Facts) -> StoredSetting:
 
 
 class VirtualTime:
-    """Changes the clock and re-arms the timeline."""
+    """Change the clock and re-arm the timeline."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
         self._setting = _setting(facts)

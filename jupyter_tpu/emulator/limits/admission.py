@@ -1,4 +1,4 @@
-"""Checks a call before anything is created: may this project do that, here, now, and that much of it?
+"""Check a call before anything is created: whether this project may do that, in this zone, now, and in this amount.
 
 A check passes silently or raises a refusal; nothing is counted but the creates of the last minute.
 """

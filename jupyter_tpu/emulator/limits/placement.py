@@ -1,4 +1,4 @@
-"""Finds chips and addresses for nodes, or the error for nodes without room."""
+"""Find chips and addresses for nodes, or the error for nodes without room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Looks for chips for all nodes of a request together."""
+    """Look for chips for all nodes of a request together."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store

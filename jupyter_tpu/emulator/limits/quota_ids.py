@@ -1,4 +1,4 @@
-"""Parses and builds the ids of TPU quotas, and says which of them a node counts against.
+"""Parse and build the ids of TPU quotas, and find those that a node counts against.
 
 ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
 """
@@ -62,7 +62,7 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
 
 
 def buckets_of(generation: str) -> tuple[str, ...]:
-    """Return the quotas of a generation by what their ids add to the family; the quota of small nodes first."""
+    """Return the suffixes in the ids of a generation's quotas, after the family; the quota of small nodes is first."""
     return tuple(accelerators.generation_facts(generation).quota_metrics)
 
 

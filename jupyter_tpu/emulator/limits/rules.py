@@ -1,4 +1,4 @@
-"""Combines the rules of one emulated project: switches, quotas, admission, capacity and reservations."""
+"""Combine the rules of one emulated project: switches, quotas, admission, capacity and reservations."""
 
 from __future__ import annotations
 

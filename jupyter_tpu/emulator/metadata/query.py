@@ -1,4 +1,4 @@
-"""Reads a metadata tree: paths, recursion, text or JSON, and the ETag of an answer. Pure."""
+"""Read a metadata tree: paths, recursion, text or JSON, and the ETag of an answer. Pure."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _HEADERS = {
 
 
 class Changes:
-    """Wakes requests that wait for a change, so that they read the value again."""
+    """Wake requests that wait for a change, so that they read the value again."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
@@ -52,14 +52,14 @@ class Changes:
 
 
 class GuestAttributeStore(Protocol):
-    """Stores guest attributes of the worker."""
+    """A store of the worker's guest attributes."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
         """Store an attribute; None deletes it. Raises ValueError if there is no room left."""
 
 
 class MetadataServer:
-    """Serves between `start` and `close`."""
+    """The server; it listens between `start` and `close`."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ ACCEPT_AGAIN_S = 1.0  # pause when no file descriptor is left; asyncio's own ser
 
 
 class FaultProxy:
-    """Forwards connections to `target`.
+    """A proxy that forwards connections to `target`.
 
     `admit` may turn a connection away; `seed` makes what is random repeatable.
     """

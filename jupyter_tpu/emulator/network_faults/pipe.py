@@ -40,7 +40,7 @@ class Trap:
 
 
 class Pipe:
-    """Carries data from `source` to `sink`; both are None until they are connected.
+    """Carry data from `source` to `sink`; both are None until they are connected.
 
     `on_end` is called when the direction has ended, `on_swallowed_end` when a black hole has swallowed its end.
     """

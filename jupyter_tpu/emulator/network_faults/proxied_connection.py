@@ -100,7 +100,7 @@ class Connection:
     def _reset_if_lost(self) -> None:
         """Reset a connection that lost bytes in a black hole, now that the path is back.
 
-        What lost bytes one way is dead both ways; an end that outlived the other is reset.
+        A connection that lost bytes in one direction is dead in both; an end that outlived the other is reset.
         """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():

@@ -35,7 +35,7 @@ class GuestAttributes(Protocol):
 
 
 class Nodes:
-    """Lists, gets, creates, deletes, stops, starts and updates nodes; reads their guest attributes."""
+    """List, get, create, delete, stop, start and update nodes; read their guest attributes."""
 
     def __init__(
         self,

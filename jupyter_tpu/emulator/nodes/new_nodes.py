@@ -1,4 +1,4 @@
-"""Builds the node that a create request asks for: validated, with the fields that the service fills in."""
+"""Build the node that a create request asks for: validated, with the fields that the service fills in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTPUT_ONLY = (
 
 
 class NewNodes:
-    """Builds nodes that are not stored yet."""
+    """Build nodes that are not stored yet."""
 
     def __init__(self, clock: VirtualClock, project_number: str) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Ends preemptible nodes after their 24 hours."""
+"""End preemptible nodes after their 24 hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Announces preemptions half a minute ahead, so that a program on the node can save its work."""
+"""Announce preemptions half a minute ahead, so that a program on the node can save its work."""
 
 from __future__ import annotations
 

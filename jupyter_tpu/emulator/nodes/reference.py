@@ -20,7 +20,7 @@ _FILTER = re.compile(r'\s*(type|version)\s*=\s*"?([-a-z0-9.]+)"?\s*')
 
 
 class Reference:
-    """Answers which types and versions each zone offers, and the project's service identity."""
+    """List the types and versions of each zone, and give the project's service identity."""
 
     def __init__(self, project_number: str) -> None:
         self._project_number = project_number

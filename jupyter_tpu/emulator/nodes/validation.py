@@ -1,4 +1,4 @@
-"""Validates the body of a new node before anything is created."""
+"""Validate the body of a new node before anything is created."""
 
 from __future__ import annotations
 

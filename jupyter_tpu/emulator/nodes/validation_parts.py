@@ -1,4 +1,4 @@
-"""Validates parts of a new node: its networks, its scheduling and its disks."""
+"""Validate parts of a new node: its networks, its scheduling and its disks."""
 
 from __future__ import annotations
 

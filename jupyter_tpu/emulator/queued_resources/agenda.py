@@ -1,7 +1,7 @@
-"""Moves queued resources through their states: an agenda of the timeline, and reactions to their nodes.
+"""Move queued resources through their states: an agenda of the timeline, and reactions to their nodes.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
-anywhere. Every pending step is stored, so an emulator that was killed continues. Whatever changes a node of a queued
+anywhere. Every pending step is stored, so an emulator that was killed continues. Code that changes a node of a queued
 resource calls `settle` in the same transaction.
 """
 

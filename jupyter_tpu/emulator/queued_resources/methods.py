@@ -39,7 +39,7 @@ from jupyter_tpu.emulator.store.holdings import Kind, kind_of
 
 
 class QueuedResources:
-    """Lists, gets, creates, deletes and resets queued resources."""
+    """List, get, create, delete and reset queued resources."""
 
     def __init__(
         self,

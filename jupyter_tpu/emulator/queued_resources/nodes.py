@@ -1,4 +1,4 @@
-"""Deletes or restarts all nodes of a queued resource at once."""
+"""Delete or restart all nodes of a queued resource at once."""
 
 from __future__ import annotations
 

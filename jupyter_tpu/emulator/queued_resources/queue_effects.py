@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """Performs due operations on queued resources, one at a time each; each may be performed twice."""
+    """Perform due operations on queued resources, one at a time each; each may be performed twice."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceQuirks:
-    """Changes queued resources in an answer that is about to be printed."""
+    """Change queued resources in an answer that is about to be printed."""
 
     switches: Switches
     project: str

@@ -1,4 +1,4 @@
-"""Reads the request of a queued resource: which nodes, in which tier, when, and for how long. Values only."""
+"""Read the request of a queued resource: which nodes, in which tier, when, and for how long. Values only."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def moment_of(timestamp: Any) -> float:
 )
 @assumed("run-duration-default", "A flex-start node without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
-    """Return when a queued resource that became ACTIVE then must end; None means never.
+    """Return when a queued resource that became ACTIVE at `active_since` must end; None means never.
 
     Raises:
         Refusal: the run duration is malformed, or not between 0 and 7 days.

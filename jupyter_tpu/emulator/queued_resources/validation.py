@@ -1,4 +1,4 @@
-"""Validates a request for a queued resource before anything is created."""
+"""Validate a request for a queued resource before anything is created."""
 
 from __future__ import annotations
 

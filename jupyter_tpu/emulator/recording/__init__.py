@@ -1,1 +1,1 @@
-"""Records real sessions with Google's services as cases, and plays them against the emulator."""
+"""Record real sessions with Google's services as cases, and replay them against the emulator."""

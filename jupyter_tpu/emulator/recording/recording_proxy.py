@@ -1,7 +1,7 @@
 """A reverse proxy on loopback that forwards a person's real session to Google and records each exchange as a case.
 
-Forwards to its one upstream only. What authorises a request passes through and is stored nowhere; no header is stored
-at all. An exchange that cannot be stored still gets its answer, and is reported to `on_trouble`.
+It forwards to its one upstream only. Credentials pass through and are never stored; nor is any header. An exchange that
+cannot be stored still gets its answer, and is reported to `on_trouble`.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Exchange:
 
 
 class RecordingProxy:
-    """Serves one upstream; `open` and `close` once each."""
+    """The proxy of one upstream; call `open` and `close` once each."""
 
     def __init__(self, upstream: str, recording: Recording) -> None:
         self._upstream = upstream

@@ -1,4 +1,4 @@
-"""Removes from an exchange what is private or differs each time, consistently wherever it occurs.
+"""Remove from an exchange everything that is private or differs each time, consistently wherever it occurs.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
@@ -63,7 +63,7 @@ _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """One per recording: it replaces the same text in the same way each time."""
+    """The replacements of one recording: the same text gets the same replacement each time."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}

@@ -76,7 +76,7 @@ class VirtualClock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Move only by `move_to` within, paused or not."""
+        """Let time move only by `move_to` within the context, paused or not."""
         self._restart_at(self.now())
         self._is_held = True
         try:

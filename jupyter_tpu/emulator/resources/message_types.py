@@ -42,7 +42,7 @@ _MODELS = "enum ProvisioningModel PROVISIONING_MODEL_UNSPECIFIED STANDARD SPOT R
     source="discovery documents of tpu v2 and v2alpha1, revision 20261001; google-cloud-tpu 1.28.0",
 )
 def added_fields() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    """Return the fields that only discovery has: by version and message, each field's type.
+    """Return the types of the fields that only the discovery documents have, by version and message.
 
     A type is a scalar's name, ``enum Name VALUE…``, the full name of a message (with a leading dot) or that of one of
     the version's own; ``repeated`` may stand in front.

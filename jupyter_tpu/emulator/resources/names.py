@@ -1,4 +1,4 @@
-"""Parses resource names of the API, and makes names of operations."""
+"""Parse resource names of the API, and make names of operations."""
 
 from __future__ import annotations
 

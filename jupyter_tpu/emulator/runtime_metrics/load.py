@@ -1,4 +1,4 @@
-"""Measures memory and CPU of the processes that use the chips: on request, never in between."""
+"""Measure memory and CPU of the processes that use the chips: on request, never in between."""
 
 from __future__ import annotations
 

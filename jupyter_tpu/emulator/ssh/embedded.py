@@ -63,7 +63,7 @@ async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServe
 
 
 class WorkerServer(asyncssh.SSHServer):
-    """Decides who may log in to a machine and what a connection may open. asyncssh calls its methods."""
+    """Decide who may log in to a machine and what a connection may open. asyncssh calls the methods."""
 
     def __init__(self, machine: Machine, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._machine = machine

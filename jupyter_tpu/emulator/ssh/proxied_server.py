@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.workers.workers import StartSshServer
 
 
 class ProxiedSshServer:
-    """Implements `machine.SshServer`; `link` takes the faults."""
+    """A `machine.SshServer` behind a fault proxy; `link` takes the faults."""
 
     def __init__(self, inner: SshServer, link: FaultProxy) -> None:
         self._inner = inner

@@ -1,6 +1,6 @@
 """SFTP on a worker, which OpenSSH's scp uses too: asyncssh's server, in the worker's home.
 
-It runs in the emulator, so as the user that a login's shell runs as: both see the same files with the same rights.
+It runs in the emulator, as the same user as a login's shell: both see the same files with the same rights.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class WorkerFiles(asyncssh.SFTPServer):
 
 
 class FileTransfer:
-    """Serves SFTP on a channel, with the methods that `session.SessionProcess` has for a process."""
+    """Serve SFTP on a channel, with the methods that `worker_session.SessionProcess` has for a process."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         self._channel = channel

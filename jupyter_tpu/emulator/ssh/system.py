@@ -83,7 +83,7 @@ def system_server(sshd: Path) -> StartSshServer:
 
 
 class SystemSshServer:
-    """Accepts connections of one machine; implements `machine.SshServer`."""
+    """A `machine.SshServer` that accepts the connections of one machine."""
 
     def __init__(self, machine: Machine, sshd: Path) -> None:
         self._machine = machine

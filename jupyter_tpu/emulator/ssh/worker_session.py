@@ -16,7 +16,7 @@ from jupyter_tpu.files import users_umask
 
 
 class WorkerSession(asyncssh.SSHServerSession[bytes]):
-    """Starts what the client requests (a command, a shell or SFTP) and carries bytes both ways."""
+    """Start a command, a shell or SFTP, as the client requests, and carry bytes both ways."""
 
     def __init__(self, machine: Machine, user: str) -> None:
         self._machine = machine

@@ -1,8 +1,8 @@
 """The emulator's SQLite file: nodes, queued resources, operations, billing and the clock.
 
-Stores and finds, decides nothing. Used from one thread; a call of the API is one transaction, and so is an effect. Each
-transaction also stores the virtual time at which it was made, so that no restart goes back before it; on a full disk, a
-transaction that only reads does without.
+It stores and finds data, and decides nothing. Used from one thread; a call of the API is one transaction, and so is an
+effect. Each transaction also stores the virtual time at which it was made, so that no restart goes back before it; on a
+full disk, a transaction that only reads succeeds without that.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     Raises:
         StoreUnreadable: the file stays as it is.
-        DiskFull: so it does; there is no room to continue.
+        DiskFull: there is no room to continue; here too the file stays as it is.
     """
 
     def __init__(self, path: Path) -> None:

@@ -23,8 +23,8 @@ class Held:
 class Kind(NamedTuple):
     """The properties in which nodes can be alike.
 
-    `tier` is how a node was requested: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex``, which is FLEX_START,
-    for which v2's ``Node`` has no field; `addresses` counts the external addresses of each worker.
+    `tier` is how a node was requested: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex`` (FLEX_START, for
+    which v2's ``Node`` has no field). `addresses` counts the external addresses of each worker.
     """
 
     accelerator_type: str

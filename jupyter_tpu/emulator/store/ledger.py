@@ -87,7 +87,7 @@ def _dollars(nanos: int | None) -> float | None:
 
 
 class Ledger:
-    """Opens a span when a node becomes READY and closes it when it no longer is."""
+    """Open a span when a node becomes READY, and close it when the node leaves that state."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -100,7 +100,7 @@ class NodeRows:
 
 
 def _occupies(node: NodePb) -> int | None:
-    """Return whether a node has chips by its state; None: as before, since a node on its way up has them once found."""
+    """Return whether a node in this state occupies chips; None: as before, because its chips may be found or not."""
     if node.state in _BEFORE_CHIPS:
         return None
     return int(node.state not in _WITHOUT_CHIPS)

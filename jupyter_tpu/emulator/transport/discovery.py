@@ -1,4 +1,4 @@
-"""Writes the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the routes that exist."""
+"""Write the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the routes that exist."""
 
 from __future__ import annotations
 

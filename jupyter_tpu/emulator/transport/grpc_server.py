@@ -1,4 +1,4 @@
-"""Serves the core over gRPC: the services of the real endpoint, on one loopback port."""
+"""Serve the core over gRPC: the services of the real endpoint, on one loopback port."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Maps path and verb to the method, per API version.
+"""Map path and verb to the method, per API version.
 
-v2's rules are those of google-cloud-tpu's own REST transport; v2alpha1 has the same and a few more, which only its
-discovery document has; of v1, gcloud still calls the lists of locations and types.
+v2's rules are those of google-cloud-tpu's own REST transport. v2alpha1 has the same and a few more, which only its
+discovery document has. Of v1, gcloud still calls the lists of locations and types.
 """
 
 from __future__ import annotations

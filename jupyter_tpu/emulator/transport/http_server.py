@@ -21,7 +21,7 @@ _NAME = "ESF"
 
 
 class HttpServer:
-    """Serves an application on a port of loopback."""
+    """Serve an application on a port of loopback."""
 
     def __init__(self, app: web.Application) -> None:
         app.on_response_prepare.append(_name_server)

@@ -1,4 +1,4 @@
-"""Reads JSON bodies as Google's front end does, with its messages for invalid JSON."""
+"""Read JSON bodies as Google's front end does, with its messages for invalid JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chooses the ports of the endpoints: the requested ones, else those of the last run on the same state, else free ones.
+"""Choose the ports of the endpoints: the requested ones, else those of the last run on the same state, else free ones.
 
 Clients store an endpoint under the name of a cloud, so it should survive a restart.
 """

@@ -1,4 +1,4 @@
-"""Checks JSON against the fields of a message; names every violation in the words of Google's front end."""
+"""Check JSON against the fields of a message; name every violation in the words of Google's front end."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def _overridden(request: web.Request) -> web.Request:
 
 
 class Batches:
-    """Performs the calls in a multipart request one after the other, as if each had come separately."""
+    """Perform the calls in a multipart request one after the other, as if each had come separately."""
 
     def add_to(self, app: web.Application) -> None:
         """Serve ``/batch``."""

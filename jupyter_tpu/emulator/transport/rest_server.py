@@ -1,4 +1,4 @@
-"""Serves the core over REST: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
+"""Serve the core over REST: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 
 
 class RestServer:
-    """Answers every path that no other handler serves."""
+    """Answer every path that no other handler serves."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -234,7 +234,7 @@ def _challenged(answer: web.Response) -> web.Response:
 def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
     """Return a middleware that checks the token of each call of Google's services; the control API has none.
 
-    `is_asked` says whether a token is required; one that a worker of this cloud was given must be valid in any case.
+    `is_asked` says whether a token is required; the token of a worker of this cloud must be valid in any case.
     """
 
     @web.middleware

@@ -1,7 +1,8 @@
-"""Translates between the API versions and the core, which speaks v2: requests in, answers out.
+"""Translate between the API versions and the core, which speaks v2: requests in, answers out.
 
-The versions number their fields differently, so messages go from one to the other through JSON and never as bytes. What
-v2's protobufs lack travels next to them as *extras*: fields in camelCase, nested as in REST, lists aligned by index.
+The versions number their fields differently, so messages go from one to the other through JSON and never as bytes.
+Fields that v2's protobufs lack travel next to them as *extras*: in camelCase, nested as in REST, lists aligned by
+index.
 """
 
 from __future__ import annotations

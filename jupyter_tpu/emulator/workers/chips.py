@@ -45,12 +45,12 @@ class Chips:
 
     @property
     def device_count(self) -> int:
-        """Devices of the worker."""
+        """The number of the worker's devices."""
         return self.count * self.devices_per_chip
 
     @property
     def first_device(self) -> int:
-        """Number of the worker's first device on the node."""
+        """The number of the worker's first device on the node."""
         return self.first_chip * self.devices_per_chip
 
 
@@ -134,9 +134,9 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
 
 
 def _service() -> Mapping[str, object]:
-    """Return how a process with the chips starts its metrics service.
+    """Return the command by which a process with the chips starts its metrics service.
 
-    With the emulator's own Python, which has gRPC.
+    It uses the emulator's own Python, which has gRPC.
     """
     argv = [sys.executable, "-P", "-m", "jupyter_tpu.emulator.runtime_metrics.service"]
     return {"argv": argv, "path": str(_PACKAGE_ROOT)}

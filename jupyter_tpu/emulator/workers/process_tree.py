@@ -1,6 +1,6 @@
-"""Finds and kills every process of a worker, daemons included.
+"""Find and kill every process of a worker, daemons included.
 
-A worker's processes carry its token in their environment, whatever became of their parents, sessions and groups.
+A worker's processes carry its token in their environment, even if their parents, sessions and groups have changed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some t
 
 
 def chips_folder(machine: Path) -> Path:
-    """Return where the chips of the machine with that folder are."""
+    """Return the folder of the chips in the folder of a machine."""
     return machine / "chips"
 
 
@@ -28,7 +28,7 @@ class SharedContext:
     """Settings and facts that all workers share.
 
     Attributes:
-        cloud: where their nodes are read; None: they know only what their node was when they came up.
+        cloud: where their nodes are read; None: each worker knows its node only as it was when the worker started.
         metrics_port: the first choice for the port of runtime metrics; 0: any.
         api: the address of the cloud's REST API; empty until it is served.
     """

@@ -1,4 +1,4 @@
-"""Runs a node's startup script on each worker, once per boot."""
+"""Run a node's startup script on each worker, once per boot."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class HookRun:
 
 
 class NoticeListener:
-    """Waits for notices between `start` and `stop`; calls `report` from its own thread with the outcome of each run."""
+    """Wait for notices between `start` and `stop`; call `report` in its own thread with the outcome of each run."""
 
     def __init__(self, path: Path, hook: Hook, report: Callable[[dict[str, Any]], None]) -> None:
         self.hook = hook

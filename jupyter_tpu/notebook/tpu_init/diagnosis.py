@@ -173,7 +173,7 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
 
 
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """Return the error for a framework that runs on the CPU instead; `reason` is one that its message did not give."""
+    """Return the error for a framework that runs on the CPU instead; `reason` is not in the framework's message."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(

@@ -30,7 +30,7 @@ class KnownError:
         means: what has happened.
         fix: what to do.
         is_busy: whether another process uses the chips.
-        is_elsewhere: whether, on a machine that is not a TPU node, it means only that.
+        is_elsewhere: whether, on a machine that is not a TPU node, that is the whole cause.
         is_harmless: whether it is a warning, and the framework starts.
     """
 

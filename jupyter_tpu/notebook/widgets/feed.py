@@ -7,8 +7,8 @@ cell is what people watch. So:
 - while pages report, the widget is updated at its own interval;
 - if an idle kernel, which would have received a report, gets none, no page shows the widget: the thread ends, and the
   next report starts another one;
-- if a busy kernel gets none, that means nothing: the updates continue, but slower the longer it lasts, down to every
-  5 s. A tab that was closed during a cell of 5 hours leaves 3,600 messages of about 1.3 KB in the record.
+- if a busy kernel gets none, the updates continue, but slow down to one every 5 s, because a page may still show the
+  widget. A tab that was closed during a cell of 5 hours leaves 3,600 messages of about 1.3 KB in the record.
 """
 
 from __future__ import annotations

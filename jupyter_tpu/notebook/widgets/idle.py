@@ -23,7 +23,7 @@ _LATE_S = 60.0
 
 
 def read(ask: CallAgent, _whole: bool) -> Data:
-    """Return the agent's auto-stop report; its lengths of time count from ``at``."""
+    """Return the agent's auto-stop report; its durations count from ``at``."""
     report = ask("activity", {})
     known = {name: report[name] for name in _NAMES}
     node = this_worker(os.environ).node_id

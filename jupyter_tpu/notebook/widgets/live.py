@@ -69,7 +69,8 @@ def _allow_any_subshell(comm: Any) -> None:
     """Let messages of pages arrive while a cell runs, if ipykernel can deliver them.
 
     JupyterLab sends messages to widgets in a subshell, past the running cell. But ipykernel 7.4 and later handles a
-    comm's messages in the subshell from which the comm sent last; ours sent from the main shell, when a cell opened it.
+    comm's messages in the subshell from which the comm sent last. Our comm sent from the main shell, because a cell
+    opened it.
     """
     if hasattr(comm, "_reply_subshell_id"):
         del comm._reply_subshell_id
@@ -78,8 +79,8 @@ def _allow_any_subshell(comm: Any) -> None:
 def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
     """Send a state to all pages, through the kernel's own session.
 
-    Without a parent unless a page asked: otherwise hours of snapshots would count as output of the running cell. And
-    not through the comm, which would record its subshell; see `_allow_any_subshell`.
+    The message has a parent only if a page asked for it: otherwise hours of snapshots would count as output of the
+    running cell. It bypasses the comm, which would record its subshell; see `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)

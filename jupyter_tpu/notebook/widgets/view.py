@@ -68,11 +68,11 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class SnapshotReader:
-    """Reads the node for a view, and keeps the last data for times when the agent does not answer.
+    """Read the node for a view, and keep the last data for times when the agent does not answer.
 
     Args:
-        ask: calls the agent for what is shown.
-        request: calls it for what a page requests, with the patience of a call that changes something.
+        ask: calls the agent for the data to show.
+        request: calls the agent for a page's request, with the longer time limit of a call that changes something.
     """
 
     def __init__(self, view: View, ask: CallAgent, request: CallAgent | None = None) -> None:

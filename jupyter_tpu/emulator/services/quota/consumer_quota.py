@@ -18,7 +18,7 @@ _VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")
 
 
 class ConsumerQuota:
-    """Shows the engine's limits; Cloud Quotas is the API to request others."""
+    """Show the engine's limits; Cloud Quotas is the API to request others."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -32,7 +32,7 @@ def quotas_service(cloud: Cloud) -> GoogleService:
 
 
 class QuotaInfos:
-    """Shows limits place by place; usage is not part of this API."""
+    """Show limits place by place; usage is not part of this API."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

@@ -71,7 +71,7 @@ class Limits:
 
 
 class EngineLimits:
-    """Reads and sets the limits that the quota engine applies."""
+    """Read and set the limits that the quota engine applies."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

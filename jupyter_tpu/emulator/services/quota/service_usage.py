@@ -45,7 +45,7 @@ def service_usage_services(cloud: Cloud) -> tuple[GoogleService, ...]:
 
 
 class ServiceSwitches:
-    """Turns tpu.googleapis.com on and off; the other services of the emulator are always on."""
+    """Turn tpu.googleapis.com on and off; the other services of the emulator are always on."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

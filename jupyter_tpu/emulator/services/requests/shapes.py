@@ -1,4 +1,4 @@
-"""Checks request bodies against the fields that the API knows, before anything is done with them.
+"""Check request bodies against the fields that the API knows, before anything is done with them.
 
 A shape is a mapping from field names to kinds; a kind is one of the checks below, another shape, or a list of one.
 """
