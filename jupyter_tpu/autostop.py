@@ -170,8 +170,8 @@ class Activity:
         execution: running and waiting cells.
         accelerator: use of the chips.
         human: user actions, such as running a cell.
-        output: what cells print and show; None where the agent is too old to report it: then a running cell counts as
-            busy.
+        output: printed text and displays of cells; None where the agent is too old to report it: then a running cell
+            counts as busy.
         connection: open pages and clients. They are no activity, but with one of them a running cell is attended; None
             as for `output`.
         cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.

@@ -57,7 +57,7 @@ class Finding:
     """The result of one check.
 
     Attributes:
-        check: what was checked, in a word or two.
+        check: name of the check, in a word or two.
         state: one of `STATES`.
         text: what was found.
         fix: exact instructions to fix it, worded for a notebook; empty where there is nothing to do.

@@ -170,7 +170,7 @@ class Action:
     Attributes:
         command: the id of a command of the front end.
         args: its arguments.
-        label: for a button, in English.
+        label: the label of its button, in English.
     """
 
     command: str
@@ -230,7 +230,7 @@ class TpuError(Exception):
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both have the same content: records contain errors and are compared with what the journal returns."""
+        """Whether both errors have the same content; records from the journal contain errors and are compared."""
         return isinstance(other, TpuError) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:

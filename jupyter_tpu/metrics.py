@@ -57,7 +57,7 @@ class CoreMetric:
     Attributes:
         name: its field in `Core`.
         title: its label in texts and column headers.
-        kind: `capacity` is a number of bytes that another value is a part of; it has no column of its own.
+        kind: `capacity` is the total in bytes for another value, and has no column of its own.
         served_as: its name in libtpu, as in tpu-info 0.14.2.
     """
 

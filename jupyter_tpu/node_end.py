@@ -44,7 +44,7 @@ class EndCause:
 
     Attributes:
         cause: a stable word.
-        name: of the budget; empty for other causes.
+        name: name of the budget; empty for other causes.
         detail: the limit that was reached, for display, such as ``1 h`` or ``$5.02 of $5.00 today``.
     """
 

@@ -1,4 +1,4 @@
-"""Make standard input, output and error usable in a command, whatever the caller made of them."""
+"""Make standard input, output and error usable in a command, even if the caller has closed them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Open missing standard streams, and let standard output escape what its encoding lacks; called first in a program.
+    """Open missing standard streams, and escape what standard output can't encode; called first in a program.
 
     Without the escapes, one notebook with an emoji in its name would end a list of kernels with a traceback where the
     locale is not UTF-8. Python already escapes on standard error.

@@ -209,7 +209,7 @@ async def serving(
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
-    # outermost first: google_errors words the errors of all others
+    # outermost first: google_errors formats the errors of all others
     middlewares = [google_errors, refuse_browsers, caller_check(known), google_front]
     middlewares.append(token_check(cloud, asks_for_token))
     # the order of the routes matters as well: `RestServer` takes every path that is left

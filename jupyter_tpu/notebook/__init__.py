@@ -3,7 +3,7 @@
 Start with `magics.registration`, which registers ``%tpu``, ``%tpu_init``, ``%%tpu_time`` and ``%%tpu_on_preempt``. It
 runs on the worker, where Python may be 3.10 and only the standard library is certain: frameworks are imported on
 demand, and IPython is reached only through the shell that loads the extension. It must not know the cloud, SSH or the
-Jupyter server: what it shows of them comes from the agent.
+Jupyter server: their data comes from the agent.
 """
 
 from __future__ import annotations

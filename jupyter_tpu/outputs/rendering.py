@@ -17,8 +17,9 @@ from jupyter_tpu.outputs.text import StreamText
 class Limits:
     """How much of a request is shown.
 
-    The defaults bound what a page must draw at once. Text as in `reducer.TEXT_TAIL`; images and HTML draw fast (50 of
-    2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but all of it is fetched and becomes part of the saved notebook.
+    The defaults bound the output that a page must draw at once. For text they are those of `reducer.TEXT_TAIL`. Images
+    and HTML draw fast (50 of 2 MB in 0.1 s, 1,000 HTML outputs in 0.15 s), but all of it is fetched and becomes part of
+    the saved notebook.
 
     Attributes:
         error_head, error_tail: characters of an exception's message and traceback that are kept at both ends.
@@ -38,7 +39,7 @@ NO_LIMITS = Limits(
 
 
 class Part(NamedTuple):
-    """One output; `cursor` is what to print after a stream so that its continuation appears at the right place."""
+    """One output; `cursor` is the text to print after a stream so that its continuation appears at the right place."""
 
     output: dict[str, Any]
     source: Message | None

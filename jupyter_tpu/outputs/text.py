@@ -153,7 +153,7 @@ class Line:
         return not self._right
 
     def write(self, text: str) -> None:
-        """Write text at the cursor, replacing what is to its right."""
+        """Write text at the cursor, replacing the text to its right."""
         if not text:
             return
         self._left.append(text)

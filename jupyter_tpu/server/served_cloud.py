@@ -118,7 +118,7 @@ class ServedCloud:
         and budgets and auto-stop must go on.
         """
         await self.fleet.reopen()
-        self.caches.clear()  # last: a request may have put something of the old fleet into them meanwhile
+        self.caches.clear()  # last, because a request may have cached data of the old fleet meanwhile
         try:
             await self.fleet.get()
         except TpuError as error:

@@ -28,12 +28,12 @@ class Step:
     """One step of the set-up.
 
     Attributes:
-        text: what is known, in one sentence.
-        action: what can be done about it here; empty: nothing.
-        does: what that action does, before the user agrees to it; empty without an action.
-        command: a command for a terminal, only for what neither a panel nor this engine can do; empty: none.
+        text: the state, in one sentence.
+        action: the action that is offered here; empty: none.
+        does: the effect of that action, shown before the user agrees to it; empty without an action.
+        command: a command for a terminal, only if neither a panel nor this engine can do the same; empty: none.
         error: why the check failed, or why the state is unknown.
-        target: what the action acts on, such as a billing account's name; it goes back with the action.
+        target: the object of the action, such as a billing account's name; it is sent back with the action.
     """
 
     key: Key

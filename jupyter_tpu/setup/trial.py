@@ -201,7 +201,7 @@ def _about() -> dict[str, Any]:
 
 
 def _forget() -> None:
-    """Remove what refers to the cloud's last endpoint: another program may get the port."""
+    """Remove everything that refers to the cloud's last endpoint: another program may get the port."""
     endpoint = str(_about().get("endpoint", ""))
     if endpoint:
         remove_kernelspecs_of(endpoint)

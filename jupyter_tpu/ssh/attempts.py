@@ -52,7 +52,7 @@ async def first_outcome(
 async def first_success(
     tasks: Sequence[asyncio.Task[T]], *, final: tuple[type[Exception], ...], give_back: Callable[[T], None]
 ) -> T:
-    """Return the first result; if all tasks fail, raise what the last of `tasks` raised.
+    """Return the first result; if all tasks fail, raise the exception of the last one in `tasks`.
 
     Args:
         final: errors that end the wait at once, because no other task can succeed after them.

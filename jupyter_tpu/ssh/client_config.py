@@ -27,7 +27,7 @@ class Route:
     """How to reach a worker, with the user's configuration applied.
 
     Attributes:
-        host: what the connection goes to, for messages; asyncssh reads it from `files`.
+        host: the host that the connection goes to, for messages; asyncssh reads it from `files`.
         files: configuration files for asyncssh, which reads the remaining settings itself.
         identities: private key files that the user's configuration names and that exist.
         proxy_argv: the command whose standard input and output carry the connection; empty for a direct one.

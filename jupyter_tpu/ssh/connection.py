@@ -120,7 +120,7 @@ async def _open(
             server_host_key_algs=_preferred_algorithms(address.host_keys),
             encryption_algs="^aes128-gcm@openssh.com",
             preferred_auth="publickey",
-            # A worker must get nothing of the user's: no agent, no display, no environment, no command of the config.
+            # The user's agent, display, environment and configured command must not reach a worker.
             agent_path=None,
             agent_forwarding=False,
             x11_forwarding=False,

@@ -35,7 +35,7 @@ class HostKeyStore:
         return tuple(key for key in ours if _is_public_key(key))
 
     def pin(self, alias: str, published: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys to accept for `alias`, pinning what the cloud has `published` if nothing is pinned yet.
+        """Return the keys to accept for `alias`, pinning those that the cloud has `published` if none is pinned yet.
 
         Raises:
             HostKeyChanged: the cloud now publishes a key other than the pinned one.

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# On a path of 5 MB/s a window of 1 MiB delays what waits behind it by 0.2 s, which an interrupt's reply can bear.
+# On a path of 5 MB/s a window of 1 MiB delays later messages by 0.2 s, which is acceptable for an interrupt's reply.
 MIN_WINDOW_BYTES = 1024 * 1024
 # The window of the SSH channel below (`ssh.connection.WINDOW_BYTES`): more than that cannot be in flight anyway.
 MAX_WINDOW_BYTES = 32 * 1024 * 1024
-# BBR's window for the shortest round trip: a new route with a longer one counts after 10 s.
+# BBR's window for the shortest round trip: after a change to a longer route, the new time counts after 10 s.
 _TRIPS_MEMORY_S = 10.0
 # How long a burst must stay slower than the known rate before that is lowered; shorter dips are scheduling noise.
 _PACE_S = 1.0

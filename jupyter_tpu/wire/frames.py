@@ -36,7 +36,7 @@ class ProtocolError(Exception):
 
 
 class Kind(IntEnum):
-    """The kinds of frames: who sends it, its payload, and what its *number* means in brackets."""
+    """The kinds of frames: the sender, the payload and, in brackets, the meaning of *number*."""
 
     HELLO = 1  # both: JSON, the first frame in each direction
     CALL = 2  # client: JSON {method, params} [the call's number]

@@ -45,7 +45,7 @@ class Replay:
         self._decoder = EntryDecoder(self._room)
 
     def position(self, offset: int, seq: int) -> Cut | None:
-        """Continue at `offset`, where the entry `seq` begins; return what is missing before it, if anything.
+        """Continue at `offset`, where the entry `seq` begins; return the gap before it, if any.
 
         Raises:
             ProtocolError: `seq` is above `MAX_SEQ`.

@@ -39,7 +39,7 @@ class AccessTokens:
         self._now = now
 
     def issue(self, email: str, scopes: Sequence[str]) -> dict[str, Any]:
-        """Return what a metadata server answers: ``{"access_token", "expires_in", "token_type"}``."""
+        """Return the answer of a metadata server: ``{"access_token", "expires_in", "token_type"}``."""
         claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
         payload = _text(json.dumps(claims).encode())
         token = f"{_PREFIX}{payload}.{self._signature(payload)}"

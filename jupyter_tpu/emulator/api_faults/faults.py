@@ -59,7 +59,7 @@ class Fault:
         target: a node or another resource (its name alone or in full) or a zone; empty for any.
         times: how many calls it hits; None: until it is cleared.
         nth: the first call that it hits, counted from 1.
-        probability: of hitting a call; `seed` makes the draws repeatable.
+        probability: the probability of hitting a call; `seed` makes the draws repeatable.
         applied: the call is done although its caller gets a refusal, a broken connection, or the answer late.
     """
 
@@ -157,7 +157,7 @@ class WaitingFault:
 
     Attributes:
         seen: calls that concerned it.
-        struck: those of them that it hit.
+        struck: calls that it hit.
         moments: when the others got through; kept by the kind `rate` only.
     """
 

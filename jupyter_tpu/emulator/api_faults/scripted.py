@@ -67,7 +67,7 @@ class ScriptedFaults:
         """
         # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)
-        # true for nearly every call, so that having no fault costs nothing
+        # nearly every call takes this way, so that a cloud without faults loses no time
         if not self.table.waiting:
             return perform(Plan())
         met = self.table.consume(self._call_of(method, request))
@@ -114,7 +114,7 @@ class ScriptedFaults:
             raise error
         # the call is performed, and then possibly refused: the caller cannot know which
         answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
-        # truncated and unknown_enum spoil the real answer, so they need it
+        # truncated and unknown_enum alter the real answer, so they need it
         if isinstance(error, errors.WireFault):
             error.answer = answer
         if error is not None:
@@ -176,7 +176,7 @@ def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
 
 
 def plan_of(fault: Fault, zone: str) -> Plan:
-    """Return what a fault does to the operation that the call starts."""
+    """Return the fault's plan for the operation that the call starts."""
     if fault.kind == "stockout":
         return Plan(verdict=errors.stockout(zone))
     if fault.kind in ("operation_error", "half_created"):

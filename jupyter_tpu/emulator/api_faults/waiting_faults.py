@@ -34,7 +34,7 @@ class Call:
 
 
 def made_by(method: str, request: Any) -> str:
-    """Return the resource that a call names or, for a create, creates."""
+    """Return the resource that a call names; for a create, the one that it creates."""
     parent = target_of(request)
     if method == "CreateNode":
         return f"{parent}/nodes/{request.node_id}"

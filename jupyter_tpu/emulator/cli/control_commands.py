@@ -1,6 +1,6 @@
 """``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: the commands that steer a running emulator.
 
-`commands` knows their names by its `CONTROLS`, so that nothing is loaded to find one.
+`commands` has their names in `CONTROLS`, so it finds one without loading this module.
 """
 
 from __future__ import annotations

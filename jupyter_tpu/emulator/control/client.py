@@ -192,7 +192,7 @@ class EmulatorControl:
         self._change(node, worker_id, "open_ssh")
 
     def set_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:
-        """Script what the chips report while a process uses them; named as in `runtime_metrics.metrics_script`."""
+        """Script the metrics that the chips report while a process uses them; see `runtime_metrics.metrics_script`."""
         place = {"node": node} if worker_id is None else {"node": node, "worker_id": worker_id}
         return self._request("POST", "metrics", {**place, **metrics})
 

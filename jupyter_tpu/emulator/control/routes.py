@@ -153,7 +153,7 @@ class ControlRoutes:
         return {}
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Script what the chips of a node's workers, or of one worker, report; without a metric, measure again."""
+        """Script the metrics of the chips of a node's workers, or of one; without a metric, measure again."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]

@@ -41,7 +41,7 @@ class Plan:
 
     Attributes:
         verdict: the error it will fail with; None: none.
-        is_stuck: it is never reported as done, though it has its effect.
+        is_stuck: it is never reported as done, although it has its effect.
         due_after_s: its duration in virtual seconds; None: the usual one.
     """
 

@@ -57,7 +57,7 @@ class Timeline:
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:
-        """Wait until nothing that is due now waits or runs."""
+        """Wait until all acts that are due now have ended."""
         while self._fire_due() or self._running:
             await asyncio.wait(list(self._running.values()))
             await asyncio.sleep(0)  # lets the done callbacks of these tasks run

@@ -67,7 +67,7 @@ class VirtualTime:
         """Move ahead by virtual seconds, and wait for acts that fall due on the way.
 
         Raises:
-            ValueError: that is after `LAST_MOMENT`.
+            ValueError: the target is after `LAST_MOMENT`.
         """
         # jumps that overlap would each start from the same moment, and add up to less
         async with self._jumping:

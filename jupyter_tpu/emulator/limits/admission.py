@@ -46,7 +46,7 @@ class Admission:
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
-        # after the API: a project without it has no permissions to miss
+        # after the switch of the API: while the API is off, permissions do not matter
         permission = permission_of(method)
         if is_denied(permission, switches.denied_permissions):
             raise errors.permission_denied(permission, target)
@@ -58,8 +58,8 @@ class Admission:
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
         """Raise E7 or E2 for new nodes of one zone.
 
-        `held` is what all nodes and queued resources of the project hold, leftovers included; `is_queued` selects the
-        text for a queued resource.
+        `held` lists the holdings of all nodes and queued resources of the project, leftovers included; `is_queued`
+        selects the text for a queued resource.
         """
         for node in nodes:
             self._check_allowlist(node.accelerator_type, zone, is_queued)

@@ -36,7 +36,7 @@ class Capacity:
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
         """Return whether new nodes of one zone fit, all at once.
 
-        `held`: what occupies chips (nodes from CREATING to READY, none that are stopped or preempted), of all zones.
+        `held`: the nodes that occupy chips (from CREATING to READY, none that are stopped or preempted), of all zones.
         """
         occupied = list(held)
         families = {family_of(node) for node in nodes}
@@ -68,7 +68,7 @@ class Capacity:
     def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:
         """Leave no room for `for_s` virtual seconds, or until it is set again.
 
-        Without a family, in all families of the zone.
+        Without a family, it applies to all families of the zone.
         """
         until = FOR_EVER if for_s is None else self._now() + for_s
         # the rest of a pool stays, so that it is back when the stock-out ends
@@ -120,7 +120,7 @@ class Capacity:
 def change(capacity: Capacity, settings: dict[str, Any]) -> None:
     """Apply a request of the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
 
-    Raises ValueError, TypeError or KeyError with what is wrong.
+    Raises ValueError, TypeError or KeyError, which says what is wrong.
     """
     zone, family = fields.text(settings["zone"]), fields.text(settings["family"])
     if "script" in settings:

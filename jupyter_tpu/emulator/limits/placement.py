@@ -22,7 +22,7 @@ class Placement:
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """Return whether nodes that are not reserved fit; `held` lists what occupies chips."""
+        """Return whether nodes that are not reserved fit; `held` lists the nodes that occupy chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(

@@ -87,8 +87,8 @@ class Reservations:
         """Return how the operation of new reserved nodes fails (E3), or None if the reservation has room.
 
         Args:
-            held: what occupies chips, as for `Capacity.has_room`.
-            name: of the reservation, in full or its id; empty: any.
+            held: the nodes that occupy chips, as for `Capacity.has_room`.
+            name: full name or id of the reservation; empty: any.
         """
         family = family_of(nodes[0])
         reserved = [each for each in self._by_id.values() if _fits(each, zone, family, last_part(name))]
@@ -140,7 +140,7 @@ def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held
     shown.standard.size = reservation.chips
     shown.standard.capacity_units = _CHIPS
     shown.standard.resource_type = resource_type(reservation.family)
-    # a reservation may be cut below what its nodes use; they stay
+    # a reservation may be reduced below the chips that its nodes use; the nodes stay
     shown.standard.usage.total = min(
         reservation.chips, _reserved_in_use(reservation.zone, reservation.family, occupied)
     )

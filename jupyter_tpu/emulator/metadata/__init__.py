@@ -1,4 +1,4 @@
 """The metadata server of each worker.
 
-Start with `tree`, which is what it shows; `query` reads it, `server` serves it.
+Start with `tree`, its content; `query` reads it, `server` serves it.
 """

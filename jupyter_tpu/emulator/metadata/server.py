@@ -1,6 +1,6 @@
 """The metadata server of one emulated worker: plain HTTP on loopback, for the worker's own user.
 
-Processes of the worker find it by ``GCE_METADATA_HOST``. `tree` is what it shows, `query` how requests read it.
+Processes of the worker find it by ``GCE_METADATA_HOST``. `tree` is its content, which requests read by `query`.
 """
 
 from __future__ import annotations

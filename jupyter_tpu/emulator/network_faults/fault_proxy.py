@@ -23,7 +23,7 @@ ACCEPT_AGAIN_S = 1.0  # pause when no file descriptor is left; asyncio's own ser
 class FaultProxy:
     """A proxy that forwards connections to `target`.
 
-    `admit` may turn a connection away; `seed` makes what is random repeatable.
+    `admit` may turn a connection away; `seed` makes random faults repeatable.
     """
 
     def __init__(self, target: Address, *, admit: Admit = lambda _: True, seed: int = 0) -> None:

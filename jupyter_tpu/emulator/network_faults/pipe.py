@@ -245,7 +245,7 @@ class Pipe:
         now = self.conditions
         if not now.bytes_per_s:
             return FLIGHT_BYTES
-        # a router's queue plus what is on the wire: then the sender feels the bottleneck, as on a real path
+        # a router's queue plus the bytes on the wire, so that the bottleneck slows the sender as on a real path
         return QUEUE_BYTES + now.bytes_per_s * (0.25 + now.latency_s)
 
 

@@ -174,7 +174,7 @@ class _Service:
             )
         os.close(ours)
         is_ready = _says_ready(process)
-        process.wait()  # the service is its child, so that no program finds a child that it did not start
+        process.wait()  # the service is a child of `process`, so that no program finds a child that it did not start
         if is_ready:
             return _Service(theirs)
         os.close(theirs)

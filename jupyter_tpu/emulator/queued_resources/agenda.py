@@ -258,7 +258,7 @@ class Queue:
             self._follow_progress(queued, states)
 
     def _follow_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
-        # a node that was still being created is gone: the rest is useless without it
+        # a node disappeared while it was being created: the others are useless without it
         if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
             self._suspend(replace(queued, verdict=errors.internal_error()))
         elif set(states) == {State.READY} and queued.verdict is None:

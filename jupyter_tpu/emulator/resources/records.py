@@ -20,7 +20,7 @@ class OperationRecord:
         is_stuck: a fault: the effect happens, but the operation is never reported as done.
         verdict: the error, by a fault or a stock-out, with which it will end; None: it will succeed.
         state_before: the state that its target returns to if it fails; 0: there was nothing.
-        version: of the API that started it; it is shown in that version's types.
+        version: version of the API that started it, and in whose types it is shown.
         ready_at: when it will be due once chips were found for its node; None: found, or none are needed.
         ended, error, response: set when it is done; `response` is a serialised ``google.protobuf.Any``.
     """

@@ -31,7 +31,7 @@ class Script:
     An empty list leaves a metric as measured; a short one begins again for further devices.
 
     Attributes:
-        memory_percent: of the memory of each device.
+        memory_percent: used share of the memory of each device.
         lie: one of `LIES`, or empty.
     """
 

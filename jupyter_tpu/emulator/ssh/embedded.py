@@ -1,7 +1,7 @@
 """The embedded SSH server of a worker, on asyncssh: logins by public key, commands, shells and forwarding.
 
 Sessions are ordinary processes. As with OpenSSH's server, a lost connection closes a command's pipes and does not kill
-it, and what a login left running in the background stays.
+it, and background processes of a login keep running.
 """
 
 from __future__ import annotations

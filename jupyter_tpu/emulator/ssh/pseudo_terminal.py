@@ -35,7 +35,7 @@ class Terminal(asyncio.Protocol):
     async def open(self, on_end: Callable[[], None]) -> int:
         """Create it and return the descriptor for the process; the caller closes that.
 
-        `on_end` is called at the end.
+        `on_end` is called when the terminal has ended.
         """
         self._on_end = on_end
         self._master, slave = pty.openpty()

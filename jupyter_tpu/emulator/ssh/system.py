@@ -188,7 +188,7 @@ class SystemSshServer:
 
 
 def _sftp_line(sshd: Path) -> str:
-    """Return the config line for SFTP: OpenSSH has a program for it, which the forced command starts like a login's."""
+    """Return the config line for SFTP: the forced command starts OpenSSH's program for it, like a login's command."""
     # where distributions put it, relative to sshd
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)

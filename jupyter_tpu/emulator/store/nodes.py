@@ -1,4 +1,4 @@
-"""The store's nodes; what is counted over many of them is in columns, so that no body must be parsed."""
+"""The store's nodes; values that are counted over many nodes are in columns, so that no body must be parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store's queued resources and what each requests."""
+"""The store's queued resources, and the nodes that each requests."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def opened(path: Path) -> sqlite3.Connection:
 
     Raises:
         sqlite3.DatabaseError: the file is damaged, not an emulator's, or from a newer emulator.
-        DiskFull: there is no room for what must be written; the file is as good as before.
+        DiskFull: there is no room for a write; the file is as usable as before.
     """
     with contextlib.ExitStack() as on_failure:
         db = sqlite3.connect(path, isolation_level=None, factory=_Connection)

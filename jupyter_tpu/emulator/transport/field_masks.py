@@ -33,7 +33,7 @@ def parse_mask(text: str) -> Mask:
         Refusal: it is not a mask.
     """
     words = _TOKEN.findall(text) if len(text) <= LONGEST else []
-    # findall skips what is not a token; compared with the text, what it skipped shows
+    # findall skips text that is not a token; the comparison with the whole text detects that
     if not words or "".join(words) != re.sub(r"\s", "", text):
         raise _wrong(text)
     try:

@@ -145,7 +145,7 @@ def _service() -> Mapping[str, object]:
 class ReservedPort:
     """A port of loopback that is reserved and not listened on: connections are refused, as on an idle TPU VM.
 
-    Only processes of the same user may listen on it too (SO_REUSEPORT), which is what gRPC's servers ask for.
+    Only processes of the same user may listen on it too (SO_REUSEPORT), as gRPC's servers do.
     """
 
     def __init__(self, number: int, *, is_served: bool = False) -> None:

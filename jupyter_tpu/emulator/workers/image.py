@@ -1,7 +1,7 @@
 """The image of the emulated TPU VM: which Python and tools a login finds on its PATH.
 
-``full`` stands for an environment that is ready (the Python of the emulator, or any other); ``bare`` for what the real
-image has: a Python with pip but without ipykernel, and no uv.
+``full`` stands for an environment that is ready (the Python of the emulator, or any other); ``bare`` for the real
+image: a Python with pip but without ipykernel, and no uv.
 """
 
 from __future__ import annotations

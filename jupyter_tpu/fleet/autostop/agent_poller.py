@@ -35,7 +35,7 @@ _FRESH_S = 30.0
 _AFTER_SILENCE_S = 30.0
 # reports are dated by the wall clock; after a leap of this size they are too old or too new, and are read again
 _CLOCK_SET_S = 10.0
-# the agent and this computer may differ by this about how long the node has been READY before it is corrected
+# the agent is corrected if its time since READY differs by more than this from that of this computer
 _READY_DIFFERS_S = 120.0
 # the agent's texts are shown to people
 _LONGEST_TEXT = 500
@@ -143,7 +143,7 @@ class AgentPoller:
             return error.message
 
     def poll_soon(self, node: Node) -> None:
-        """Poll the node at the next turn, though it is not due yet."""
+        """Poll the node at the next turn, even if it is not due yet."""
         self._due_at.pop(_key(node), None)
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:

@@ -80,8 +80,8 @@ class AutostopSettings:
         `NodeSettings.damage`.
 
         Args:
-            clock_wrong_s: how far this computer's clock is ahead now, see `CloudClock.wrong_s`; the times of
-                deadlines and extensions are by this clock, though it was set since.
+            clock_wrong_s: how far this computer's clock is ahead now, see `CloudClock.wrong_s`; the times of deadlines
+                and extensions are by the clock as it is now.
 
         Raises:
             JournalUnwritable: the journal cannot be read at all.
@@ -127,7 +127,7 @@ class AutostopSettings:
     def _is_ours(self, node: Node) -> bool:
         """Whether this user created the node; other people's nodes have no rules until the user sets some.
 
-        Known from the journal or, where that was lost, from our label and our login key on the node.
+        The journal says so or, where it was lost, our label and our login key on the node.
         """
         intent_id = node.intent_id
         # only yes is cached: another process may write the intent later
@@ -164,7 +164,7 @@ def _about(node: Node, clock_wrong_s: float) -> dict[str, Any]:
 
     The uid is there because a deadline must not apply to the next node with this name.
     """
-    # only if it was: an earlier version takes rules with a field that it does not know for damaged
+    # only if the clock was wrong: an earlier version treats rules with an unknown field as damaged
     return {"uid": node.uid, **({_WRONG: clock_wrong_s} if clock_wrong_s else {})}
 
 

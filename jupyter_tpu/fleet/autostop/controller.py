@@ -1,7 +1,7 @@
 """The auto-stop controller: judge every node by its rules, send them to the guards, and stop or delete what is due.
 
-Two other parts end nodes: the guard on each node does the same without this computer, and budgets stop what costs too
-much.
+Two other parts end nodes: the guard on each node does the same without this computer, and budgets stop nodes that cost
+too much.
 """
 
 from __future__ import annotations

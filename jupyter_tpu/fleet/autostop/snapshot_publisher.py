@@ -1,6 +1,7 @@
-"""Send nodes what only this computer knows about them, for their notebooks: price and cost, quota, grants, budgets.
+"""Send nodes the data that only this computer has, for their notebooks: price and cost, quota, grants, budgets.
 
-Over open links only, to billed nodes only; never a credential. The data is what the REST API shows, with its time.
+It uses open links only, sends to billed nodes only, and never sends a credential. The data is that of the REST API,
+with its time.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ async def annotated_offers(
     zone.
 
     Args:
-        offers: as of `offers_view`.
+        offers: the result of `offers_view`.
         now: Unix seconds.
 
     Raises:

@@ -44,7 +44,7 @@ class SearchService:
         """Begin a search; a second call with the same candidates returns the same search.
 
         Args:
-            node_id: id of the node, in whichever zone it is found.
+            node_id: id of the node, the same in every zone.
             candidates: in the order in which they are tried; see `lifecycle.search.ordered`.
             for_s: how long to search, in seconds; None: each candidate is tried once.
             accept_unknown_price: see `Fleet.check_spending`.

@@ -135,7 +135,7 @@ async def stop_all(
 async def _call_off(
     opened: Opened, executor: TerminationExecutor, tell: Callable[[Result], None]
 ) -> AsyncIterator[Result]:
-    """Cancel what would create nodes later: searches and auto-recovery."""
+    """Cancel everything that would create nodes later: searches and auto-recovery."""
     service, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
     recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
     try:

@@ -1,4 +1,4 @@
-"""What may forbid a request that costs money before it is sent: budgets, and a missing SSH key."""
+"""Checks before a request that costs money is sent: budgets, and the SSH key."""
 
 from __future__ import annotations
 

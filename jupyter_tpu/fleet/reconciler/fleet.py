@@ -79,7 +79,7 @@ class Fleet:
         on_change: called in the event loop with each change; must not block.
         polling: how often the cloud is polled.
         controllers: called at every turn of the loop, in this order.
-        admission_checks: checks that may refuse what costs money, each called before an intent is written.
+        admission_checks: checks that may refuse a request that costs money, each called before an intent is written.
         limits: how long each step of an intent may take.
         clock: returns Unix seconds.
     """
@@ -187,7 +187,7 @@ class Fleet:
         A second call for the same node while the first intent is open returns that one.
 
         Raises:
-            BudgetExceeded: a budget is used up; see `check_spending` for what else budgets refuse.
+            BudgetExceeded: a budget is used up; see `check_spending` for other refusals by budgets.
             BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
             NodeExists: the name is taken.
             JournalUnwritable: it cannot be saved, so nothing was requested.
@@ -316,12 +316,12 @@ class Fleet:
         return await self._begin(wanted)
 
     async def _require_node(self, verb: Verb, name: NodeName) -> None:
-        """Read the node; raises what `CloudApi.get_node` does."""
+        """Read the node; raises as `CloudApi.get_node` does."""
         requested = self._cloud.clock.steady()
         try:
             node = await self._cloud.get_node(name)
         except (CloudUnavailable, RateExceeded):
-            # what ends a charge is sent, and repeated, though the cloud refuses to read a node that it has listed
+            # a stop or deletion is sent, and repeated, even if the cloud lists the node but refuses to read it
             if verb == "start" or self._state.node_cache.get(name) is None:
                 raise
         else:
@@ -478,6 +478,6 @@ class Fleet:
             self._state.intent_changed(intent)
 
     async def _write_late(self, known: Intent | None) -> None:
-        """Settle in the journal an intent that was settled while it could not be written."""
+        """Write an intent to the journal that was settled while the journal could not be written."""
         if known is not None and known.settled:
             await asyncio.to_thread(self._journal.save, known)

@@ -349,7 +349,7 @@ def _cause(budget: Budget, usage: Usage) -> EndCause:
 
 
 def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[str]]) -> str:
-    """Return what the budget did and does. The text has no amount, which would change, so that it is logged once.
+    """Return a notice of what the budget did and does, without changing amounts, so that the same text is logged once.
 
     Args:
         ended: ids of the nodes that were stopped, and of those that were deleted because they cannot be stopped.

@@ -42,7 +42,7 @@ class StoredPrices:
     """The stored prices.
 
     Attributes:
-        address: of the catalogue that they are from.
+        address: address of the catalogue that they are from.
         read_at: when the rows were read (Unix seconds); 0 = never.
         failed_at: when reading failed last, after `read_at` (Unix seconds); 0 = it did not.
         failure: why, for display.

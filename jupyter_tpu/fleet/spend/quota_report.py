@@ -53,7 +53,7 @@ class QuotaReport:
         return self.holdings.is_complete and not self.uncounted
 
     def uses(self) -> tuple[QuotaUse, ...]:
-        """Return each limit with what uses it."""
+        """Return each limit with the resources that use it."""
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[QuotaAfter, ...]:

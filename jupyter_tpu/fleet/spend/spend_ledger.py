@@ -209,7 +209,7 @@ class SpendLedger:
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Remove a grant; what it covered counts as billed, in the past too.
+        """Remove a grant; nodes that it covered count as billed, in the past too.
 
         Args:
             now: Unix seconds by the cloud's clock, by which usage is counted.

@@ -1,6 +1,6 @@
 """Run the checkpoint hooks on a node before auto-stop or a budget ends it, and add their outcome to the audit log.
 
-Over open links only; where there is none, only the guard on the node can run the hooks.
+It uses open links only; without one, only the guard on the node can run the hooks.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class EndRequest:
     """The requests to end one node.
 
     Attributes:
-        intent_id: of the last request; empty = it was sent without an intent.
+        intent_id: intent of the last request; empty = it was sent without an intent.
         at: when that was (seconds of the caller's clock).
         times: how many there were.
         refused_since: the time since which every stop was refused for a temporary reason; None = the last one was not.

@@ -32,7 +32,7 @@ ACCEPTED_S = 45.0
 """How long a request may stay unaccepted before it is reported as failed: our choice, the user waits for it."""
 
 _OPERATION_POLL_S = 1.0
-# our choice: what the cloud has accepted and takes longer over is not waited for
+# our choice: an accepted operation that takes longer is not waited for
 _OPERATION_TIMEOUT_S = 120.0
 
 
@@ -57,7 +57,7 @@ class Result:
     """The result of ending one item.
 
     Attributes:
-        action: what was done, as in the audit log; empty where nothing could be.
+        action: the action, as in the audit log; empty where none was possible.
         error: None when it was done, or started without a refusal.
     """
 

@@ -16,7 +16,7 @@ class Facts:
 
     Attributes:
         python: version of the kernels' Python.
-        pid: of this process, which may be a kernel that uses the chips.
+        pid: id of this process, which may be a kernel that uses the chips.
         versions: the version of each library, by framework.
         requirements: the requirements in each framework's package metadata.
         platforms: ``tpu``, ``cpu`` … by framework, for the frameworks that have started in this process.

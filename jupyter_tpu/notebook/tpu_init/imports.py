@@ -30,7 +30,7 @@ def set_environment(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def restore_environment_on_error() -> Iterator[None]:
-    """Undo every `set_environment` within if an exception passes; what a framework sets itself stays.
+    """Undo every `set_environment` within if an exception passes; variables that a framework sets itself stay.
 
     A variable that limits TorchTPU to one chip, for example, would mislead the framework that is tried next.
     """

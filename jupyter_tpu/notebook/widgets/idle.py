@@ -18,7 +18,7 @@ from jupyter_tpu.notebook.widgets.view import CallAgent, Data, View
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
 # Bounds what a page can ask for; the widget's own buttons ask for 3 h at most.
 _LONGEST_KEEP_S = 30 * 86400.0
-# A click on a button without a length of time counts for this long; later the user may have changed their mind.
+# A click on a button without a duration counts for this long; later the user may have changed their mind.
 _LATE_S = 60.0
 
 

@@ -37,7 +37,7 @@ Row = Sequence[Any]
 
 def read(ask: CallAgent, _whole: bool) -> Data:
     """Return the four parts, each with the time of its snapshot."""
-    # Nothing else, such as the current time: a trait that does not change is not sent.
+    # No current time or other changing value: the widget sends a trait only when it changes.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 
 

@@ -198,7 +198,7 @@ class Adoption:
         self._kernels.stop_watching_activity(kernel_id)
         self._kernels.stop_buffering(kernel_id)
         manager.stop_restarter()
-        # off Jupyter's list before it shuts down all kernels on it
+        # removed from Jupyter's list, because Jupyter shuts down all kernels on that list
         self._kernels.remove_kernel(kernel_id)
         manager.cleanup_connection_file()
         if provisioner:

@@ -1,9 +1,9 @@
 """Cursors: how far each page has read each kernel's record, in a small file that outlives the server.
 
 The file has a fixed number of slots of 64 bytes, one per kernel and session. Each is written whole by a single call, so
-a killed server leaves the old slot or the new one; a checksum detects what a power failure left. If all slots are used,
-the least recently used one is overwritten. Several servers may share the file without locks: one that finds its slot
-overwritten uses another.
+a killed server leaves the old slot or the new one; a checksum detects a slot that a power failure damaged. If all slots
+are used, the least recently used one is overwritten. Several servers may share the file without locks: one that finds
+its slot overwritten uses another.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Source(Protocol):
 
 
 async def text_of(source: Source, request: ListedRequest) -> AsyncGenerator[bytes, None]:
-    """Yield what a request has printed so far, as UTF-8, with a notice for missing parts.
+    """Yield the text that a request has printed so far, as UTF-8, with a notice for missing parts.
 
     The record is read no faster than the pieces are consumed. Close the iterator if it is not read to the end.
     """

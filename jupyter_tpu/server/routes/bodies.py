@@ -90,7 +90,7 @@ def accepts_unknown_price(body: bytes) -> bool:
     """Whether the body of ``POST nodes`` accepts an unknown price.
 
     Raises:
-        BadInput: as `node_spec_from_body`.
+        BadInput: as for `node_spec_from_body`.
     """
     return flag_field(json_object(body, _listed(_FIELDS)), "accept_unknown_price")
 

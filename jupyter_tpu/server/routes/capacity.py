@@ -92,7 +92,7 @@ class OffersHandler(TpuHandler):
         try:
             opened = await self.app.fleet.get()
             offers = await annotated_offers(offers, opened.fleet, opened.journal, opened.settings, now=time.time())
-        except TpuError as error:  # the form can do without: the creation itself will say what is wrong
+        except TpuError as error:  # the form works without these data, and the creation itself reports the problem
             self.log.info("The offers are listed without grants and past creations: %s", error)
         self.write_json(offers)
 

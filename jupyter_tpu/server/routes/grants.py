@@ -1,4 +1,4 @@
-"""The routes of grants, and of what they cover."""
+"""The routes of grants and of their coverage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GrantsHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return all grants with what is left of each."""
+        """Return all grants with the remaining amount of each."""
         self.write_json((await self.grant_usage()).to_json())
 
 

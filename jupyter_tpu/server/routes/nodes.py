@@ -134,7 +134,7 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
         So the panel's rate and costs match the nodes that it lists.
         """
         snapshot = (await self.fleet()).snapshot()
-        # no time before it is added here: whether the nodes were READY unobserved is for the recording to find out
+        # unobserved time before it is not added here: only the recording finds out whether the nodes were READY then
         before = NodesObservation(as_of=snapshot.as_of, read_at=snapshot.looked_at)
         return replace(observation_of_fleet(snapshot, before=before), now=await self.cloud_now())
 

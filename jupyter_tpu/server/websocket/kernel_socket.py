@@ -121,8 +121,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _find_our_kernel(self) -> TPUProvisioner | None:
         """Return the provisioner if the kernel is on a node; wait for one that is starting (``use_pending_kernels``).
 
-        None for a kernel that failed to start: Jupyter Server reports that. A kernel that could not be restarted stays
-        ours, because its process may still run.
+        It is None for a kernel that failed to start, which Jupyter Server reports. A kernel that could not be restarted
+        stays ours, because its process may still run.
         """
         ready = self.kernel_manager.ready
         await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
@@ -152,7 +152,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _replace_stale_connection(self) -> None:
         """Register the page's session, and close an earlier connection of it.
 
-        Not in `prepare`: if the page closes during the handshake, its session would stay registered forever.
+        It must not run in `prepare`: if the page closes during the handshake, its session would stay registered
+        forever.
         """
         stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
         await self._register_session()  # type: ignore[no-untyped-call]

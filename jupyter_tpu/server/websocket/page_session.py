@@ -57,9 +57,9 @@ class Kernel(Protocol):
 class Socket(Protocol):
     """The page's WebSocket; all methods raise `PageGone` if it is closed.
 
-    `write` raises `Unreadable` for a message that a page could not parse. `drain` waits until the connection has taken
-    what was written. What is written within `at_once` is sent together if possible, so that a page that has read a
-    message has also read the ping after it, even if it closes right then.
+    `write` raises `Unreadable` for a message that a page could not parse. `drain` waits until the connection has
+    accepted all messages. Messages written within `at_once` are sent together if possible, so that a page that has read
+    one has also read the ping after it, even if it closes right then.
     """
 
     def at_once(self) -> AbstractContextManager[None]: ...

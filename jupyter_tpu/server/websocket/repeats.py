@@ -2,7 +2,7 @@
 
 A connection that ends does not say how many of the last messages its page has read, so they are sent again. A page with
 our front end drops repeated messages by their seqs. For any other page the cell is cleared after them and filled from
-the record, so that it shows each output once, whatever it had read. The refilling messages have seqs of repeated ones,
+the record, so that it shows each output once in any case. The refilling messages have seqs of repeated ones,
 so our front end drops them as well.
 """
 

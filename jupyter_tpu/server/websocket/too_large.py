@@ -18,8 +18,8 @@ _LARGE_BYTES = 1_000_000
 _SUSPECT_BYTES = 32_000
 """The lowest default limits of WebSocket libraries: 1 MiB in most, 32 KiB in one."""
 
-# How often a connection must end at the same message, without a close code, until it counts as refused: a network that
-# breaks often is likelier than a client with a limit below 1 MiB.
+# How many connections must end at the same message, without a close code, until the message counts as refused. More for
+# smaller messages: a network that breaks often is likelier than a client with a limit below 1 MiB.
 _TIMES_LARGE = 2
 _TIMES = 5
 _REMEMBERED = 1000  # messages; bounds the memory

@@ -60,7 +60,7 @@ def bigquery_service(cloud: Cloud) -> GoogleService:
     """Return the service with its one method."""
     return GoogleService(
         name="bigquery",
-        # all of BigQuery, so that what is not served is refused in its own words
+        # all of BigQuery, so that a method that is not served gets BigQuery's own refusal
         owns=r"bigquery/v2/.*",
         methods=(
             Method(
