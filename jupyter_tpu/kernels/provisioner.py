@@ -475,7 +475,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._forget_runs()
 
     def _is_for_restarter(self) -> bool:
-        """Return whether it is the KernelManager's restarter that restarts a dead kernel, not the user.
+        """Return whether the KernelManager's restarter restarts a dead kernel, rather than the user.
 
         If the restart raised, the restarter would stop forever and leave the front end at "restarting". So its failure
         is only reported, the kernel stays dead, and the restarter declares it dead after a few attempts.

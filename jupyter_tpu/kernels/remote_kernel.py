@@ -76,7 +76,8 @@ class RemoteKernel:
 
     Args:
         report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
-        owner: names this starter to the agent, so that a late request to end an older kernel of the id does nothing.
+        owner: this starter's name for the agent, so that a late request to end an older kernel with the same id does
+            nothing.
         generation: how many times the kernel is known to have been started.
 
     Attributes:

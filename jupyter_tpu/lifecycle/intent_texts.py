@@ -28,7 +28,7 @@ _NOT_BILLED = {
 
 
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """Return the price such as ``$9.60 per hour``, or that it is not known."""
+    """Return the price, such as ``$9.60 per hour``, or a text that the price is unknown."""
     if provisioning == "reserved":
         return Text("what its reservation costs (not in the price list)")
     price = price_on_terms(accelerator_type, zone, provisioning)

@@ -115,7 +115,7 @@ class Kernels:
 
     @property
     def are_whole(self) -> bool:
-        """Whether all their folders still exist."""
+        """Whether the folders of all kernels still exist."""
         return self._around.home.kernels.is_dir() and all(kernel.is_whole for kernel in self._kernels.values())
 
     def restore(self) -> None:

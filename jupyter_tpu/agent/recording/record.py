@@ -1,9 +1,10 @@
 """The record of one kernel: every message that it emitted, in order, on disk, up to a cap.
 
-Append-only segments, named after the offset and the seq that they begin with. Clients get slices of these bytes, so the
-record is also the send queue and the agent's memory stays flat. At the cap the oldest segment is deleted; a client that
-had not read it sees a gap in the seqs. Killing the agent loses nothing that was flushed; after a power failure the
-checksums show the torn tail, which is cut off. What a full disk does not take stays in memory, readable like the rest.
+Its segments are append-only, and named after the offset and the seq that they begin with. Clients get slices of these
+bytes, so the record is also the send queue and the agent's memory stays flat. At the cap the oldest segment is deleted;
+a client that had not read it sees a gap in the seqs. Killing the agent loses nothing that was flushed; after a power
+failure the checksums show the torn tail, which is cut off. Entries that a full disk does not accept stay in memory,
+readable like the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command `demo`: runs an emulated cloud and a JupyterLab that uses it, until Ctrl-C."""
+"""The command `demo`: run an emulated cloud and a JupyterLab that uses it, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `create`: states what a node costs, then creates it.
+"""The command `create`: state what a node costs, then create it.
 
 It uses the same fleet and journal as the Jupyter server, so the server finishes or undoes what is interrupted here, and
 nothing is requested twice.

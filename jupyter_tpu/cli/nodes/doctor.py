@@ -1,4 +1,4 @@
-"""The command `doctor`: finds what keeps kernels from using their TPU, here, in the project and on a node."""
+"""The command `doctor`: find what keeps kernels from using their TPU, here, in the project and on a node."""
 
 from __future__ import annotations
 

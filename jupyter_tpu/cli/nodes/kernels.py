@@ -1,4 +1,4 @@
-"""The command `kernels`: lists and ends kernels on all nodes, whichever server, notebook or machine started them."""
+"""The command `kernels`: list and end kernels on all nodes, whichever server, notebook or machine started them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LiveKernel:
 
     @property
     def notebook(self) -> str:
-        """Path of the notebook that is open on it, or else of a console; empty if nothing is."""
+        """Path of the notebook, or else the console, that is open on the kernel; empty if none is."""
         sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
         # False sorts before True: notebooks first
         sessions.sort(key=lambda each: each.get("type") != "notebook")

@@ -1,4 +1,4 @@
-"""The command `queue`: lists, adds and removes queued resources, with which the cloud creates a node when it can."""
+"""The command `queue`: list, add and remove queued resources, with which the cloud creates a node when it can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `search`: tries zones and accelerator types one after the other until a node is READY.
+"""The command `search`: try zones and accelerator types one after the other until a node is READY.
 
 The search is in the journal: if this process is killed, another `jupyter tpu` or a Jupyter server continues it.
 """

@@ -1,4 +1,4 @@
-"""The command `setup`: shows, step by step, what is missing before the first node, and sets it up."""
+"""The command `setup`: show, step by step, what is missing before the first node, and set it up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `autostop` and `extend`: auto-stop rules of nodes, and keeping one running."""
+"""The commands `autostop` and `extend`: set the auto-stop rules of nodes, and keep a node running."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `env`: lists, makes and removes the environments for frameworks on a node."""
+"""The command `env`: list, make and remove the environments for frameworks on a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `ps` and `release`: which processes use a node's chips, and ending those processes."""
+"""The commands `ps` and `release`: list the processes that use a node's chips, and end them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `top`: shows the load of a node's chips, once or every second."""
+"""The command `top`: show the load of a node's chips, once or every second."""
 
 from __future__ import annotations
 

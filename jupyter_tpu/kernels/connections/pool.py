@@ -179,7 +179,7 @@ class LinkPool:
         return shared
 
     async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
-        """Return a link; the last user closes it."""
+        """Give a link back; the last user closes it."""
         shared.users -= 1
         if not shared.users:
             if self._links.get(key) is shared:

@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Unix sockets in a new folder with mode 0700; removed no later than when the process ends."""
+    """Unix sockets in a new folder with mode 0700, which is removed at the latest when the process ends."""
 
     transport = "ipc"
 
