@@ -79,11 +79,11 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)
     name = event.node.name
-    state = {"node": name.node_id, "state": event.node.state}
+    node_id, state = name.node_id, event.node.state
     error = intent.cause or WrongState(
-        Text("The node {node} was stopped while it was booting ({state}).", **state)
+        Text("The node {node} was stopped while it was booting ({state}).", node=node_id, state=state)
         if intent.phase == BOOTING
-        else Text("The node {node} is {state} and will not become READY.", **state)
+        else Text("The node {node} is {state} and will not become READY.", node=node_id, state=state)
     )
     hint = error.hint or Text("Start it with {command}, or delete it.", command=intent_texts.command("start", name))
     actions = error.actions or (start_node(name), delete_node(name))
