@@ -75,10 +75,10 @@ def test_a_clock_that_is_set_neither_hides_what_is_spent_nor_charges_more(
     world.run(story())
 
 
-async def ends_in_about_two_hours(process: Process) -> None:
-    await asyncio.sleep(HOUR_S)
+async def ends_in_about_half_an_hour(process: Process) -> None:
+    await asyncio.sleep(0.25 * HOUR_S)
     assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
-    await asyncio.sleep(1.5 * HOUR_S)
+    await asyncio.sleep(0.375 * HOUR_S)
     assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
 
 
@@ -86,11 +86,11 @@ async def ends_in_about_two_hours(process: Process) -> None:
 def test_a_budget_strikes_when_it_is_used_up_though_the_clock_was_set(world: World, leap_s: float) -> None:
     async def story() -> None:
         process = await with_a_node(world)
-        process.books.set_budget("mine", {"amount": 5.0, "unit": "usd", "period": "total"}, now=world.now)
+        process.books.set_budget("mine", {"amount": 3.0, "unit": "usd", "period": "total"}, now=world.now)
         world.clock_ahead_s = leap_s
-        await asyncio.sleep(2 * HOUR_S)
+        await asyncio.sleep(0.5 * HOUR_S)
         assert [node.state for node in process.fleet.snapshot().nodes] == ["STOPPED"]
-        assert billed(world) == pytest.approx(5.0, abs=0.5)
+        assert billed(world) == pytest.approx(3.0, abs=0.5)
 
     world.run(story())
 
@@ -115,9 +115,9 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
     async def story() -> None:
         process = await with_a_node(world)
         (node,) = process.fleet.snapshot().nodes
-        await process.does(process.braking.set_rules(node, {"session_s": 2 * HOUR_S}))
+        await process.does(process.braking.set_rules(node, {"session_s": 0.5 * HOUR_S + 600.0}))
         world.clock_ahead_s = leap_s
-        await ends_in_about_two_hours(process)
+        await ends_in_about_half_an_hour(process)
 
     world.run(story())
 
@@ -132,18 +132,18 @@ def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(
         process = await with_a_node(world)
         (node,) = process.fleet.snapshot().nodes
         world.clock_ahead_s = leap_s if when == "before it is set" else 0.0
-        at = world.now + world.clock_ahead_s + 2 * HOUR_S
+        at = world.now + world.clock_ahead_s + 0.5 * HOUR_S
         if end == "deadline":
             await process.does(process.braking.set_rules(node, {"deadline_at": at}))
         else:
-            await process.does(process.braking.set_rules(node, {"session_s": 0.5 * HOUR_S}))
+            await process.does(process.braking.set_rules(node, {"session_s": 0.25 * HOUR_S}))
             await process.does(process.braking.extend(node, KeepRunning(until=at, while_busy=False)))
         await asyncio.sleep(60.0)
         world.clock_ahead_s = leap_s
         if when == "before the next process":
             await world.kill(process)
             process = await world.open()
-        await ends_in_about_two_hours(process)
+        await ends_in_about_half_an_hour(process)
 
     world.run(story())
 
