@@ -26,17 +26,17 @@ documentation or packages say so) or *assumed* (no source was found, so don't re
 the emulator with the real service yet. If you can, use `jupyter tpu emulator record` and `replay-check`."""
 
 NEVER_CLAIMED = (
-    "that a READY node's JSON has exactly the real fields and defaults: no full response of the v2 API was found",
-    "the words of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
-    "when the real service refuses to stop a slice of several workers, and in which words",
-    "how long anything takes: the durations are round numbers of virtual time within what was seen",
-    "whether there is capacity, or how long spot nodes live: a test or you set the capacity",
+    "the exact fields and defaults of a READY node's JSON: no full response of the v2 API was found",
+    "the wording of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
+    "when, and with which text, the real service refuses to stop a slice of several workers",
+    "durations: they are round numbers of virtual time within the observed range",
+    "capacity, and the lifetime of spot nodes: a test or you set the capacity",
     "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
     "today's prices: the ledger uses dated list prices of public pages",
-    "the wording of refused masks (fields=) and batches, or which masks Google's front end refuses beyond wrong names",
-    "that BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
+    "the wording of refused masks (fields=) and batches, and masks that Google's front end refuses beyond wrong names",
+    "whether BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
     "TPU7x: the Cloud TPU API does not offer it",
-    "how fast a chip computes, or anything else of libtpu: JAX on an emulated worker runs on the CPU",
+    "the speed of a chip, and anything else of libtpu: JAX on an emulated worker runs on the CPU",
 )
 
 CLIENTS = (
@@ -51,7 +51,7 @@ CLIENTS = (
     ("gcloud", "where it is installed", "tests/conformance"),
     ("Google's samples of google-cloud-tpu (python-docs-samples)", "by `make conformance`", "tests/conformance"),
     ("SkyPilot's TPU provisioner", "by `make conformance`", "tests/conformance"),
-    ("dstack, marin-iris, gpuhunt", "never run: their source was read", ""),
+    ("dstack, marin-iris, gpuhunt", "not run; checked against their source", ""),
 )
 
 MOST_LINKS = 4
@@ -67,7 +67,7 @@ def fidelity_page(generated: str) -> str:
         "# How accurate the emulator is",
         INTRODUCTION,
         summary(shown),
-        "## Never claimed\n\nThe emulator does not say\n\n" + "\n".join(f"- {each};" for each in NEVER_CLAIMED),
+        "## Never claimed\n\nThe emulator makes no claim about\n\n" + "\n".join(f"- {each};" for each in NEVER_CLAIMED),
         clients_section(),
         *(standing_section(standing, shown) for standing in ORDER),
     ]

@@ -340,7 +340,7 @@ const noArgs = argsOf({});
 const keyArgs = argsOf({
   zone: { type: 'string', description: 'Zone of the node' },
   node_id: { type: 'string', description: 'Name of the node' },
-  onCard: { type: 'boolean', description: 'Whether it is the node whose context menu is open' }
+  onCard: { type: 'boolean', description: 'Whether to use the node whose context menu is open' }
 });
 
 const specArgs = argsOf({
@@ -349,7 +349,7 @@ const specArgs = argsOf({
   accelerator_type: { type: 'string', description: 'Accelerator type, such as v5litepod-8' },
   runtime_version: { type: 'string', description: 'Runtime version of the TPU VMs' },
   spot: { type: 'boolean', description: 'Whether to create a spot node' },
-  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' }
+  internal_ips: { type: 'boolean', description: 'Whether the node has internal addresses only' }
 });
 
 const suggestionArgs = argsOf({
@@ -359,6 +359,6 @@ const suggestionArgs = argsOf({
   accelerator_type: { ...text, description: 'Accelerator type, such as v5litepod-8' },
   runtime_version: { ...text, description: 'Runtime version of the TPU VMs' },
   provisioning: { ...text, description: 'Provisioning model, such as spot' },
-  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' },
+  internal_ips: { type: 'boolean', description: 'Whether the node has internal addresses only' },
   open: { type: 'object', description: 'What to open on the node when it is READY' }
 });

@@ -164,7 +164,7 @@ const panel: JupyterFrontEndPlugin<void> = {
 
 const kernelStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernel-status',
-  description: 'Shows the start and the connection of a kernel on a node in its notebook.',
+  description: 'Shows in a notebook how its kernel starts on a node, and whether it is connected.',
   autoStart: true,
   optional: [ITranslator, IToolbarWidgetRegistry, ITpuModel],
   activate: (
@@ -231,7 +231,7 @@ const RESTORED_OUTPUTS = 'jupyter-tpu:restored-outputs';
 
 const restoredOutputs: JupyterFrontEndPlugin<void> = {
   id: RESTORED_OUTPUTS,
-  description: 'Restores outputs that a notebook missed, as untrusted ones if set.',
+  description: 'Restores the outputs that a notebook missed, as untrusted if set.',
   autoStart: true,
   requires: [ITpuModel, INotebookTracker],
   optional: [
@@ -300,7 +300,7 @@ async function follow(
 
 const widgetViews: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:widget-views',
-  description: 'Shows widgets that arrived just as JupyterLab gave up on them.',
+  description: 'Shows widgets that arrive just after JupyterLab stopped looking for them.',
   autoStart: true,
   optional: [INotebookTracker],
   activate: (_: JupyterFrontEnd, tracker: INotebookTracker | null): void => {

@@ -268,12 +268,17 @@ def test_torch_xla_that_cannot_ask_for_its_type_is_told(machine: Machine, python
 @pytest.mark.parametrize(
     ("recipe", "package", "words"),
     [
-        pytest.param("flax_optax", "libtpu", "of the points are told apart", marks=pytest.mark.optional("libtpu")),
         pytest.param(
-            "tf_keras", "tensorflow", "of the points are told apart", marks=pytest.mark.optional("tensorflow")
+            "flax_optax", "libtpu", "of the points are classified correctly", marks=pytest.mark.optional("libtpu")
         ),
         pytest.param(
-            "torch_xla_spmd", "torch_xla", "of the points are told apart", marks=pytest.mark.optional("torch_xla")
+            "tf_keras", "tensorflow", "of the points are classified correctly", marks=pytest.mark.optional("tensorflow")
+        ),
+        pytest.param(
+            "torch_xla_spmd",
+            "torch_xla",
+            "of the points are classified correctly",
+            marks=pytest.mark.optional("torch_xla"),
         ),
         pytest.param(
             "transformers", "torch_xla", "of the next numbers are right", marks=pytest.mark.optional("torch_xla")

@@ -22,7 +22,7 @@ const CREATE = 'jupyter-tpu:create';
 /** Provides the memory; without state or settings it lasts as long as the page. */
 export const createMemory: JupyterFrontEndPlugin<ICreateMemory> = {
   id: CREATE,
-  description: 'Remembers choices of nodes, and opens notebooks on new nodes.',
+  description: 'Remembers the choices for new nodes, and opens notebooks on them.',
   autoStart: true,
   provides: ICreateMemory,
   requires: [ITpuModel],
