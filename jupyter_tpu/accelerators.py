@@ -149,7 +149,7 @@ def refuse_unserved(accelerator_type: str) -> None:
 
 
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
-    """Return the type with this name, or None: the cloud may offer types that the catalogue does not have yet."""
+    """Return the type with this name; None if the catalogue does not have it, for example because it is new."""
     return accelerators().get(canonical_type(accelerator_type))
 
 

@@ -36,7 +36,7 @@ Each error says what failed (`message`), what exists now (`exists`) and what to 
 for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`). A sentence
 with values is a `Text`, which keeps its template and arguments for translation. What a front end can do about it is in
 `actions`.
-Must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
+This module must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
 """
 
 from __future__ import annotations

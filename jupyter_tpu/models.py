@@ -1,7 +1,7 @@
 """Records that the parts of jupyter_tpu exchange: nodes, queued resources, operations, prices.
 
-Frozen values, with `to_json` where they leave the process. Must know nothing of clouds, SSH or Jupyter; also runs on
-the worker (Python 3.10, standard library only).
+Frozen values, with `to_json` where they leave the process. This module must know nothing of clouds, SSH or Jupyter; it
+also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Node:
 
     @property
     def is_billed(self) -> bool:
-        """Whether it is billed by the hour: READY (cloud.google.com/tpu/pricing), or in a state that is not known here.
+        """Whether it is billed by the hour: it is READY (cloud.google.com/tpu/pricing), or its state is unknown here.
 
         An unknown state counts as billed: a running node with a new state would otherwise be neither counted nor
         stopped.
@@ -303,7 +303,7 @@ class QueuedResource:
         error: why it FAILED; None otherwise.
         labels: labels of its first node.
         create_time: RFC 3339 in UTC, or empty.
-        is_reclaimed: whether the cloud suspends or has suspended it, not a user who deleted its nodes.
+        is_reclaimed: whether the cloud suspends or has suspended it; false if a user deleted its nodes.
     """
 
     name: QueuedName
@@ -349,7 +349,7 @@ class QueuedResource:
 
     @property
     def holds_quota(self) -> bool:
-        """Whether it counts towards quota: until it is deleted, unless ACTIVE, when its nodes count themselves."""
+        """Whether it counts towards quota: until it is deleted, but not while it is ACTIVE, when its nodes count."""
         return self.state != "ACTIVE"
 
 

@@ -34,9 +34,7 @@ class Dispatcher:
                 self._operations.finish(operation, error=errors.internal_error())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
-        continues.
-        """
+        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
         return self._effects_of(operation).roll_back(operation)
 
     def _effects_of(self, operation: OperationRecord) -> Effects | QueueEffects:

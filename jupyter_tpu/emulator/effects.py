@@ -192,9 +192,7 @@ class Effects:
         "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
-        continues.
-        """
+        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
         node = self._store.node(operation.target)
         # nothing to undo: the node is gone, or the effect has happened
         if node is None or operation.due is None:

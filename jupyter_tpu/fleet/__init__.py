@@ -2,7 +2,7 @@
 
 Start with `reconciler.fleet` (the loop) and `assembly` (how its parts are put together). `autostop`, `capacity`,
 `cleanup`, `spend` and `termination` are controllers that the loop calls, and the services around them. Decisions are in
-`jupyter_tpu.lifecycle` and `jupyter_tpu.money`, which are pure. Knows nothing of HTTP, kernels or SSH connections.
+`jupyter_tpu.lifecycle` and `jupyter_tpu.money`, which are pure. It knows nothing of HTTP, kernels or SSH connections.
 
 The names below are imported on demand: a command that only lists nodes does not need the loop.
 """

@@ -1,6 +1,6 @@
 """Parse and validate one message of the record; a kernel or a client may have sent anything.
 
-What is parsed here is written as JSON again, so values that JSON cannot carry (NaN, infinities, integers of thousands
+Parsed values are written as JSON again, so values that JSON cannot carry (NaN, infinities, integers of thousands
 of digits) and nesting too deep to be written are refused as well.
 """
 

@@ -23,7 +23,7 @@ Measured in JupyterLab 4.6: 200 kB of text draw in 57 ms, 1 MB blocks the page f
 
 
 Arrived = Callable[[str], int]
-"""Returns up to which seq the page of a session (given by its id) has received everything."""
+"""A function from the id of a session to the seq up to which its page has received everything."""
 
 
 class Reducer:
@@ -155,7 +155,7 @@ class Reducer:
     # -- comms ---------------------------------------------------------------------------------------------------------
 
     def _watch_comm(self, message: Message) -> None:
-        """Watch for Output widgets, which capture outputs of a cell; other comms are the front end's business."""
+        """Watch for Output widgets, which capture outputs of a cell; only front ends handle other comms."""
         self.comms += 1
         comm_id, state = message.content.get("comm_id"), _widget_state(message)
         if not isinstance(comm_id, str):

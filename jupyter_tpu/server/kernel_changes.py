@@ -99,9 +99,7 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
 
 
 class RestartHandler(KernelActionHandler):
-    """``POST api/kernels/{id}/restart``: for kernels on nodes, one restart at a time, and with the reason for a
-    failure.
-    """
+    """``POST api/kernels/{id}/restart``: on nodes one restart at a time, which gives the reason for a failure."""
 
     @web.authenticated
     @authorized

@@ -60,9 +60,7 @@ class LazyFleet:
             raise
 
     async def reopen(self) -> None:
-        """Close the fleet, and open it at the next call despite earlier failures, because settings or credentials
-        changed.
-        """
+        """Close the fleet, and open it at the next call despite earlier failures: the settings have changed."""
         await self.close()
         self._failure, self._retry_at = None, 0.0
 

@@ -51,7 +51,7 @@ class SetupEngine:
 
     Args:
         settings: as the user has configured them; the project may be missing.
-        environment: this process's variables, which choices are saved to as well.
+        environment: this process's variables; choices are saved there too.
         is_project_fixed: whether the project is configured where this engine cannot change it.
     """
 
@@ -80,7 +80,7 @@ class SetupEngine:
         return (credentials, project, api, quota, budget)
 
     async def perform(self, action: str, values: Mapping[str, Any]) -> None:
-        """Perform the action in a step's `does`.
+        """Perform the action of a step.
 
         Args:
             action: one of `PERFORMED`.

@@ -1,10 +1,10 @@
 """Flow control: how many bytes may be in flight to a client.
 
-Enough to fill the path, too few for control replies to wait behind them. The window is twice the path's rate times its
-shortest round trip, within bounds. Samples taken while the kernel had little to send say nothing about the path, so
-they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate is remembered for the
-whole connection, however long it is idle: it falls, by half at most, only when output that filled the window stayed
-below it for a while.
+They must be enough to fill the path, but too few for control replies to wait behind them. The window is twice the
+path's rate times its shortest round trip, within bounds. Samples taken while the kernel had little to send say nothing
+about the path, so they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate is
+remembered for the whole connection, however long it is idle: it falls, by half at most, only when output that filled
+the window stayed below it for a while.
 """
 
 from __future__ import annotations

@@ -110,9 +110,7 @@ def _unpacked(message: any_pb2.Any) -> Message | None:
 
 
 def _parts(message: Any) -> Iterator[Any]:
-    """Yield the messages directly inside; maps are skipped, because none in the API holds a message with a time or
-    state.
-    """
+    """Yield the messages directly inside; skip maps, because none in the API has a message with a time or state."""
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue

@@ -64,9 +64,9 @@ class EmulatorControl:
     # -- money
 
     def ledger(self) -> dict[str, Any]:
-        """Return ``{"now", "total_usd", "total_nano_usd", "billing", "nodes".
+        """Return the cost of all nodes: ``{"now", "total_usd", "total_nano_usd", "billing", "nodes"}``.
 
-        [{"name", "ready_seconds", "usd", …}]}``.
+        Each of `nodes` is ``{"name", "ready_seconds", "usd", …}``.
         """
         return self._request("GET", "ledger")
 

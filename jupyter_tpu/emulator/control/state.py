@@ -16,7 +16,7 @@ MOST = 500
 
 
 def state_of(cloud: Cloud) -> dict[str, Any]:
-    """Return the project's resources, its settings, what waits, and the costs."""
+    """Return the project's resources, settings, faults, links and costs."""
     now = cloud.store_now()
     # read once for both lists: with thousands of nodes this is the slow part
     nodes = cloud.store.nodes()

@@ -80,9 +80,7 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """Step to the target; an act that takes longer than `PATIENCE_S`, such as starting thousands of workers, is
-        late.
-        """
+        """Step to the target; a longer act than `PATIENCE_S`, such as starting thousands of workers, ends late."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._step_through(target)

@@ -34,7 +34,7 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 
 
 class Maintenance:
-    """Plans, begins and ends maintenance; an agenda of the timeline.
+    """Plan, begin and end maintenance; an agenda of the timeline.
 
     `node_changed` is called with each node that changes, `notice_changed` with the name of each node whose metadata
     changes.

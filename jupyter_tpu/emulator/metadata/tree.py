@@ -23,7 +23,7 @@ class Announcement(dict[str, str]):
 
 
 class OnDemand:
-    """A value that is made for each request: listed, and left out of recursive answers."""
+    """A value that is made for each request; it is listed, but left out of recursive answers."""
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")

@@ -74,9 +74,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes that an operation's request made. False: they cannot be undone, and the operation
-        continues.
-        """
+        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

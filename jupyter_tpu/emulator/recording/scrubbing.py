@@ -3,7 +3,7 @@
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
 tokens, ids and times likewise. Ids of nodes, labels, descriptions, zones and networks stay: check them before you share
-a recording. Knows nothing of HTTP.
+a recording. This module knows nothing of HTTP.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def placeholders(text: str) -> list[str]:
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
     """Yield a line for each difference in `got`, beginning with its place.
 
-    Binds the placeholders of texts that match.
+    It binds the placeholders of texts that match.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         yield from _of_objects(expected, got, bound, where)

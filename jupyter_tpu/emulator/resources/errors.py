@@ -1,7 +1,8 @@
 """The refusals of the emulated cloud, as ``google.rpc.Status``, word for word as recorded from the real service.
 
 E1 to E14 number the recorded refusals (docs/explanation/fidelity.md lists them with their sources). Never edit a text
-that is tagged ``recorded``. Knows nothing of gRPC or HTTP: each transport renders a `Refusal` in its own way.
+that is tagged ``recorded``. This module knows nothing of gRPC or HTTP: each transport renders a `Refusal` in its own
+way.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def device_files(chips: Chips) -> list[str]:
 def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Write a worker's chips to its folder; return the variables by which its processes find them.
 
-    A lock that a process holds stays held: after a crash of the emulator its workers run on.
+    A lock that a process holds is not touched, because workers keep running after a crash of the emulator.
     """
     names = device_files(chips)
     for name in names:

@@ -32,7 +32,8 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
 def kill_processes_of(tokens: Iterable[str]) -> None:
     """Kill until none is left, because a process may fork while the others are being killed.
 
-    Blocks. Does not wait for single processes: some are children of this one, and asyncio needs their exit status.
+    It blocks, but does not wait for single processes: some are children of this one, and asyncio needs their exit
+    status.
 
     Raises:
         TimeoutError: some are alive after `PATIENCE_S` (only a process that hangs in the kernel can be).

@@ -147,9 +147,7 @@ class AgentPoller:
         self._due_at.pop(_key(node), None)
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
-        """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or out of
-        date.
-        """
+        """Return the node's activity; unknown (treated as busy) if the last report is missing, invalid or outdated."""
         if not node.is_billed:  # whatever it reported before
             return not_running(node.state)
         last = self._reports.get(_key(node))

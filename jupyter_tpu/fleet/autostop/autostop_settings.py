@@ -76,8 +76,7 @@ class AutostopSettings:
         self._ours: dict[str, bool] = {}
 
     def read(self, nodes: Iterable[Node], *, clock_wrong_s: float = 0.0) -> dict[str, NodeSettings]:
-        """Return the settings by full name; an unreadable part of a node's settings is reported in its
-        `NodeSettings.damage`.
+        """Return the settings by full name; `NodeSettings.damage` reports an unreadable part of a node's settings.
 
         Args:
             clock_wrong_s: how far this computer's clock is ahead now, see `CloudClock.wrong_s`; the times of deadlines

@@ -77,7 +77,7 @@ class AutostopStatus:
 
 
 class AutostopController:
-    """See `Controller`.
+    """The controller that applies the auto-stop rules; see `Controller`.
 
     Args:
         agents: the way to the agents; None: activity is unknown, so the idle timeout stops nothing.

@@ -64,7 +64,10 @@ class _End:
 
 
 class ExternalDeletions:
-    """See `Controller`. Runs after the `BudgetEnforcer`, which writes to the ledger which nodes are no longer READY."""
+    """The controller that logs ends of nodes that this computer did not request.
+
+    It runs after the `BudgetEnforcer`, which records in the ledger which nodes are no longer READY.
+    """
 
     def __init__(self, cloud: CloudApi, journal: Journal, login_key: str = "") -> None:
         settings = cloud.settings
@@ -80,9 +83,7 @@ class ExternalDeletions:
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look for such nodes after the list of nodes has changed; raises `JournalUnwritable`, and tries again at
-        the next call.
-        """
+        """Look for ended nodes after the list has changed; raises `JournalUnwritable`, and retries at the next call."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         # the ledger is read only when the list has changed: it may be long
@@ -161,8 +162,9 @@ class ExternalDeletions:
         return f"{ended} Its guard was due to {rules.action} it {' or '.join(due)}; otherwise {cause}."
 
     def _due(self, span: Span, rules: Rules, now: float) -> list[str]:
-        """Return when the rules end a node, such as ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``,
-        without the rules that could not have ended it by now.
+        """Return when the rules end a node: ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
+
+        Rules that could not have ended it by now are left out.
         """
         # its guard may have counted from before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)

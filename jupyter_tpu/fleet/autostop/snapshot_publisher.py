@@ -85,7 +85,7 @@ class LocalState:
 
 
 class SnapshotPublisher:
-    """See `Controller`; it sends in a task of its own, so that the fleet's loop never waits for an agent.
+    """The controller that sends snapshots, in a task of its own, so that the fleet's loop never waits for an agent.
 
     Args:
         agents: the way to the agents; None: there is none, and nothing is sent.

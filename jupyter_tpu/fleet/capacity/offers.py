@@ -30,8 +30,7 @@ _GRANTABLE = tuple(model for model in PROVISIONING_MODELS if is_grantable(model)
 async def annotated_offers(
     offers: JSON, fleet: Fleet, journal: Journal, settings: CloudSettings, *, now: float
 ) -> JSON:
-    """Return the offers with data from grants and the journal; makes no request to the cloud, so it never waits for a
-    zone.
+    """Return the offers with data from grants and the journal; makes no request to the cloud, so it is always fast.
 
     Args:
         offers: the result of `offers_view`.

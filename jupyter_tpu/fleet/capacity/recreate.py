@@ -64,7 +64,7 @@ _ACTIONS = {
 
 
 class RecreateController:
-    """See `Controller`; performs the auto-recovery settings of the project."""
+    """The controller that performs the auto-recovery settings of the project."""
 
     def __init__(self, cloud: CloudApi, journal: Journal, limits: Limits | None = None) -> None:
         settings = cloud.settings
@@ -142,9 +142,7 @@ class RecreateController:
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """Return when the setting was made, by the cloud's clock, as the ledger counts: our clock may have been
-        changed since.
-        """
+        """Return when the setting was made, by the cloud's clock like the ledger; our clock may have been set since."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.to_cloud(recovery.chosen_at)

@@ -100,8 +100,7 @@ def _step_for(node: Node) -> Step:
 async def stop_all(
     opened: Opened, on_result: Callable[[Result], None] = ignore_result, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Stop all spending, then check for nodes that appeared meanwhile. A failure is part of the result; the others
-    continue.
+    """Stop all spending, then check for nodes that appeared meanwhile; report each failure in the result.
 
     `on_result` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """

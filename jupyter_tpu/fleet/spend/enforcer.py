@@ -44,7 +44,7 @@ _NOTHING_ASKED = "No request was sent to the cloud."
 
 
 class BudgetEnforcer:
-    """See `Controller` and `AdmissionCheck`.
+    """The controller and admission check that enforce the budgets; see `Controller` and `AdmissionCheck`.
 
     Args:
         cloud: the cloud with the nodes.

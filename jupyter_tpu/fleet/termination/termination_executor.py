@@ -144,7 +144,7 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """Await something else; return its result, which is also in the audit log."""
+        """Await `work` as an action; return its result, which is also in the audit log."""
         result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 Find = Callable[[str], Sequence[str]]
-"""Returns the completions at the end of a line, given the line from ``%tpu`` to the cursor."""
+"""A function that returns the completions for a line, given from ``%tpu`` to the cursor."""
 
 _NAME = "jupyter_tpu.tpu"
 
@@ -63,9 +63,7 @@ def _matcher(find: Find) -> Any:
 
 
 def _marked(matcher: Any) -> Any:
-    """Set the attributes that IPython's decorator would set; it can't be imported here because IPython may be
-    missing.
-    """
+    """Set the attributes that IPython's decorator would set; IPython may be missing, so nothing imports it here."""
     matcher.matcher_api_version = 2
     matcher.matcher_priority = 0
     matcher.matcher_identifier = _NAME

@@ -112,9 +112,7 @@ def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _above(source: str) -> int:
-    """Return the number of lines above the code in its cell, the magic's included, so that tracebacks have the right
-    lines.
-    """
+    """Return the number of lines above the code in its cell, so that tracebacks have the right lines."""
     return 1 + len(list(itertools.takewhile(lambda line: not line.strip(), source.splitlines())))
 
 

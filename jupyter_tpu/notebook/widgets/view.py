@@ -30,8 +30,8 @@ class View:
         script: the file that draws it in a page.
         every_s: seconds between two updates.
         read: reads the agent and returns the data for the page, with the history if its second argument is true.
-            ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or what
-            an unreadable answer raises.
+            ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or the
+            exception of an unreadable answer.
         subcommands: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
         act: performs a page's request, given the time in Unix seconds, and returns the result as a sentence; raises
             `TpuError`.
@@ -51,9 +51,7 @@ class View:
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """Return the output of the subcommands, up to the first that fails, so that a cell does not wait for each of
-        them.
-        """
+        """Return the output of the subcommands, up to the first that fails, so that a cell does not wait for each."""
         seen: list[Section] = []
         try:
             for word in self.subcommands:

@@ -71,7 +71,7 @@ class _Place:
 
 
 class Cursors:
-    """The cursors in one file, created if needed; if it cannot be used, they are in memory, and that is logged.
+    """The cursors in one file, created if needed; if the file cannot be used, that is logged and memory is used.
 
     Args:
         path: the file; None keeps the cursors in memory.

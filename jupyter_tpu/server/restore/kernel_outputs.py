@@ -102,9 +102,7 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Sequence[ListedRequest]) -> dict[str, RequestRange]:
-    """Read as many requests as time allows, by msg_id; leaves out those that the agent dropped since they were
-    listed.
-    """
+    """Read as many requests as time allows, by msg_id, without those that the agent has dropped since the list."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     excerpts: dict[str, RequestRange] = {}

@@ -98,7 +98,7 @@ class OffersHandler(TpuHandler):
 
 
 class SearchesHandler(TpuHandler):
-    """``searches``: list all searches, begin one."""
+    """``searches``: list all searches or begin one."""
 
     @web.authenticated
     @authorized
@@ -134,7 +134,7 @@ class SearchHandler(TpuHandler):
 
 
 class QueueHandler(TpuHandler):
-    """``queue``: list the queued resources of the project, create one."""
+    """``queue``: list the queued resources of the project or create one."""
 
     @web.authenticated
     @authorized

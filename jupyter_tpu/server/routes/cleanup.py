@@ -20,12 +20,12 @@ _MOST_NAMES = 500  # as in rest-api.yml; each is a call to the cloud
 
 
 class CleanupHandler(QuotaRoute):
-    """``cleanup``: list everything in the project that costs or uses quota, delete items by name."""
+    """``cleanup``: list everything in the project that costs money or uses quota, or delete items by name."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Return everything that costs or uses quota, listed now."""
+        """Return everything that costs money or uses quota, listed now."""
         try:
             opened = await self.app.fleet.get()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request

@@ -228,7 +228,7 @@ class StatusHandler(TpuHandler):
 
 
 class NodesHandler(TpuHandler):
-    """``nodes``: list all nodes, create one."""
+    """``nodes``: list all nodes or create one."""
 
     @web.authenticated
     @authorized
@@ -312,7 +312,7 @@ class StartHandler(TpuHandler):
 
 
 class IntentHandler(TpuHandler):
-    """``intents/{intent_id}``: read an intent's progress, dismiss a failed one."""
+    """``intents/{intent_id}``: read an intent's progress or dismiss a failed one."""
 
     @web.authenticated
     @authorized

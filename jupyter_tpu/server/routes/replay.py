@@ -19,7 +19,7 @@ _STATES = {"running": "cut"}  # in the API, a cell that ran when the node went i
 
 
 class ReplayHandler(KernelHandler):
-    """``kernels/{kernel_id}/replay``: the lost cells, until the user reruns or dismisses them, for 30 days."""
+    """``kernels/{kernel_id}/replay``: the lost cells, for 30 days or until the user reruns or dismisses them."""
 
     @web.authenticated
     @authorized

@@ -303,9 +303,7 @@ class PageSession:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
-        """Send a batch of the record to the page; the follower delivers the next one when the page has accepted this
-        one.
-        """
+        """Send a batch of the record to the page; the next batch comes when the page has accepted this one."""
         await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
         # any, not the first: a message that came early over the link may be at the front of the batch
@@ -347,9 +345,7 @@ class PageSession:
         return self._in_its_place(output) if is_left_out else [output]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
-        """Return the replacement for a message that is too large: a notice, and a small reply if a client waits for
-        one.
-        """
+        """Return the replacement for a too large message: a notice, and a small reply if a client waits for one."""
         log.warning("Kernel %s: message %s is too large for a client and was left out", self._kernel_id, refused.seq)
         text = self._refused_words(refused)
         content = {"name": "stderr", "text": text + "\n"}

@@ -35,7 +35,7 @@ _PASSING = {"update_display_data", "comm_open", "comm_msg", "comm_close", "statu
 _CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that says where the text that follows belongs
 
 Describe = Callable[[str, int, str], Mapping[str, str]]
-"""Returns the notice as a MIME bundle, for the msg_id of the request, the bytes left out and their last lines."""
+"""A function from a request's msg_id, the omitted bytes and their last lines to the notice as a MIME bundle."""
 
 
 class TextLimit:

@@ -1,5 +1,4 @@
-"""Detect messages that are too large for a client: the client closes its connection, and would get them again each
-time.
+"""Detect messages that are too large for a client, which closes its connection and would get them again and again.
 
 A client reports them with the WebSocket close code 1009, but the code may get lost. Without the code, a message counts
 as refused if it was the largest one under way when several connections ended: two for a large message, more for a

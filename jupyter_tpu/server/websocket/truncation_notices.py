@@ -61,8 +61,6 @@ def truncation_notice(url: str, left_out_bytes: int, last_text: str) -> Mapping[
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines as a terminal shows them, without colours and without text that a carriage return
-    overwrote.
-    """
+    """Return the last lines as a terminal shows them, without colours and text that a carriage return overwrote."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip("\n").split("\n")[-_LINES:]]
     return _UNPRINTABLE.sub("", _ESCAPES.sub("", "\n".join(lines)))

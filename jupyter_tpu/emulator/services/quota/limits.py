@@ -45,7 +45,7 @@ def metric_title(quota: QuotaId) -> str:
 def places(scope: str) -> tuple[str, ...]:
     """Return all zones that offer TPUs, or their regions.
 
-    Each quota is limited in all of them, offered there or not.
+    Each quota has a limit in all of them, even where its generation is not offered.
     """
     zones = accelerators.zones()
     return zones if scope == "zone" else tuple(sorted({accelerators.region_of(zone) for zone in zones}))

@@ -1,6 +1,6 @@
 """The refusals of the other Google services, in Google's envelope and, where they were recorded, Google's words.
 
-Knows nothing of routes or of the project's state.
+This module knows nothing of routes or of the project's state.
 """
 
 from __future__ import annotations
