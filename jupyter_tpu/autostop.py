@@ -20,7 +20,7 @@ from jupyter_tpu.errors import BadInput, Text, joined
 WARNING_S = 600.0
 """How long before its end a node shows a warning; half of the idle timeout where that is shorter.
 
-Ten minutes are enough to notice a warning in a panel and to extend; no measurement stands behind the number.
+Our choice: ten minutes are enough to notice a warning in a panel and to extend.
 """
 
 UNATTENDED_AFTER_S = 2 * 3600.0

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
-"""Names the folder of the chips' device files where that is not /dev."""
+"""Variable with the folder of the chips' device files where that is not /dev."""
 LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
-"""Names libtpu's lock file where that is not the usual one."""
+"""Variable with the path of libtpu's lock file where that is not the usual one."""
 
 PROC = Path("/proc")
 # Fixed in libtpu, which locks it with lockf (openxla tpu_initializer_helper.cc).

@@ -38,7 +38,7 @@ from jupyter_tpu.setup.steps import KEYS, LOGIN_COMMAND, PERFORMED, Step, failed
 BUDGET_NAME = "weekly"
 """The name of the first budget."""
 SUGGESTED_USD = 50
-"""What is proposed for it: our choice, about a week of evenings on a v5e node of 8 chips on spot terms."""
+"""The amount that is proposed for it: our choice, about a week of evenings on a v5e node of 8 chips on spot terms."""
 
 _NO_QUOTA = Text("The project has no TPU quota. Ask Google for it, or apply for a grant of the TPU Research Cloud.")
 _IDLE_HOURS = round((DEFAULT_RULES.idle_after_s or 0) / 3600)

@@ -1,6 +1,6 @@
 """The emulated cloud beside the user's own: a process that one Jupyter server starts, uses and ends.
 
-Its nodes, and a journal of its own, are in a folder of our data folder; nothing of the user's cloud is read or changed.
+Its nodes and its own journal are in a folder of our data folder; nothing of the user's cloud is read or changed.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
 
 
 _skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
-"""Seconds by which the times are off in the answer to this task's call."""
+"""Seconds by which the times in the answer to this task's call are wrong."""
 
 
 class ScriptedFaults:

@@ -34,7 +34,7 @@ OPEN = "..."
 """A key of a recorded object that allows other fields next to the given ones."""
 
 ANY_NUMBER = "<number>"
-"""Matches a number as well as a text of digits."""
+"""A placeholder that matches a number as well as a text of digits."""
 
 _PLACEHOLDER = re.compile(rf"<((?:{'|'.join(sorted(KINDS, key=len, reverse=True))})(?:-[0-9]+)?)>")
 

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.services.requests.service_calls import GoogleService, 
 
 BASE = "https://www.googleapis.com/compute/v1"
 _FINGERPRINT = "AAAAAAAAAAA="
-"""Of metadata without items; gcloud expects eight bytes in URL-safe base64."""
+"""The fingerprint of metadata without items; gcloud expects eight bytes in URL-safe base64."""
 
 
 def compute_service(cloud: Cloud) -> GoogleService:

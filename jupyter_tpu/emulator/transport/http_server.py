@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.transport.rest_server import http_log
 
 _LONGEST_LINE_BYTES = 8190  # aiohttp's default, named here because the refusal quotes it
 _NAME = "ESF"
-"""What Google's front end calls itself in its answers."""
+"""The name of Google's front end in its answers."""
 
 
 class HttpServer:

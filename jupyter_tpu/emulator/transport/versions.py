@@ -27,7 +27,7 @@ Fields = dict[str, Any]
 """A message in JSON: camelCase, enums by name."""
 
 NewMessage = Callable[[str, str], Any]
-"""Makes an empty message by version and name, of the classes that gRPC or REST prints."""
+"""A function from version and name to an empty message, of the classes that gRPC or REST prints."""
 
 OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
 LOCATIONS = ("GetLocation", "ListLocations")

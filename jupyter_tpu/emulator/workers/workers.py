@@ -34,7 +34,7 @@ from jupyter_tpu.emulator.workers.startup_script import is_booting, record_shutd
 _log = logging.getLogger(__name__)
 
 StartSshServer = Callable[[Machine, int], Awaitable[SshServer]]
-"""Starts an SSH server for a machine on a port (0: any); raises OSError if the port is taken."""
+"""A function that starts an SSH server for a machine on a port (0: any); raises OSError if the port is taken."""
 
 
 @dataclass(slots=True)

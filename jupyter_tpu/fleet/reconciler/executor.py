@@ -31,7 +31,7 @@ from jupyter_tpu.lifecycle.intent_events import (
 from jupyter_tpu.models import Node, Operation, WorkerIdentity
 
 Clock = Callable[[], float]
-"""Returns Unix seconds."""
+"""A function that returns Unix seconds."""
 
 
 async def send(cloud: CloudApi, change: Change, clock: Clock) -> Event:

@@ -15,7 +15,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "torch_tpu": ("torch_tpu", "torch", "libtpu"),
     "tf": ("tensorflow", "keras", "libtpu"),
 }
-"""The framework itself comes first."""
+"""The libraries of each framework; the framework itself comes first."""
 
 _SAME: Mapping[str, tuple[str, ...]] = {"tensorflow": ("tensorflow-tpu", "tensorflow", "tensorflow-cpu")}
 """Packages that provide a library under another name."""

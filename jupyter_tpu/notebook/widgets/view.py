@@ -13,7 +13,7 @@ from jupyter_tpu.notebook.display import MagicOutput, Section, text_output
 from jupyter_tpu.notebook.magics.context import MagicContext
 
 CallAgent = Callable[[str, Mapping[str, Any]], dict[str, Any]]
-"""Calls a method of the agent; raises `TpuError`."""
+"""A function that calls a method of the agent; raises `TpuError`."""
 
 Data = Mapping[str, Any]
 
