@@ -46,10 +46,11 @@ def _check_duration(name: str, value: Any) -> None:
     if value is not None and (not _is_number(value) or not _SHORTEST_S <= value <= LONGEST_S):
         raise BadInput(
             Text(
-                "The field '{field}' must be from 1 second to 400 days, in seconds, or null for no limit.", field=name
+                "The field '{field}' must be a number of seconds from 1 to 34560000 (400 days), or null for no limit.",
+                field=name,
             ),
             exists="The rules were not changed.",
-            hint="Give a duration.",
+            hint="Give a duration within this range.",
         )
 
 
@@ -344,7 +345,7 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
         signs.append(Text("chip use can't be measured ({cause}); output and CPU time count instead:", cause=cause))
     quiet = Text("no output, no CPU time used") if is_hidden else Text("the chips are idle, there is no output")
     reason = Text(
-        "{signs} and no client is connected for {duration}",
+        "{signs} and no client has been connected for {duration}",
         signs=joined([*signs, quiet], " "),
         duration=duration_text(now - since),
     )
@@ -404,11 +405,11 @@ class Reminder:
 
     def text(self, node_id: str) -> str:
         """Return the reminder as a text for display."""
-        cost = Text("What it has cost is unknown.")
+        cost = Text("Its cost is unknown.")
         if self.usd is not None:
-            cost = Text("It has cost ${usd}.", usd=f"{self.usd:,.2f}")
+            cost = Text("Its cost so far is ${usd}.", usd=f"{self.usd:,.2f}")
         return Text(
-            "{node} has been billed for {duration} without any known action of yours. {cost}",
+            "{node} has been billed for {duration} with no known action by you. {cost}",
             node=node_id,
             duration=duration_text(self.for_s),
             cost=cost,

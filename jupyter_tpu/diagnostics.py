@@ -19,13 +19,13 @@ FIXES: Mapping[str, tuple[Text, str]] = {
         "jupyter tpu doctor {node}",
     ),
     "end-process": (
-        Text("%tpu release --pid {pid} ends it; its outputs stay."),
+        Text("%tpu release --pid {pid} ends the process; its outputs stay."),
         "jupyter tpu release {node} --pid {pid} ends it; its outputs stay.",
     ),
     "make-environment": (
         Text(
-            "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each gets its own, with the Python that it"
-            " needs."
+            "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each framework gets its own environment, "
+            "with the Python version that it needs."
         ),
         "jupyter tpu env make {node} FRAMEWORK. Each gets its own, with the Python that it needs.",
     ),
@@ -41,7 +41,7 @@ FIXES: Mapping[str, tuple[Text, str]] = {
         "jupyter tpu stop {node}, then jupyter tpu start {node}. The agent is replaced; kernels stop.",
     ),
     "send-rules": (
-        Text("On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node."),
+        Text("On your own machine: jupyter tpu autostop NODE shows the rules and sends them to the node."),
         "jupyter tpu autostop {node} shows its rules and sends them to the node.",
     ),
     "set-rules": (

@@ -186,8 +186,8 @@ def _no_image_for_slices(accelerator_type: str, workers: int, runtime_version: s
     if workers == 1 or is_for_slices:
         return ""
     return Text(
-        "{type} has {count} workers, over which TensorFlow runs only with a runtime version tpu-vm-tf-…-pod; this node"
-        " has {version}.",
+        "{type} has {count} workers. TensorFlow runs on several workers only with a runtime version "
+        "tpu-vm-tf-…-pod; this node has {version}.",
         type=accelerator_type,
         count=workers,
         version=runtime_version or Text("an unknown one"),

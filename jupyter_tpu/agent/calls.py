@@ -140,7 +140,9 @@ class Methods:
         """
         name, params = call.get("method"), call.get("params")
         if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
-            raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
+            raise BadInput(
+                f"The agent has no method {str(name)[:70]!r}.", hint="The agent may be older than this client."
+            )
         if name in _BY_PEOPLE:
             self._guard.note_human_act()
         # These store the caller, so that not even the next agent repeats them.

@@ -255,7 +255,8 @@ class Session:
     def _open(self, number: int, kernel: Kernel, seq: int) -> Stream:
         if seq > kernel.record.next_seq:
             raise KernelFailed(
-                f"The worker's record of kernel {kernel.kernel_id} ends before what this client has already received.",
+                f"The worker's record of kernel {kernel.kernel_id} ends before the last message that this client "
+                "has received.",
                 exists="The worker's disk lost the end of it, or this is another kernel with the same id.",
                 hint="Restart the kernel.",
             )

@@ -149,9 +149,9 @@ def quota(case: Case) -> TpuError:
         _text(case, "Could not {request}: a quota of project {project} is used up. {limit}", limit=limit)
         if limit
         else _text(case, "Could not {request}: a quota of project {project} is used up."),
-        hint="Waiting won't help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
-        "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
-        "for more quota.",
+        hint="Waiting won't help. `jupyter tpu quota` shows what uses the quota, and `jupyter tpu cleanup` "
+        "deletes resources that you do not need (PREEMPTED and STOPPED nodes and ended queued resources "
+        "count too). Or choose another zone, or request more quota.",
         actions=(show_quota(case.request.zone), clean_up(), *_search(case)),
     )
 
@@ -179,8 +179,9 @@ def address_quota(case: Case) -> TpuError:
     """Return the error for a region without free external IP addresses."""
     return AddressQuotaExceeded(
         _text(case, "Could not {request}: the project's limit of external IP addresses in the region is used up."),
-        hint="Delete VMs or nodes that use one, choose another region, request more quota (IN_USE_ADDRESSES), or, if "
-        "this machine is in the node's network, create the node with internal addresses only.",
+        hint="Delete VMs or nodes that use an external address, choose another region, or request more quota "
+        "(IN_USE_ADDRESSES). If this machine is in the node's network, you can also create the node with "
+        "internal addresses only.",
         actions=_search(case),
     )
 
@@ -189,7 +190,7 @@ def reservation(case: Case) -> TpuError:
     """Return the error for a reservation that is used up."""
     return OutOfCapacity(
         _text(case, "Could not {request}: the reservation has no free capacity."),
-        hint="Free some of the reservation, or create the node without it.",
+        hint="Free some of the reservation, or create the node without a reservation.",
     )
 
 
@@ -243,7 +244,7 @@ def not_found(case: Case) -> TpuError:
 def reservation_unknown(case: Case) -> TpuError:
     """Return the error for a reservation that does not exist."""
     return BadInput(
-        _text(case, "Could not {request}: there is no such reservation."), hint="Create the node without it."
+        _text(case, "Could not {request}: there is no such reservation."), hint="Create the node without a reservation."
     )
 
 
@@ -251,7 +252,7 @@ def exists(case: Case) -> TpuError:
     """Return the error for a name that already exists."""
     return NodeExists(
         _text(case, "Could not {request}: a {kind} with that name already exists."),
-        hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
+        hint="Choose another name, or use or delete the existing one (`jupyter tpu list`).",
         actions=(refresh(),),
     )
 
@@ -285,7 +286,7 @@ def broken_answer(case: Case) -> TpuError:
 def _quoted(case: Case) -> str:
     # Enough for a sentence or two; the whole message is in the error's `raw`.
     text = " ".join(case.refusal.message.split())
-    return Text("It said: {quotation}", quotation=text[:300]) if text else ""
+    return Text("The cloud said: {quotation}", quotation=text[:300]) if text else ""
 
 
 def _elsewhere(case: Case) -> tuple[Action, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jupyter_tpu.commands.grammar import TERMINAL, Argument, argument, flag
 from jupyter_tpu.errors import Text
 
-ZONE = argument("--zone", place=TERMINAL, help="its zone, if nodes in several zones have this name")
+ZONE = argument("--zone", place=TERMINAL, help="zone of the node, if nodes in several zones have this name")
 NODE = (argument("node", place=TERMINAL, metavar="NODE", help="name of the node"), ZONE)
 """The node that a command in the terminal is about; in a notebook it is the one that the kernel runs on."""
 

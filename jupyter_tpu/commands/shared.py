@@ -27,7 +27,7 @@ TOP = Command(
 )
 PS = Command(
     name="ps",
-    help="show which processes use the chips of a node, and whose they are",
+    help="show the processes that use the chips of a node, and their users",
     here="List the processes that use the chips, with their notebooks.",
     examples={"%tpu ps": "every process that the agent can see"},
 )
@@ -44,9 +44,12 @@ RELEASE = Command(
         *NODE,
         argument("--worker", place=TERMINAL, type=int, default=0, help="worker of a slice (default: 0)"),
         argument(
-            "--pid", type=whole_number(_MOST_PID), metavar="PID", help="only this process (default: all of your own)"
+            "--pid",
+            type=whole_number(_MOST_PID),
+            metavar="PID",
+            help="end only this process (default: all of your own processes)",
         ),
-        flag("--force", help="with --pid: even another user's, if the node allows it"),
+        flag("--force", help="with --pid: end even another user's process, if the node allows it"),
         YES,
         *REMOTE,
     ),
@@ -109,7 +112,7 @@ STOP = Command(
         flag(
             "--all",
             place=TERMINAL,
-            help="stop all spending now: stop or delete every node, cancel what waits for capacity",
+            help="stop all spending now: stop or delete every node, and cancel requests that wait for capacity",
         ),
         # what `delete` was called in a notebook
         flag("--delete", place=NOTEBOOK, help=argparse.SUPPRESS),
@@ -131,13 +134,13 @@ _SENT = Text("the newest data from your own machine")
 
 COST = Command(
     name="cost",
-    help="show what nodes have cost at list price, and how far budgets are used",
+    help="show what nodes have cost at list price, and how much of each budget is used",
     here="Show the cost of this node and of the project, and the use of the budgets.",
     examples={"%tpu cost": _SENT},
 )
 QUOTA = Command(
     name="quota",
-    help="show quota limits, what uses them (leftovers included) and what is left",
+    help="show quota limits, how much is used (leftovers included) and how much is left",
     here="Show the quotas that this node counts against, and what is free.",
     examples={"%tpu quota": _SENT},
 )

@@ -91,7 +91,7 @@ class Searches:
             known = self._find(database, search_id)
             if known is None:
                 raise IntentNotFound(
-                    "There is no such search.", hint="`jupyter tpu search` lists them.", actions=(show_queue(),)
+                    "There is no such search.", hint="`jupyter tpu search` lists the searches.", actions=(show_queue(),)
                 )
             if known.has_ended or known.is_cancelled:
                 return known

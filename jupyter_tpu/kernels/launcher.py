@@ -164,24 +164,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--worker-id", type=int, default=0)
     parser.add_argument("--python", default="", help="Python on the worker")
     parser.add_argument(
-        "--environment", default="", help="framework whose environment on the worker the kernel runs in"
+        "--environment", default="", help="run the kernel in this framework's environment on the worker"
     )
     parser.add_argument("--cwd", default="", help="folder on the worker")
-    parser.add_argument("--proxy-command", default="", help="command to connect through, as in ssh's ProxyCommand")
+    parser.add_argument(
+        "--proxy-command", default="", help="command through which to connect, as in ssh's ProxyCommand"
+    )
     parser.add_argument("--ssh-user", default="")
     parser.add_argument(
         "--forward-env",
         metavar="NAME",
         action="append",
         default=[],
-        help="an environment variable to pass on to the kernel; repeatable, in addition to JUPYTER_TPU_FORWARD_ENV",
+        help="environment variable to pass on to the kernel, in addition to JUPYTER_TPU_FORWARD_ENV; can be repeated",
     )
     parser.add_argument(
         "--end-alone-after",
         type=float,
         metavar="SECONDS",
         default=os.environ.get("JUPYTER_TPU_END_ALONE_AFTER_S", _END_ALONE_AFTER_S),
-        help="end the kernel when it has been idle this long without this launcher; 0 for never",
+        help="end the kernel after this many idle seconds without this launcher; 0 for never",
     )
     parser.add_argument("-f", "--connection-file", required=True, type=Path)
     return parser

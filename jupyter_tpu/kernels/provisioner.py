@@ -58,18 +58,21 @@ class TPUProvisioner(KernelProvisionerBase):
 
     node = Unicode(help="Full name of the node: projects/PROJECT/locations/ZONE/nodes/NODE.").tag(config=True)
     endpoint = Unicode(
-        help="HOST:PORT of the Cloud TPU API; empty for Google Cloud, else that of an emulator. "
-        "Default: $JUPYTER_TPU_ENDPOINT."
+        help="HOST:PORT of the Cloud TPU API: empty for Google Cloud, or the address of an emulator. Default: "
+        "$JUPYTER_TPU_ENDPOINT."
     ).tag(config=True)
     worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
-    python = Unicode(help="Python on the worker that kernels run on; empty for the worker's own.").tag(config=True)
+    python = Unicode(help="Python on the worker that runs the kernels; empty for the worker's own Python.").tag(
+        config=True
+    )
     environment = Unicode(
-        help="Framework whose environment on the worker kernels run in, created if it is missing: "
-        "jax, torch_xla, torch_tpu or tf; empty for the Python above."
+        help="Framework (jax, torch_xla, torch_tpu or tf): kernels run in its environment on the worker, "
+        "which is created if it is missing. Empty for the Python above."
     ).tag(config=True)
     cwd = Unicode(help="Folder on the worker where kernels start; empty for the home folder.").tag(config=True)
     proxy_command = Unicode(
-        help="A command to connect to the worker through, as in ssh's ProxyCommand; %h and %p are filled in."
+        help="Command through which to connect to the worker, as in ssh's ProxyCommand; %h and %p stand for "
+        "host and port."
     ).tag(config=True)
     ssh_user = Unicode(help="Login name on the worker; empty for the one in the node's metadata.").tag(config=True)
     forward_env = List(
@@ -498,7 +501,8 @@ class TPUProvisioner(KernelProvisionerBase):
                 Text("The kernel {kernel} was started by another Jupyter server.", kernel=self.kernel_id),
                 exists=Text("It was last seen on {node}.", node=NodeName.parse(note.node).node_id),
                 hint=Text(
-                    "Start a server in {folder} to get it back; `jupyter tpu kernels` lists it.", folder=note.root_dir
+                    "Start a server in {folder} to restore the kernel; `jupyter tpu kernels` lists it.",
+                    folder=note.root_dir,
                 ),
             )
         # The note wins over the kernelspec, which may have changed or be gone since.

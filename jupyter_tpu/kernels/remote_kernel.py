@@ -282,7 +282,7 @@ class RemoteKernel:
             raise WrongState(
                 "A cell was not run: its kernel is gone.",
                 exists=self.reason,
-                hint="Run it when the kernel has started.",
+                hint="Run the cell when the kernel has started.",
             )
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
             raise refusal

@@ -300,8 +300,8 @@ def _not_by_us(recovery: Recovery, what: str) -> str:
     """Return why a node that was perhaps deleted on purpose is not recreated."""
     name = recovery.name
     return Text(
-        "{node} {what}, and jupyter_tpu did not request that. It may have been on purpose, so it is not recreated; "
-        "create it again if you want it.",
+        "{node} {what}, and jupyter_tpu did not request that. Someone may have intended it, so the node is not "
+        "recreated. Create it again if you need it.",
         node=name.node_id,
         what=what,
     )

@@ -95,8 +95,9 @@ async def open_dialogue(
     raise AgentBroken(
         "The agent on the worker did not start.",
         exists="Kernels there keep running.",
-        hint="The details show the end of its log. Try to remove ~/.jupyter-tpu/agent and "
-        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`); they are rebuilt.",
+        hint="The details show the end of the agent's log. Remove ~/.jupyter-tpu/agent and "
+        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`) and try again; both folders are "
+        "rebuilt.",
         raw=ready.log,
     )
 

@@ -36,7 +36,9 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
         BadInput: the command needs a terminal.
     """
     if words and words[0] in COMMANDS and COMMANDS[words[0]].needs_terminal:
-        raise BadInput(Text("`jupyter tpu {command}` needs a terminal.", command=words[0]), hint="Run it in one.")
+        raise BadInput(
+            Text("`jupyter tpu {command}` needs a terminal.", command=words[0]), hint="Run the command in a terminal."
+        )
     # The command asks questions only if its input is a terminal.
     keyboard, terminal = pty.openpty()
     try:

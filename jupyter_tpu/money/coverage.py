@@ -116,7 +116,7 @@ def _free(grant: Grant, price: Price | None) -> str:
 
 
 def _billed(request: NodeRequest, price: Price | None, why: str, credit: str) -> str:
-    cost = Text("by your reservation, used or not; it has no list price") if request.is_reserved else _price(price)
+    cost = Text("as part of your reservation, used or not (no list price)") if request.is_reserved else _price(price)
     why, credit = why and Text(" ({why})", why=why), credit and Text("; {credit}", credit=credit)
     return Text("billed: {cost}{why}{credit}", cost=cost, why=why, credit=credit)
 

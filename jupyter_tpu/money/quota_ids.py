@@ -71,7 +71,7 @@ class Quota:
             return template.with_arguments(count=count)
         if len(self._generation.quota_metrics) == 1:
             return ""
-        return Text(", more VMs than one") if self.bucket else Text(", one VM")
+        return Text(", several VMs") if self.bucket else Text(", one VM")
 
     @property
     def _generation(self) -> Generation:

@@ -66,7 +66,7 @@ class SetupEngine:
         """Check all steps; a failure is part of a step, not raised."""
         credentials, found = await self._credentials()
         if credentials.state != "done":
-            return (credentials, *_waiting_from("project", Text("Checked once credentials are there.")))
+            return (credentials, *_waiting_from("project", Text("Checked once credentials are found.")))
         settings = replace(self._settings, project=self._settings.project or (found.project if found else ""))
         if not settings.project:
             return (credentials, self._no_project(), *_waiting_from("api", Text("Checked once a project is chosen.")))
@@ -110,7 +110,7 @@ class SetupEngine:
         return Step(key="credentials", state="done", text=_found_text(found)), found
 
     def _with_file(self, step: Step) -> Step:
-        does = Text("Uses this file for Cloud TPU from now on. It stays where it is; nothing is sent.")
+        does = Text("Uses this file for Cloud TPU from now on. The file stays where it is; nothing is sent.")
         return replace(step, action="use_credentials", does=does, command=LOGIN_COMMAND)
 
     def _no_project(self) -> Step:
@@ -143,7 +143,8 @@ class SetupEngine:
         project = _text(values, "project")
         if self._is_project_fixed:
             raise BadInput(
-                "The project is set in the configuration of this Jupyter server.", hint="Change it there and restart."
+                "The project is set in the configuration of this Jupyter server.",
+                hint="Change it there and restart the server.",
             )
         check_project(project)
         await asyncio.to_thread(save_choice, PROJECT_VARIABLE, project, self._environment)
@@ -275,7 +276,8 @@ def _with_grant(step: Step, grants: tuple[str, ...]) -> Step:
     if grants:
         return step
     does = Text(
-        "Enters the grant in an email of the TPU Research Cloud: what it covers then counts as free. Nothing is sent."
+        "Enters the grant from a TPU Research Cloud email. Nodes that the grant covers then count as free. "
+        "Nothing is sent."
     )
     return replace(step, action="add_grant", does=does)
 
@@ -325,5 +327,7 @@ def _set_budget(settings: CloudSettings, body: dict[str, Any]) -> None:
 def _text(values: Mapping[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value.strip() or len(value) > 4096 or not value.isprintable():
-        raise BadInput(Text("The field {field} is missing or is not text.", field=repr(name)), hint="Fill it in.")
+        raise BadInput(
+            Text("The field {field} is missing or is not text.", field=repr(name)), hint="Fill in the field."
+        )
     return value.strip()

@@ -218,7 +218,8 @@ class SshConnection:
             return connection_lost(error)
         return WorkerUnreachable(
             Text("The worker's SSH server refused to {request}.", request=what),
-            hint="Its sshd may forbid it (AllowStreamLocalForwarding, MaxSessions), or nothing listens there.",
+            hint="The worker's sshd may forbid the request (AllowStreamLocalForwarding, MaxSessions), or "
+            "nothing listens there.",
             raw=str(error),
         )
 

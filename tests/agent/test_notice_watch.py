@@ -87,5 +87,5 @@ def test_an_answer_is_a_value_and_the_mark_it_is_known_by() -> None:
     "answer", [b"", b"\xff\x00", b"HTTP/1.0 404 Not Found\r\n\r\nTRUE", b"200\r\n\r\nTRUE"], ids=str
 )
 def test_any_other_answer_tells_nothing(answer: bytes) -> None:
-    with pytest.raises(ValueError, match="it answers"):
+    with pytest.raises(ValueError, match="its response is"):
         parse_response(answer)

@@ -79,7 +79,7 @@ SITUATIONS = (
         name="`while True` in a cell, with idle chips, silent and with nobody connected",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(1.5), output=ago(1.6), connection=ago(1.9)),
         verdict="busy",
-        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and no client is connected "
+        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and no client has been connected "
         "for 1 h",
         ends_in_h=0.5,
         why="idle",
@@ -88,7 +88,7 @@ SITUATIONS = (
         name="the same for longer than it may",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=ago(2.5)),
         verdict="idle",
-        reason="no client is connected for 2 h 30 min",
+        reason="no client has been connected for 2 h 30 min",
         ends_in_h=-0.5,
         why="idle",
     ),
@@ -144,7 +144,7 @@ SITUATIONS = (
         ),
         verdict="unknown",
         reason="chip use can't be measured (other workers are not seen); output and CPU time count instead: no output, "
-        "no CPU time used and no client is connected for 1 h",
+        "no CPU time used and no client has been connected for 1 h",
         ends_in_h=1,
         why="idle",
     ),

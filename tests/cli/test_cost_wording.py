@@ -49,8 +49,8 @@ def test_only_a_node_that_is_certainly_not_billed_is_said_not_to_be(state: str) 
 
 def test_a_node_in_a_state_that_nobody_knows_is_part_of_the_total() -> None:
     unknown = node("UNKNOWN(17)")
-    assert total_text((unknown,)) == "1 in an unknown state, which may be billed: $9.60/h at list price."
-    both = "1 READY, 2 in an unknown state, which may be billed: $28.80/h at list price."
+    assert total_text((unknown,)) == "1 in an unknown state (may be billed): $9.60/h at list price."
+    both = "1 READY, 2 in an unknown state (may be billed): $28.80/h at list price."
     assert total_text((node("READY"), unknown, unknown)) == both
 
 

@@ -95,7 +95,7 @@ def test_a_stop_on_a_full_disk_says_what_it_could_not_record(terminal: Terminal)
     terminal.tpu("delete", "full", *HERE, "--yes")
 
     assert (stopped.returncode, stopped.stdout) == (0, "full is stopped: its disk is kept.\n"), stopped.stderr
-    assert "will not say that you requested this" in stopped.stderr
+    assert "will not show this request" in stopped.stderr
     assert "stop " not in terminal.tpu("audit").stdout
 
 

@@ -72,7 +72,7 @@ def door() -> Iterator[RestClient]:
             "unknown",
             "is unknown: You don't have permission to read from the Cloud Storage API in project my-project.",
         ),
-        ("gone", "unknown", "is unknown: The Cloud Storage API refused (404)."),
+        ("gone", "unknown", "is unknown: The Cloud Storage API refused the request (404)."),
         ("ill", "unknown", "is unknown: The Cloud Storage API had an internal error."),
     ],
 )

@@ -127,7 +127,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "or something else answered"),
     (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "does not answer"),
     (TimeoutError(), "cloud_unavailable", "does not answer"),
-    (gx.InvalidArgument("cidr is wrong"), "bad_input", "It said: cidr is wrong"),
+    (gx.InvalidArgument("cidr is wrong"), "bad_input", "The cloud said: cidr is wrong"),
     (gx.InvalidArgument("cidr is wrong"), "bad_input", "did not accept the request."),
 ]
 
@@ -175,7 +175,7 @@ def test_an_operation_that_ended_was_answered(number: int) -> None:
     error = error_of_status(CREATE, status_pb2.Status(code=number, message="The service is currently unavailable."))
     assert error.code == "cloud_unavailable"
     assert "had an internal error" in error.message
-    assert "It said: The service is currently unavailable." in error.hint
+    assert "The cloud said: The service is currently unavailable." in error.hint
     assert "network" not in str(error)
 
 

@@ -85,7 +85,7 @@ async def test_a_python_that_was_sent_is_taken_and_nothing_is_fetched(
     cut(archive, sent)
     with pytest.raises(EnvironmentFailed, match="is damaged") as damaged:
         await make_jax(link)
-    assert damaged.value.hint == "Send it again with `--push`."
+    assert damaged.value.hint == "Send the archive again with `--push`."
     shutil.copy(archive, sent)
     await assert_kernels_run(new_client(link), await make_jax(link))
     assert not (old_worker.home / ".local/share/uv/python" / KEY).exists()

@@ -141,7 +141,7 @@ def test_what_is_never_covered_is_always_said() -> None:
     [
         (
             "reserved",
-            "billed: by your reservation, used or not; it has no list price (your TRC grant trc covers",
+            "billed: as part of your reservation, used or not (no list price) (your TRC grant trc covers",
         ),
         ("flex-start", "covers no flex-start nodes"),
         ("preemptible", "free under your TRC grant trc"),

@@ -117,7 +117,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         ),
         (replace(WELL, environ={"XLA_FLAGS": "--xla_tpu_x=1"}), "variables", FAULT, "--xla_tpu_x", "LIBTPU_INIT_ARGS"),
         (replace(WELL, environ={"TPU_VISIBLE_CHIPS": "0"}), "variables", WARNING, "only these chips", "restart"),
-        (replace(WELL, platforms={"jax": "cpu"}), "fall-back", FAULT, "on the cpu", "%tpu_init"),
+        (replace(WELL, platforms={"jax": "cpu"}), "fallback", FAULT, "on the cpu", "%tpu_init"),
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
         (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
         (replace(WELL, disks={"/tmp": (2**35, 2**40)}), "disk", WARNING, "32.0 of", "full soon"),

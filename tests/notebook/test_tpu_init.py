@@ -19,7 +19,7 @@ def test_an_emulated_worker_has_as_many_devices_as_its_type(run_cells):
     )
     assert run.succeeded, run.text
     assert "JAX is ready on 8 devices of v5litepod-8 (emulated" in run.text
-    assert "the sum of 0 to 1023, spread over all of them, is 523776" in run.text
+    assert "the sum of 0 to 1023, spread over all devices, is 523776" in run.text
     assert run.text.rstrip().endswith("8")
 
 

@@ -52,7 +52,7 @@ ROWS = [
         "jax",
         'The TPU is already in use by another process probably owned by another user. Run "$ sudo lsof -w /dev/accel0"'
         " to figure out which process is using the TPU.",
-        "probably one of another user",
+        "probably another user",
         "sudo lsof",
         AcceleratorBusy,
     ),

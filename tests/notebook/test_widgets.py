@@ -100,7 +100,7 @@ def test_a_worker_of_a_slice_says_that_it_is_one_of_several() -> None:
     answer = metrics()["metrics"]
     answer["worker"]["accelerator_type"] = "v5litepod-16"
     data = SnapshotReader(MONITOR, Agent({"metrics": answer}).ask).snapshot()["data"]
-    assert data["place"] == "This worker only, one of 4; the TPU panel shows all."
+    assert data["place"] == "One worker of 4; the TPU panel shows all workers."
 
 
 def test_a_page_that_asks_for_it_gets_the_history_once() -> None:
@@ -164,17 +164,17 @@ DUE = {**ACTIVITY, "reminder": {"for_s": 26 * 3600.0, "days": 1}}
 @pytest.mark.parametrize(
     ("answers", "says"),
     [
-        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": [{"usd": 249.6}]}}}, "It has cost $249.60."),
-        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": []}}}, "What it has cost is unknown."),
-        ({"activity": DUE, "told": {}}, "What it has cost is unknown."),
-        ({"activity": DUE}, "What it has cost is unknown."),
+        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": [{"usd": 249.6}]}}}, "Its cost so far is $249.60."),
+        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": []}}}, "Its cost is unknown."),
+        ({"activity": DUE, "told": {}}, "Its cost is unknown."),
+        ({"activity": DUE}, "Its cost is unknown."),
     ],
     ids=["told", "not in the ledger", "nobody told", "no answer"],
 )
 def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(answers: Any, says: str) -> None:
     text = SnapshotReader(IDLE, Agent(answers).ask).snapshot()["data"]["reminder"]
     assert text == (
-        f"This node has been billed for 26 h without any known action of yours. {says} "
+        f"This node has been billed for 26 h with no known action by you. {says} "
         "Keep it running: %tpu extend. Stop it: %tpu stop."
     )
 

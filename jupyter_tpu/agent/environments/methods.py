@@ -78,7 +78,7 @@ class FrameworkEnvironments:
                 raise WrongState(
                     f"The environment {framework} is in use on the worker by process {', '.join(map(str, users))}.",
                     exists="It was not changed.",
-                    hint="Shut down the kernels that run in it: `jupyter tpu kernels` lists them.",
+                    hint="Shut down the kernels that run in the environment: `jupyter tpu kernels` lists all kernels.",
                 )
             await _in_daemon(files.remove)
         return {"was_there": was_there}

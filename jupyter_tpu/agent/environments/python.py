@@ -93,7 +93,7 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
     except (tarfile.TarError, zlib.error, EOFError) as error:
         archive.unlink(missing_ok=True)
         raise EnvironmentFailed(
-            f"{archive.name} on the worker is damaged.", hint="Send it again with `--push`.", raw=str(error)
+            f"{archive.name} on the worker is damaged.", hint="Send the archive again with `--push`.", raw=str(error)
         ) from error
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)

@@ -61,7 +61,7 @@ class EnvironmentRequest:
         if found is None:
             raise BadInput(
                 f"jupyter_tpu does not know which libtpu and Python {self.framework} {version[:40]!r} needs.",
-                hint=f"Leave the version out for {newest(self.framework).title}.",
+                hint=f"Omit the version to get {newest(self.framework).title}.",
             )
         if not found.requires:
             raise BadInput(

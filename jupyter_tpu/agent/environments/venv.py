@@ -111,7 +111,7 @@ def _find_python(wanted: str) -> str:
     found = shutil.which(str(Path(wanted).expanduser()))
     if found is None:
         raise EnvironmentFailed(
-            f"There is no Python {wanted!r} on the worker.", hint="Give a path on the worker, or leave it empty."
+            f"There is no Python {wanted!r} on the worker.", hint="Give a path on the worker, or leave the field empty."
         )
     return found
 

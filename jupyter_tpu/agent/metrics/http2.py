@@ -90,11 +90,11 @@ class GrpcCalls:
         elif kind in (_SETTINGS, _PING) and not flags & _ACK:
             self._socket.sendall(_frame(kind, _ACK, 0, payload if kind == _PING else b""))
         elif kind == _GOAWAY:
-            raise ValueError("the calls were refused")
+            raise ValueError("the server refused the calls")
         if kind == _RESET or (kind in (_DATA, _HEADERS) and flags & _END_STREAM):
             self._open.discard(stream)
         if sum(map(len, self._bodies.values())) > _LONGEST_ANSWER:
-            raise ValueError("the answer is too long")
+            raise ValueError("the response is too long")
 
     def _next_frame(self) -> tuple[int, int, int, bytes]:
         head = self._exactly(9)
@@ -163,5 +163,5 @@ def _message(body: bytes) -> bytes | None:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)
     if is_compressed or length != len(body) - 5:
-        raise ValueError("the answer is not a gRPC message")
+        raise ValueError("the response is not a gRPC message")
     return body[5:]

@@ -141,7 +141,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError("the response is not a protobuf")
         at = start + size
         if at > len(message):
-            raise ValueError("the answer is cut off")
+            raise ValueError("the response is truncated")
         yield tag >> 3, message[start:at]
 
 

@@ -92,7 +92,7 @@ def parse_response(answer: bytes) -> tuple[str, str]:
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode(errors="replace").split("\r\n")
     if first.split()[1:2] != ["200"]:
-        raise ValueError(f"it answers {first[:100]!r}")
+        raise ValueError(f"its response is {first[:100]!r}")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return body.decode(errors="replace").strip(), headers.get("etag", _NOTHING_KNOWN)
 

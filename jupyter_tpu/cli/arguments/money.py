@@ -44,8 +44,8 @@ COMMANDS = (
                 "--billing-export",
                 metavar="PROJECT.DATASET.TABLE",
                 help=Text(
-                    "table of the standard billing export (default: ${variable}); BigQuery may bill the query that "
-                    "reads it (some cents)",
+                    "table of the standard billing export (default: ${variable}); BigQuery may charge a few "
+                    "cents for each query",
                     variable=EXPORT_VARIABLE,
                 ),
             ),
@@ -53,7 +53,8 @@ COMMANDS = (
     ),
     Command(
         name="budget",
-        help="list, set or remove budgets; at the cap the project's billed nodes stop, not those that a grant pays for",
+        help="list, set or remove budgets; at the cap, the project's billed nodes stop and nodes under a "
+        "grant keep running",
         arguments=(
             action("list", "set", "remove", "confirm"),
             argument("name", nargs="?", metavar="NAME", help="your name for the budget"),
@@ -69,14 +70,14 @@ COMMANDS = (
             (
                 flag(
                     "--stop-all",
-                    help="at the cap stop all READY nodes; without it those that a grant pays for keep running, "
-                    "unless the limit is in hours",
+                    help="at the cap, stop all READY nodes (default: nodes under a grant keep running, unless "
+                    "the limit is in hours)",
                 ),
                 flag(
                     "--warn-only",
-                    help="at the cap only warn; without it nodes are stopped, and those that cannot be (spot "
-                    "nodes and nodes of several VMs, and what the cloud refuses to stop for 5 min) are deleted "
-                    "with their disks",
+                    help="at the cap, only warn (default: stop the nodes; a node that cannot be stopped is "
+                    "deleted with its disk, such as a spot node, a node of several VMs, or one that the "
+                    "cloud refuses to stop for 5 min)",
                 ),
             ),
             *REMOTE,
@@ -94,12 +95,17 @@ COMMANDS = (
                     action="append",
                     default=[],
                     metavar="ROW",
-                    help="'32 spot v4 us-central2-b'; may be given several times",
+                    help="'32 spot v4 us-central2-b'; can be repeated",
                 ),
                 argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips"),
             ),
             argument("--starts-on", metavar="DATE", help="first day, such as 2026-11-01 (default: the email's date)"),
-            argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the email)"),
+            argument(
+                "--days",
+                type=int,
+                metavar="N",
+                help="number of days that the grant is valid (default: as in the email)",
+            ),
             argument("--ends-on", metavar="DATE", help="last day, instead of --days"),
             flag("--skip-unread", help="save the grant even if some lines of the email cannot be read"),
             YES,
@@ -109,8 +115,8 @@ COMMANDS = (
     replace(
         shared.QUOTA,
         arguments=(
-            argument("--zone", help="only this zone and its region (default: what is in use, and your zones)"),
-            flag("--all", help="all zones, with limits of 0 and types that are not offered"),
+            argument("--zone", help="only this zone and its region (default: limits in use, and your zones)"),
+            flag("--all", help="all zones, including limits of 0 and types that are not offered"),
             *REMOTE,
         ),
     ),

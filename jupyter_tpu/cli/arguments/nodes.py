@@ -18,10 +18,10 @@ _NEW_NODE = (
         help="on-demand (default), spot, preemptible (like spot, for at most 24 h), reserved (chips of a reservation) "
         "or, only in the queue, flex-start",
     ),
-    flag("--spot", help="--provisioning spot: cheaper, may be pre-empted at any time"),
+    flag("--spot", help="short for --provisioning spot: cheaper, but may be pre-empted at any time"),
     *(flag(f"--{each.name.replace('_', '-')}", help=each.metadata["help"]) for each in fields(NodeOptions)),
     argument("--ssh-user", help="login name on the VMs (default: yours)"),
-    flag("--accept-unknown-price", help="create it under a budget even if its price is unknown"),
+    flag("--accept-unknown-price", help="create the node even if its price is unknown and a budget is set"),
 )
 """What `create`, `search` and `queue` ask about a new node besides its name, zone and type."""
 
@@ -51,7 +51,7 @@ COMMANDS = (
             argument(
                 "--epoch-gib",
                 metavar="N",
-                help="with --notebook: GiB read from each bucket per epoch, to show what that costs",
+                help="with --notebook: GiB read from each bucket per epoch, to show the cost",
             ),
             YES,
             *REMOTE,
@@ -70,7 +70,7 @@ COMMANDS = (
                 dest="for_",
                 type=duration("--for"),
                 metavar="TIME",
-                help="how long to keep trying, such as 30m (default: each place once)",
+                help="how long to keep trying, such as 30m (default: try each place once)",
             ),
             argument("--cancel", metavar="ID", help="cancel a search, and delete what it created"),
             YES,
@@ -92,7 +92,7 @@ COMMANDS = (
                 default="6h",
                 type=duration("--valid-for"),
                 metavar="TIME",
-                help="how long it waits for capacity (default: 6h)",
+                help="how long the request waits for capacity (default: 6h)",
             ),
             argument(
                 "--run-for",
@@ -113,12 +113,15 @@ COMMANDS = (
         arguments=(
             *optional_node("name of the node (default: show all)"),
             (
-                flag("--on", help="recreate it; the new node costs as much as the old one"),
-                flag("--off", help="do not recreate it"),
+                flag("--on", help="recreate the node; the new node costs as much as the old one"),
+                flag("--off", help="do not recreate the node"),
             ),
             argument("--attempts", type=int, metavar="N", help="maximum number of attempts (default: 3)"),
             argument(
-                "--max-usd", type=float, metavar="USD", help="stop recreating it once it has cost this much from now on"
+                "--max-usd",
+                type=float,
+                metavar="USD",
+                help="stop recreating the node once it has cost this much, counted from now",
             ),
             *REMOTE,
         ),

@@ -15,9 +15,9 @@ FIRST = (
     Command(
         name="setup",
         help="connect your Google Cloud project, step by step",
-        description="Check credentials, project and billing, the Cloud TPU API, quota, budget and auto-stop, and "
-        "set up what is missing, after asking. Free of charge; may be repeated. The exit code is 0 if nodes can be "
-        "created.",
+        description="Check credentials, project and billing, the Cloud TPU API, quota, budget and auto-stop, and ask "
+        "before setting up what is missing. The command is free of charge and can be repeated. The exit "
+        "code is 0 if nodes can be created.",
         arguments=(
             argument("--credentials", metavar="FILE", help="use the credentials in this file from now on"),
             argument("--trc-mail", metavar="FILE", help="add the grant in this email from the TPU Research Cloud"),
@@ -35,7 +35,9 @@ NOTEBOOKS = (
         help="list the kernels that run on all READY nodes, or end one",
         arguments=(
             action("list", "end"),
-            argument("kernel", metavar="ID", nargs="?", help="the kernel to end: its id, or the start of it"),
+            argument(
+                "kernel", metavar="ID", nargs="?", help="kernel to end: its id, or the first characters of the id"
+            ),
             argument("--zone", help="only nodes in this zone"),
             YES,
             *REMOTE,
@@ -43,31 +45,31 @@ NOTEBOOKS = (
     ),
     Command(
         name="env",
-        help="list, make or remove a node's environments for frameworks",
+        help="list, create or remove a node's framework environments",
         arguments=(
             argument("action", choices=("list", "make", "remove"), help="what to do"),
             *NODE,
             argument("framework", metavar="FRAMEWORK", nargs="?", help=", ".join(FRAMEWORKS)),
             argument("--version", help="version of the framework, such as 0.6 (default: the newest)"),
-            argument("--folder", type=Path, help="install the requirements.txt or pyproject.toml of this folder too"),
+            argument("--folder", type=Path, help="also install the requirements.txt or pyproject.toml of this folder"),
             flag("--push", help="download the packages here and send them, for a node without internet"),
             *REMOTE,
         ),
     ),
     Command(
         name="kernelspec",
-        help="write kernelspecs for READY nodes, remove those of others",
+        help="write kernelspecs for READY nodes and remove those of other nodes",
         arguments=(
             argument("node", metavar="NODE", nargs="?", help="only this node (default: all)"),
-            argument("--zone", help="its zone"),
+            argument("--zone", help="zone of the node"),
             flag("--remove", help="remove kernelspecs instead"),
             *REMOTE,
         ),
     ),
     Command(
         name="ssh",
-        help="log in to a node over SSH, its host key pinned",
-        description="Log in to a node over SSH, its host key pinned. A command after -- runs instead of a shell.",
+        help="log in to a node over SSH with a pinned host key",
+        description="Log in to a node over SSH with a pinned host key. A command after -- runs instead of a shell.",
         arguments=(
             *NODE,
             argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)"),
@@ -81,7 +83,7 @@ NOTEBOOKS = (
         help="print the Host entries that plain ssh and VS Code Remote-SSH need",
         arguments=(
             argument("node", metavar="NODE", nargs="?", help="only this node (default: all READY ones)"),
-            argument("--zone", help="its zone"),
+            argument("--zone", help="zone of the node"),
             flag("--write", help="write them to a file that ~/.ssh/config includes"),
             *REMOTE,
         ),
@@ -91,7 +93,7 @@ NOTEBOOKS = (
 CHIPS = (
     replace(
         shared.TOP,
-        arguments=(*NODE, flag("--once", help="show it once (default if the output is not a terminal)"), *REMOTE),
+        arguments=(*NODE, flag("--once", help="show the load once (default if the output is not a terminal)"), *REMOTE),
     ),
     replace(shared.PS, arguments=(*NODE, *REMOTE)),
     shared.RELEASE,
@@ -107,7 +109,7 @@ AUTOSTOP = (
                 "--idle",
                 type=duration_or_off("--idle"),
                 metavar="1h|off",
-                help="idle timeout: stop or delete it after this long without use",
+                help="idle timeout: stop or delete the node after this long without use",
             ),
             argument(
                 "--unattended",

@@ -168,7 +168,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder) -> None:
-    say(_("Emulated cloud: nothing here costs money, nothing leaves this machine."))
+    say(_("Emulated cloud: nothing here costs money, and no data leaves this machine."))
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say(_("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells"))
     # with a token file the emulator wants its token in each request, which a browser cannot send

@@ -74,7 +74,7 @@ async def _access(options: argparse.Namespace) -> SshAccess:
                 # listing must not change nodes, so no key is added to those that lack ours
                 addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
             except TpuError as error:
-                note(_("left out: {error}", error=plain(full_text(error))))
+                note(_("skipped: {error}", error=plain(full_text(error))))
     return SshAccess(tuple(addresses))
 
 

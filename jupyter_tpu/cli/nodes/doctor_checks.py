@@ -77,7 +77,7 @@ def _ssh_key() -> Finding:
 
     path = data_path() / "ssh" / "id_ed25519"
     if not path.exists():
-        return Finding(check="SSH key", state=OK, text=_("There is none yet: it is created with the first node."))
+        return Finding(check="SSH key", state=OK, text=_("Not created yet: the first node creates it."))
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         text = _("Other users can read {path} (mode {mode}).", path=path, mode=f"{mode:04o}")
@@ -92,7 +92,7 @@ def _journal() -> Iterator[Finding]:
     # opening the journal would create it, and the doctor changes nothing
     if not data_path().is_dir():
         yield Finding(
-            check="journal", state=OK, text=_("There is none yet: jupyter_tpu has not been used on this machine.")
+            check="journal", state=OK, text=_("Not created yet: jupyter_tpu has not been used on this machine.")
         )
         return
     try:
@@ -181,7 +181,7 @@ def _leftovers(report: QuotaReport) -> Finding:
     if not leftovers:
         return Finding(check="quota", state=OK, text=_("Limits can be read, and no leftovers use quota."))
     text = _("1 leftover uses quota.") if leftovers == 1 else _("{count} leftovers use quota.", count=leftovers)
-    fix = _("jupyter tpu cleanup shows them, and deletes those that you name.")
+    fix = _("jupyter tpu cleanup lists leftovers, and deletes those that you name.")
     return Finding(check="quota", state=WARNING, text=text, fix=fix)
 
 

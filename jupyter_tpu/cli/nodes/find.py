@@ -91,7 +91,7 @@ def _not_found(listed: NodeList, node_id: str) -> NodeNotFound:
         zones = _some(list(listed.unreachable))
         exists = Text("{exists} Zones that did not answer: {zones}.", exists=exists, zones=zones)
     return NodeNotFound(
-        Text("There is no node called {node}.", node=node_id), exists=exists, hint="`jupyter tpu list` shows them all."
+        Text("There is no node called {node}.", node=node_id), exists=exists, hint="`jupyter tpu list` shows all nodes."
     )
 
 

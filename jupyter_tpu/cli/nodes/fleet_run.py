@@ -105,7 +105,7 @@ def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
                 if each.verb == "stop"
                 else Text("{node} became READY, but is already being deleted.", node=each.node_name.node_id),
                 exists=each.message,
-                hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
+                hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how much of each budget is used.",
             )
 
 

@@ -73,7 +73,7 @@ def run_kernels(options: argparse.Namespace) -> int:
         return _run_end(options)
     if options.kernel:
         raise BadInput(
-            Text("`list` takes no kernel: {kernel}.", kernel=f"{options.kernel!r}"),
+            Text("`list` does not take a kernel id ({kernel}).", kernel=f"{options.kernel!r}"),
             hint="`jupyter tpu kernels end ID` ends one.",
         )
     kernels, failures = asyncio.run(_live_kernels(options))
@@ -94,7 +94,7 @@ def _run_end(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.agents.agent_calls import end_kernel
 
     if not options.kernel:
-        raise BadInput("No kernel was given.", hint="`jupyter tpu kernels` lists them.")
+        raise BadInput("No kernel was given.", hint="`jupyter tpu kernels` lists the kernels.")
     kernels, failures = asyncio.run(_live_kernels(options))
     kernel = _only_match(options.kernel, kernels, failures)
     if not options.yes:
@@ -134,7 +134,9 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
     ready = [node for node in listed.nodes if node.state == "READY"]
     for node in ready:
         if not login_of(node, user_key):
-            note(_("left out: your key is not on {node}, which was created elsewhere.", node=plain(node.name.node_id)))
+            note(
+                _("skipped: your SSH key is not on {node}, which was created elsewhere.", node=plain(node.name.node_id))
+            )
     return workers_with_kernels([node for node in ready if login_of(node, user_key)], cloud.settings)
 
 
@@ -165,8 +167,8 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
         Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)
         if found
         else Text("No kernels have an id that starts with {start}.", start=start),
-        exists=Text("Nothing was ended. {why}", why=_(failures[0].message)) if failures else "Nothing was ended.",
-        hint="`jupyter tpu kernels` lists them.",
+        exists=Text("No kernel was ended. {why}", why=_(failures[0].message)) if failures else "Nothing was ended.",
+        hint="`jupyter tpu kernels` lists the kernels.",
     )
 
 

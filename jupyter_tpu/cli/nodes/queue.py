@@ -190,7 +190,7 @@ def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) ->
         raise QueuedNotFound(
             Text("There is no queued resource {queued}{where}.", queued=queued_id[:70], where=where),
             exists="Nothing was removed.",
-            hint="`jupyter tpu queue` lists them.",
+            hint="`jupyter tpu queue` lists the queued resources.",
         )
     if len(found) > 1:
         zones = ", ".join(each.name.zone for each in found)

@@ -201,7 +201,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
         # the user insists on leaving: print how to finish the clean-up
-        note("\n" + _("interrupted: parts of it may be left."))
+        note("\n" + _("interrupted: some of its resources may remain."))
         note_do(again)
     except TpuError as error:
         note(_("The search could not be cancelled: {message}", message=plain(_(error.message))))
@@ -234,7 +234,7 @@ def _end_text(search: Search) -> str:
     if search.phase == "found":
         name = NodeName.parse(search.node_name)
         return _(
-            "It had already found a node: `jupyter tpu delete {node} --zone {zone}` removes it.",
+            "The search had already found a node: `jupyter tpu delete {node} --zone {zone}` deletes the node.",
             node=name.node_id,
             zone=name.zone,
         )

@@ -169,7 +169,7 @@ def _advice(step: Step) -> list[str]:
     if step.command and step.command not in "".join(found):
         found.append(_("Run `{command}`, or name a file: jupyter tpu setup --credentials FILE", command=step.command))
     if step.action == "use_project":
-        found.append(_("Name it: jupyter tpu setup --project ID"))
+        found.append(_("Name the project: jupyter tpu setup --project ID"))
     if step.action == "open_billing":
         found.append(f"https://console.cloud.google.com/billing/linkedaccount?project={step.target}")
     if step.action == "add_grant":

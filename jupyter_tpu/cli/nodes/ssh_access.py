@@ -50,8 +50,8 @@ async def access_to(
     node = await cloud.get_node(name)
     if not (may_add_key or login_of(node, key)):
         raise LoginRefused(
-            Text("Your key is not on {node}, which was created elsewhere.", node=name.node_id),
-            hint=Text("`jupyter tpu ssh-config {node}` adds it.", node=name.node_id),
+            Text("Your SSH key is not on {node}, which was created elsewhere.", node=name.node_id),
+            hint=Text("`jupyter tpu ssh-config {node}` adds your key.", node=name.node_id),
         )
     wanted = worker_ids or tuple(worker.worker_id for worker in node.workers) or (0,)
     found = [await find_worker(cloud, name, worker_id) for worker_id in wanted]

@@ -45,8 +45,8 @@ def _run_list(options: argparse.Namespace) -> int:
     if found:
         say_table(_HEADER, map(_row, found))
     else:
-        note(_("{node} has no environments for frameworks.", node=plain(node.name.node_id)))
-        note(_("`jupyter tpu env make {node} jax` makes one.", node=plain(node.name.node_id)))
+        note(_("{node} has no framework environments.", node=plain(node.name.node_id)))
+        note(_("`jupyter tpu env make {node} jax` creates one.", node=plain(node.name.node_id)))
     return 0
 
 
@@ -165,7 +165,7 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
             raise WrongState(
                 Text("The node {node} is {state}, not READY.", node=node.name.node_id, state=node.state),
                 exists="Nothing was changed.",
-                hint="Its environments are on its workers, which answer only while it is READY.",
+                hint="The environments are on the node's workers, which answer only while the node is READY.",
             )
         keys = workers_with_kernels((node,), cloud.settings)
     return node, next(key for key in keys if key.worker_id == 0)
@@ -188,14 +188,14 @@ def _requirements(folder: Path | None) -> list[str]:
             exists="Nothing was changed.",
         )
     for line in needs.left_out:
-        warn(_("left out of {source}, since it does not apply on the node: {line}", source=needs.source, line=line))
+        warn(_("skipped in {source}, because it does not apply to the node: {line}", source=needs.source, line=line))
     return list(needs.lines)
 
 
 def _row(found: Mapping[str, Any]) -> tuple[str, ...]:
     state = "ready" if found["is_ready"] else "incomplete"
     if found["making"] is not None:
-        state = _("being made: {step}", step=_(found["making"].get("message", "")))
+        state = _("being created: {step}", step=_(found["making"].get("message", "")))
     added = ", ".join(found["added"])
     packages = str(len(found["pins"])) if found["is_ready"] else ""
     return (found["framework"], found["version"], found["python"], state, packages, added)

@@ -80,7 +80,7 @@ def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
     if not is_confirmed(_("End {named}? Variables are lost, outputs are kept.", named=named)):
         raise BadInput(
             Text("Releasing the chips of {node} was not confirmed.", node=options.node),
-            exists=Text("They are used by {named}.", named=named),
+            exists=Text("The chips are used by {named}.", named=named),
             hint="Answer y, or add --yes.",
         )
 
@@ -115,6 +115,6 @@ def _say_released(view: Mapping[str, Any]) -> None:
     for holder in view["freed"]:
         say(_("ended {process}", process=holder_text(Holder.from_json(holder))))
     for holder in view["left"]:
-        say(_("still there: {process}", process=holder_text(Holder.from_json(holder))))
+        say(_("still running: {process}", process=holder_text(Holder.from_json(holder))))
     if view["message"]:
         say(plain(_(view["message"])))

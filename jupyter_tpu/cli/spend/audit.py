@@ -49,7 +49,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         _time(entry.at),
         _("{action} (failed)", action=entry.action),
         subject,
-        _("{reason} It failed: {error}", reason=_(entry.reason), error=_(entry.error)),
+        _("{reason} The action failed: {error}", reason=_(entry.reason), error=_(entry.error)),
     )
 
 

@@ -65,7 +65,7 @@ def _say(view: dict[str, Any]) -> None:
             say(f"  {plain(credit['name'] or credit['type'])} ({plain(credit['type'])}): {_amount(credit['amount'])}")
     note(
         _(
-            "Exported until {date}, with all of project {project}. {note}",
+            "Exported until {date}, for the whole project {project}. {note}",
             date=plain(view["exported_until"]),
             project=plain(view["project"]),
             note=_(view["note"]),

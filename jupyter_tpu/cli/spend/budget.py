@@ -26,7 +26,7 @@ _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
 _PERIODS = {"day": Text("day"), "week": Text("week"), "month": Text("month")}
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "stop_all", "warn_only")
 _UNCHANGED = "The budgets are unchanged."
-_UP_TO = Text("Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it.")
+_UP_TO = Text('"Up to" includes unmonitored time in which a node may have been READY. Budgets count all of this time.')
 _AT_THE_CAP = {
     "stop": Text("stops billed nodes"),
     "stop-all": Text("stops all READY nodes"),
@@ -49,13 +49,13 @@ def _check_arguments(options: argparse.Namespace) -> None:
         raise BadInput(
             Text("`budget {action}` takes no name.", action=options.action)
             if options.name
-            else Text("`budget {action}` takes a name.", action=options.action),
+            else Text("`budget {action}` needs a name.", action=options.action),
             hint=_USAGE,
         )
     if options.stray:
         stray = plain(" ".join(options.stray))
         raise _incomplete(
-            options, Text("`budget {action}` can't use {stray}.", action=options.action, stray=repr(stray))
+            options, Text("`budget {action}` does not take {stray}.", action=options.action, stray=repr(stray))
         )
     has_limit = options.usd is not None or options.hours is not None
     if options.action == "set" and not (has_limit and options.per):

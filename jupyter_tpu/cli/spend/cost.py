@@ -129,7 +129,7 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
             gap = duration_text(node["unwatched_s"])
             name = plain(node["node_id"])
             yield _(
-                "{name} may have been READY for up to {gap} more, in unmonitored time; budgets count it.",
+                "{name} may have been READY for up to {gap} more in unmonitored time; budgets count this time.",
                 name=name,
                 gap=gap,
             )

@@ -112,7 +112,13 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(_("The grant {name} is removed: what it covered counts as billed, past usage included.", name=options.name))
+        say(
+            _(
+                "The grant {name} is removed. All usage that the grant covered now counts as billed, including "
+                "past usage.",
+                name=options.name,
+            )
+        )
     return 0
 
 
@@ -200,7 +206,7 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
                 "Could not read {count} lines of the email: {problems}", count=len(mail.problems), problems=problems
             ),
             exists=_NOTHING,
-            hint="Enter all of it with --row, or add --skip-unread: what was not read then counts as billed.",
+            hint="Enter the whole grant with --row, or add --skip-unread: chips in unread lines then count as billed.",
         )
 
 
@@ -212,7 +218,9 @@ def _can_confirm(options: argparse.Namespace) -> bool:
 def _confirm(options: argparse.Namespace, mail: TrcMail, grant: Grant) -> None:
     """Ask about what the options do not say: dates from the email, and lines that were not read."""
     is_proposed = not options.starts_on or not (options.days or options.ends_on)
-    unread = "" if options.skip_unread or not mail.problems else _(" without what was not read, which counts as billed")
+    unread = (
+        "" if options.skip_unread or not mail.problems else _(" without the unread lines (their chips count as billed)")
+    )
     if not unread and (options.yes or not is_proposed):
         return
     if not is_confirmed(
@@ -260,7 +268,8 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
             _("read: a term of {days} days (--days changes it)", days=days)
             if mail.days
             else _(
-                "proposed: TRC's shortest term, as the email states none, of {days} days (--days changes it)", days=days
+                "proposed: a term of {days} days, TRC's shortest, because the email states none (--days changes it)",
+                days=days,
             )
         )
     return {

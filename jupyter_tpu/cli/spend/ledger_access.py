@@ -57,10 +57,7 @@ def warn_of_unwritten(place: Place) -> None:
     with closing(Journal.of_user(place.endpoint)) as journal:
         if not journal.write_unwritten():
             warn(
-                _(
-                    "The journal still cannot be written: notebooks and `jupyter tpu audit` will not say that you "
-                    "requested this."
-                )
+                _("The journal still cannot be written: notebooks and `jupyter tpu audit` will not show this request.")
             )
 
 
@@ -81,7 +78,7 @@ async def warn_if_project_unreadable(cloud: CloudApi) -> None:
     except TpuError as error:
         warn(
             _(
-                "The project {project} cannot be read now. Is this its id? {message}",
+                "The project {project} cannot be read now. Is the project id correct? {message}",
                 project=cloud.settings.project,
                 message=_(error.message),
             )

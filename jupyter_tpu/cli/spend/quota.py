@@ -118,7 +118,7 @@ def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
         warn(_("{zone} did not answer: resources there are not counted.", zone=zone))
     for name in view["uncounted"]:
-        warn(_("{name} has a type that this version doesn't know: it is not counted.", name=name))
+        warn(_("{name} is not counted: this version doesn't know its type.", name=name))
 
 
 def _note_leftovers(rows: Iterable[_JSON]) -> None:
@@ -136,10 +136,10 @@ def _note_leftovers(rows: Iterable[_JSON]) -> None:
 def _note_rest(left_out: int) -> None:
     if left_out:
         note(
-            _("1 limit is not shown: `--zone ZONE` shows those of a zone, `--all` all of them.")
+            _("1 limit is hidden: `--zone ZONE` shows the limits of a zone, `--all` shows all limits.")
             if left_out == 1
             else _(
-                "{count} limits are not shown: `--zone ZONE` shows those of a zone, `--all` all of them.",
+                "{count} limits are hidden: `--zone ZONE` shows the limits of a zone, `--all` shows all limits.",
                 count=left_out,
             )
         )

@@ -150,7 +150,7 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
                 table=table,
                 gib=_MOST_BYTES // 2**30,
             ),
-            hint="Use a view or a copy that has only the costs of this project.",
+            hint="Use a view or a copy with only the costs of this project.",
             raw=error.raw,
         )
     return error

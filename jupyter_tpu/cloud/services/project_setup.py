@@ -109,7 +109,7 @@ def _wait_for(client: RestClient, operation: Mapping[str, Any]) -> None:
     if error := operation.get("error"):
         raise CloudRefused(
             "The Cloud TPU API was not enabled.",
-            hint=Text("It said: {quotation}", quotation=str(error.get("message", ""))[:300]),
+            hint=Text("The cloud said: {quotation}", quotation=str(error.get("message", ""))[:300]),
             raw=str(error),
         )
 

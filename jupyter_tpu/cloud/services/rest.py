@@ -205,8 +205,8 @@ class RestClient:
                 Text("The {service} had an internal error.", service=title), hint="Try again in a minute."
             )
         return CloudRefused(
-            Text("The {service} refused ({status}).", service=title, status=status),
-            hint=Text("It said: {quotation}", quotation=_message_in(text)[:300]),
+            Text("The {service} refused the request ({status}).", service=title, status=status),
+            hint=Text("The cloud said: {quotation}", quotation=_message_in(text)[:300]),
         )
 
 

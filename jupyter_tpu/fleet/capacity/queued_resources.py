@@ -258,7 +258,8 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
         if known.holds_quota
         else Text("It is {state}.", state=known.state),
         hint=Text(
-            "Choose another name, or delete it with `jupyter tpu queue remove {queued_resource} --zone {zone}`.",
+            "Choose another name, or delete the existing one with `jupyter tpu queue remove {queued_resource} "
+            "--zone {zone}`.",
             queued_resource=known.name.queued_id,
             zone=known.name.zone,
         ),

@@ -116,7 +116,7 @@ class SearchService:
         found = await asyncio.to_thread(self._searches.find, search_id)
         if found is None:
             raise IntentNotFound(
-                "There is no such search.", hint="`jupyter tpu search` lists them.", actions=(show_queue(),)
+                "There is no such search.", hint="`jupyter tpu search` lists the searches.", actions=(show_queue(),)
             )
         return found
 

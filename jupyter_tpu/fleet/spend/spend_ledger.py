@@ -262,7 +262,7 @@ def utc_offset_s(at: float) -> float:
 def _no_budget(name: str) -> BudgetNotFound:
     return BudgetNotFound(
         Text("There is no budget called {budget}.", budget=repr(name[:70])),
-        hint="`jupyter tpu budget` lists them.",
+        hint="`jupyter tpu budget` lists the budgets.",
         actions=(show_budgets(),),
     )
 
@@ -270,16 +270,16 @@ def _no_budget(name: str) -> BudgetNotFound:
 def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     return WrongState(
         Text(
-            "The grant {grant} has covered nodes: without it the budget {budget} is used "
-            "up, {usage}, and READY nodes would be stopped.",
+            "Without the grant {grant}, the nodes that it covered count as billed: the budget {budget} would be "
+            "used up ({usage}), and READY nodes would be stopped.",
             grant=grant,
             budget=budget.name,
             usage=usage_text(budget, usage),
         ),
         exists="The grant is unchanged.",
         hint=Text(
-            "Raise or remove the budget {budget} first, or enter the grant again with its last day: what it has "
-            "covered then stays covered.",
+            "Raise or remove the budget {budget} first. Or enter the grant again with its last day: past usage "
+            "then stays covered.",
             budget=budget.name,
         ),
     )

@@ -314,7 +314,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
     if not host:
         raise WorkerUnreachable(
             Text("Worker {worker_id} of {node} has no IP address.", worker_id=worker.worker_id, node=node.name.node_id),
-            hint="Check the node's network settings; without an external IP address set `proxy_command`.",
+            hint="Check the node's network settings. If the node has no external IP address, set `proxy_command`.",
         )
     key_alias = host_key_alias(node, identity.worker_id)
     return WorkerAddress(

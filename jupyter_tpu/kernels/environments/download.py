@@ -124,7 +124,9 @@ def uv_command() -> list[str]:
         return [sys.executable, "-m", "uv"]
     if found := shutil.which("uv"):
         return [found]
-    raise BadInput("uv is not installed on this machine; it chooses and downloads the wheels.", hint="pip install uv")
+    raise BadInput(
+        "uv, which chooses and downloads the wheels, is not installed on this machine.", hint="pip install uv"
+    )
 
 
 def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str) -> str:

@@ -190,5 +190,6 @@ def _cut() -> WorkerUnreachable:
     return WorkerUnreachable(
         "The transfer of files to the worker was interrupted.",
         exists="Files that have arrived stay on the worker.",
-        hint="Try again to continue from there. If it fails again, check the worker's free disk space.",
+        hint="Try again: the transfer continues where it stopped. If it fails again, check the worker's free "
+        "disk space.",
     )

@@ -189,7 +189,10 @@ def _short_folder() -> Path:
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     raise BadInput(
         "There is no folder with a path short enough for a kernel's sockets.",
-        hint=Text("Set XDG_RUNTIME_DIR or TMPDIR to a folder of less than {most} characters.", most=_LONGEST_PATH - 40),
+        hint=Text(
+            "Set XDG_RUNTIME_DIR or TMPDIR to a folder whose path has fewer than {most} characters.",
+            most=_LONGEST_PATH - 40,
+        ),
     )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 AGENT, CHIPS, LOCK_FILE, GUARD = Text("agent"), Text("chips"), Text("lock file"), Text("guard")
 AUTOSTOP, RUNTIME_VERSION, ENVIRONMENT = Text("auto-stop"), Text("runtime version"), Text("environment")
-VARIABLES, FALL_BACK, NODE = Text("variables"), Text("fall-back"), Text("node")
+VARIABLES, FALL_BACK, NODE = Text("variables"), Text("fallback"), Text("node")
 DISK, CLOCK = Text("disk"), Text("clock")
 
 Findings = Iterator[Finding]
@@ -103,7 +103,7 @@ def _lock_file(answer: Answer) -> Findings:
     lock, holders = answer["lock_file"], answer["holders"]
     path = lock["path"]
     if lock["is_held"] and not holders:
-        text = Text("{path} is held by a process that cannot be seen from here.", path=path)
+        text = Text("{path} is held by a process that is not visible from here.", path=path)
         fix = Text("It may be in a container or belong to another user: sudo lsof -w {path}", path=path)
         yield Finding(check=LOCK_FILE, state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
@@ -124,7 +124,7 @@ def _lock_file(answer: Answer) -> Findings:
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
     if _has_no_rules(answer):
-        text = Text("It waits for rules: this node has received none yet.")
+        text = Text("The guard waits for rules: this node has received none yet.")
         yield Finding(check=GUARD, state=UNKNOWN, text=text).fixed_by("send-rules")
         return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
@@ -158,7 +158,7 @@ def _autostop(answer: Answer) -> Findings:
     rules = answer["rules"]
     lengths = (
         (Text("after {duration} idle"), rules["idle_after_s"]),
-        (Text("after {duration} in session"), rules["session_s"]),
+        (Text("after a session of {duration}"), rules["session_s"]),
         (Text("now due in {duration}"), answer["ends_in_s"]),
     )
     known = [
@@ -176,7 +176,9 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
     check = RUNTIME_VERSION
     if not answer:
         text = Text("The runtime version of this node is unknown here.")
-        fix = Text("A Jupyter server with jupyter_tpu on your own machine sends it while it is connected.")
+        fix = Text(
+            "A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."
+        )
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
     found = str(answer["data"]["runtime_version"])
@@ -267,7 +269,8 @@ def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     # On a single worker it does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
         text = Text(
-            "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
+            "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets this variable if "
+            "it finds no chip."
         )
         yield _variable(WARNING, text)
     if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
@@ -332,7 +335,7 @@ def _disk(folder: str, free: int, total: int) -> Finding:
         fix = Text("Delete what you don't need: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs.")
         return Finding(check=DISK, state=FAULT, text=text, fix=fix)
     state = WARNING if free < _LITTLE_DISK * total else OK
-    return Finding(check=DISK, state=state, text=text, fix="" if state == OK else Text("It will be full soon."))
+    return Finding(check=DISK, state=state, text=text, fix="" if state == OK else Text("The disk will be full soon."))
 
 
 def _clock(facts: Facts) -> Finding:
@@ -341,9 +344,11 @@ def _clock(facts: Facts) -> Finding:
         text = Text("The machine's metadata server did not return the time.")
         return Finding(check=CLOCK, state=UNKNOWN, text=text)
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check=CLOCK, state=OK, text=Text("It agrees with the cloud's clock to within a few seconds."))
-    text = Text("It is {duration} behind the cloud's: tokens are refused.")
+        return Finding(
+            check=CLOCK, state=OK, text=Text("This machine's clock agrees with the cloud's to within a few seconds.")
+        )
+    text = Text("This machine's clock is {duration} behind the cloud's: tokens are refused.")
     if ahead_s > 0:
-        text = Text("It is {duration} ahead of the cloud's: tokens are refused.")
+        text = Text("This machine's clock is {duration} ahead of the cloud's: tokens are refused.")
     text = text.with_arguments(duration=duration_text(abs(ahead_s)))
     return Finding(check=CLOCK, state=WARNING, text=text, fix="sudo systemctl restart chrony")

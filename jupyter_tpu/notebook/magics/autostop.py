@@ -111,10 +111,10 @@ def _kernels_text(kernels: Answer | TpuError) -> Text:
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:
-        return Text("This kernel stops with it.")
+        return Text("This kernel stops too.")
     if others == 1:
-        return Text("This kernel stops with it, and 1 other ({busy} busy).", busy=busy)
-    return Text("This kernel stops with it, and {others} others ({busy} busy).", others=others, busy=busy)
+        return Text("This kernel stops too, and 1 other ({busy} busy).", busy=busy)
+    return Text("This kernel stops too, and {others} others ({busy} busy).", others=others, busy=busy)
 
 
 def _short(node: str) -> str:

@@ -51,7 +51,7 @@ def python(context: MagicContext) -> MagicOutput:
         sections=[
             Section(title=Text("Python"), lines=list(_python_lines())),
             Section(
-                title=Text("Packages that matter"),
+                title=Text("Relevant packages"),
                 lines=[Text("not installed: {names}", names=missing)] if missing else [],
                 header=(Text("package"), Text("version")),
                 rows=[row for row in versions.items() if row[1]],

@@ -72,7 +72,7 @@ def no_snapshot_lines(command: str) -> list[str]:
     """Return why a value is unknown, and what to do."""
     return [
         Text("unknown: this node has received no data yet."),
-        Text("A Jupyter server with jupyter_tpu on your own machine sends it while it is connected."),
+        Text("A Jupyter server with jupyter_tpu on your own machine sends this data while the server is connected."),
         Text("In a terminal there, `jupyter tpu {command}` shows it.", command=command),
     ]
 

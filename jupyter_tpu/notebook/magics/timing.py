@@ -20,7 +20,7 @@ from jupyter_tpu.notebook.magics.context import Answer, MagicContext
 from jupyter_tpu.notebook.magics.money import per_hour, snapshot_call, snapshot_of, unreadable_snapshot, usd
 
 HELP = Section(
-    lines=[Text("Time a cell: wall-clock time, the share of it in which the chips computed, and the cost.")],
+    lines=[Text("Time a cell: wall-clock time, the part of that time in which the chips computed, and the cost.")],
     header=(Text("line"), Text("meaning")),
     rows=[
         ("%%tpu_time", Text("above a cell: run it, then show its times")),
@@ -178,10 +178,10 @@ def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> 
     # A long history comes thinned out, so its own steps count if they are longer than the agent's interval.
     step_s = max(interval_s, (at[-1] - at[0]) / (len(at) - 1)) if len(at) > 1 else interval_s
     if timed.wall_s < _LEAST_POINTS * step_s:
-        return Text("unknown: the cell is too short, the chips are sampled every {seconds} s", seconds=f"{step_s:g}")
+        return Text("unknown: the cell is too short (the chips are sampled every {seconds} s)", seconds=f"{step_s:g}")
     if len(samples) < _LEAST_POINTS or len(samples) * step_s < _LEAST_COVERED * timed.wall_s:
         known_s = f"{len(samples) * step_s:.0f}"
-        return Text("unknown: the chips' duty cycle is known for only {seconds} s of it", seconds=known_s)
+        return Text("unknown: the chips' duty cycle is known for only {seconds} s of the cell", seconds=known_s)
     share = math.fsum(samples) / len(samples) / 100
     return Text(
         "about {time}, {percent} % of the time (the chips' duty cycle)",

@@ -134,5 +134,5 @@ def _silent(error: Exception, patience_s: float) -> WorkerUnreachable:
         return WorkerUnreachable("The agent on this machine does not answer.", raw=str(error))
     return WorkerUnreachable(
         Text("The agent on this machine did not answer within {seconds} s.", seconds=f"{patience_s:g}"),
-        hint="Try again; %tpu logs shows the end of its log.",
+        hint="Try again; %tpu logs shows the end of the agent's log.",
     )

@@ -59,7 +59,7 @@ def _only(found: Sequence[str], why: str) -> Choice:
     raise BadInput(
         message.with_arguments(first=", ".join(first), last=last),
         exists="The TPU serves one framework per kernel.",
-        hint=Text("Name it: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
+        hint=Text("Name the framework: {lines}.", lines=either([f"%tpu_init {each}" for each in found])),
     )
 
 

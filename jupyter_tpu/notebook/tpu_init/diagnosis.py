@@ -82,10 +82,12 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 def in_use(holder: Holder, raw: str = "") -> TpuError:
     """Return the error for chips that another process uses; `raw` is the framework's message, if it gave one."""
     notebook = Text(
-        "%tpu release ends that notebook's kernel after asking (what it printed stays); or shut it down yourself. Then"
-        " run %tpu_init again."
+        "%tpu release ends that notebook's kernel after asking (its outputs stay); or shut the kernel down "
+        "yourself. Then run %tpu_init again."
     )
-    process = Text("%tpu release ends that process after asking; or shut it down yourself. Then run %tpu_init again.")
+    process = Text(
+        "%tpu release ends that process after asking; or end the process yourself. Then run %tpu_init again."
+    )
     return AcceleratorBusy(
         Text("The TPU is in use by {process}.", process=holder.text),
         exists="A TPU serves one process at a time.",
@@ -101,8 +103,8 @@ def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
         return in_use(holder_of(holders[0]), raw)
     return AcceleratorBusy(
         Text(
-            "libtpu cannot open its lock file {lock_file}, and this kernel sees no process that holds it: another"
-            " user's process left it behind, or runs where this kernel cannot see it.",
+            "libtpu cannot open its lock file {lock_file}, and this kernel sees no process that holds the file. "
+            "Another user's process left the file behind, or runs where this kernel cannot see it.",
             lock_file=worker.lock_file,
         ),
         hint=Text(

@@ -62,7 +62,7 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="held-by-somebody",
         text=r"already in use by another process",
-        means=Text("The TPU is in use by another process, probably one of another user on this machine."),
+        means=Text("The TPU is in use by another process, probably another user's on this machine."),
         fix=Text(
             "Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
             " chips before %tpu_init can use them."
@@ -184,7 +184,9 @@ KNOWN_ERRORS: tuple[KnownError, ...] = (
     KnownError(
         name="torch-without-tpu",
         text=r"Expected one of cpu, cuda\b",
-        means=Text("PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was."),
+        means=Text(
+            "PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or found no chip when it was loaded."
+        ),
         fix=Text(
             "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
             " recreate it with {runtime_versions}. If the chips are fine: {install}, then restart the kernel."

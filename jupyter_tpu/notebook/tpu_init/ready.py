@@ -63,5 +63,5 @@ def proof_text(count: int) -> Text:
     """Return the proof on `count` devices as a phrase."""
     numbers, exact = expected_sum(count)
     if count > 1:
-        return Text("the sum of 0 to {last}, spread over all of them, is {sum}", last=numbers - 1, sum=exact)
-    return Text("the sum of 0 to {last}, computed on it, is {sum}", last=numbers - 1, sum=exact)
+        return Text("the sum of 0 to {last}, spread over all devices, is {sum}", last=numbers - 1, sum=exact)
+    return Text("the sum of 0 to {last}, computed on the device, is {sum}", last=numbers - 1, sum=exact)

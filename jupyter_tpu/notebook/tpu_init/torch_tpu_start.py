@@ -102,6 +102,7 @@ def _note(worker: ThisWorker) -> str:
     if _chips(worker) == 1:
         return ""
     return Text(
-        "TorchTPU serves one chip per process, and this kernel is one process. For all chips start a process per"
-        " chip from a fresh kernel (torch.tpu.distributed.set_tpu_launch_env() and torch.multiprocessing.spawn)"
+        "TorchTPU serves one chip per process, and this kernel is one process. To use all chips, start one "
+        "process per chip from a fresh kernel (torch.tpu.distributed.set_tpu_launch_env() and "
+        "torch.multiprocessing.spawn)"
     )

@@ -22,7 +22,7 @@ from jupyter_tpu.notebook.widgets.quota import QUOTA
 from jupyter_tpu.notebook.widgets.view import SnapshotReader, View
 
 _INSTALL = Text(
-    "A snapshot. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
+    "A snapshot. For live numbers, run %pip install anywidget and restart the kernel; JupyterLab needs anywidget too."
 )
 _NOT_LIVE = Text("A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end.")
 

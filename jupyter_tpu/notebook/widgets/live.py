@@ -39,7 +39,7 @@ def _live_class() -> Any:
     class NodePicture(anywidget.AnyWidget):  # type: ignore[misc, unused-ignore]
         _esm = traitlets.Unicode().tag(sync=True)
         _css = traitlets.Unicode().tag(sync=True)
-        picture = traitlets.Dict(help="What the page shows, as a view gave it.").tag(sync=True)
+        picture = traitlets.Dict(help="Data that the page shows.").tag(sync=True)
 
         def __init__(self, script: str, style: str, on_page: OnPage, on_close: Callable[[], None]) -> None:
             super().__init__(_esm=script, _css=style)

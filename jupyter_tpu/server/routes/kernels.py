@@ -115,7 +115,9 @@ async def _listed(provisioner: TPUProvisioner, msg_id: str) -> ListedRequest:
     for request in (await list_requests(provisioner)).requests:
         if request.msg_id == msg_id:
             return request
-    raise OutputsNotFound("The record does not have this request.", hint="It has the newest 2,000 requests only.")
+    raise OutputsNotFound(
+        "The record does not contain this request.", hint="The record contains only the newest 2,000 requests."
+    )
 
 
 _KERNEL = r"/jupyter-tpu/v1/kernels/(?P<kernel_id>[^/]+)"

@@ -133,7 +133,7 @@ def release_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     if type(worker_id) is not int or worker_id < 0:
         raise BadInput("The field 'worker_id' is not a worker number.", hint="Send 0 for the first worker.")
     if pid is not None and (type(pid) is not int or pid < 1):
-        raise BadInput("The field 'pid' is not a process id.", hint="Omit it for all of your own processes.")
+        raise BadInput("The field 'pid' is not a process id.", hint="Omit 'pid' to end all of your own processes.")
     if type(force) is not bool:
         raise BadInput("The field 'force' must be true or false.")
     params = {"force": force, "by": "the TPU panel"}

@@ -68,8 +68,9 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         TEXT_LIMIT,
         min=1,
         config=True,
-        help="How many printed characters of one cell are sent to a page, for kernels on TPU nodes. Beyond that, the "
-        "page shows how much is left out, and the end; all of it stays on the node.",
+        help="Maximum number of printed characters of one cell that are sent to a page, for kernels on TPU "
+        "nodes. Beyond that, the page shows how many are left out, and the end of the output. The full "
+        "output stays on the node.",
     )
 
     _kernel: TPUProvisioner | None = None

@@ -409,7 +409,7 @@ describe('the time left of a node', () => {
       since: 0,
       days: 1,
       usd: null,
-      text: 'my-node has been billed for 26 h. It has cost $249.60.'
+      text: 'my-node has been billed for 26 h. Its cost so far is $249.60.'
     };
     const autostops = answered({ as_of: null, nodes: [autostop({ reminder })] });
     const doing = showRow({ autostops }, 'autostopAlerts');

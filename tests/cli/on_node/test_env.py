@@ -58,7 +58,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
     assert made.returncode == 0, made.stderr
     assert made.stdout.startswith("JAX 0.10 is on my-node, with Python 3.")
     assert "Notebooks run in it with the kernel tpu-my-node-us-central1-a-jax." in made.stdout
-    assert "left out of pyproject.toml, since it does not apply on the node: mine @ ./x" in made.stderr
+    assert "skipped in pyproject.toml, because it does not apply to the node: mine @ ./x" in made.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]
     assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
     assert specs(terminal)["tpu-my-node-us-central1-a-jax"] == "JAX 0.10 · v5litepod-8 · my-node"

@@ -17,8 +17,8 @@ from jupyter_tpu.journal.audit import Entry
     ("detail", "action", "reason"),
     [
         ({}, "stop", "A reason."),
-        ({"error": {"message": "The cloud refused."}}, "stop (failed)", "A reason. It failed: The cloud refused."),
-        ({"error": {}}, "stop (failed)", "A reason. It failed: unknown"),
+        ({"error": {"message": "The cloud refused."}}, "stop (failed)", "A reason. The action failed: The cloud refused."),
+        ({"error": {}}, "stop (failed)", "A reason. The action failed: unknown"),
     ],
 )
 def test_what_failed_is_not_shown_as_done(detail: dict[str, Any], action: str, reason: str) -> None:

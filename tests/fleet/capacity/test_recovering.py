@@ -210,7 +210,7 @@ async def test_a_queued_node_that_somebody_deleted_elsewhere_is_not_made_again(b
         await recovering.reconcile(fleet, now + later_s)
     recovery = choices.of()
     assert recovery.phase == "given_up"
-    assert "may have been on purpose" in recovery.message
+    assert "may have intended it" in recovery.message
     # the queued resource is the other person's too
     assert [each.state for each in (await bench.cloud.list_queued_resources()).items] == ["SUSPENDED"]
 

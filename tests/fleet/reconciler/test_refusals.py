@@ -12,7 +12,7 @@ NOTHING = "No node was created; nothing is billed."
 
 FAULTS = [
     ("stockout", "out_of_capacity", "no capacity", "us-south1-a"),
-    ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes what you do not need"),
+    ("quota", "quota_exceeded", "quota of project demo-project is used up", "deletes resources that you do not need"),
     ("permission_denied", "permission_denied", "you lack the permission", "roles/tpu.admin"),
     ("api_disabled", "api_disabled", "not enabled in project demo-project", "gcloud services enable tpu"),
     ("not_allowlisted", "not_allowlisted", "is not allowed to use v5litepod-8 in us-central1-a", "Waiting won't help"),

@@ -188,7 +188,7 @@ def test_a_timed_cell_that_fails_is_timed_and_its_error_names_its_line(notebook:
 
 def test_a_question_is_asked_before_the_node_ends(notebook: Notebook) -> None:
     refused = notebook.run("%tpu stop", answer="n")
-    assert refused.asked == ["Stop my-node? This kernel stops with it. [y/N] "]
+    assert refused.asked == ["Stop my-node? This kernel stops too. [y/N] "]
     assert "the node keeps running and is billed" in refused.text
     deletion = notebook.run("%tpu stop --delete", answer="")
     assert "Delete my-node and everything on its disk?" in deletion.asked[0]
