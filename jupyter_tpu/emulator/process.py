@@ -55,11 +55,11 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator",
         description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
-        epilog="Steer a running one with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, `stockout`, "
-        "`capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each has --help. "
-        "Workers run as you, so other users of this machine are refused. On Linux the emulator checks the owner of "
-        "each connection; elsewhere (macOS) it requires a token, which jupyter_tpu finds by the variable that the "
-        "emulator prints.",
+        epilog="Control a running emulator with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, "
+        "`stockout`, `capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each "
+        "has --help. Workers run as you, so other users of this machine are refused. On Linux the "
+        "emulator checks the owner of each connection. On other systems, such as macOS, the emulator "
+        "requires a token, which jupyter_tpu finds through the variable that the emulator prints.",
     )
     options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
     options.add_argument("--rest-port", type=_port, default=0, help=f"port of REST and control ({_ANY_PORT})")
@@ -71,7 +71,8 @@ def parser() -> argparse.ArgumentParser:
         "--access",
         choices=(BY_USER, BY_TOKEN),
         default=usual_access(),
-        help="who may use it: your own user, or clients with the token of a file (default: user on Linux, else token)",
+        help="who may use the emulator: your own user, or clients with the token from a file (default: user "
+        "on Linux, else token)",
     )
     options.add_argument(
         "--require-auth",
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--show-time",
         action="store_true",
-        help="send virtual time with each answer, so that jupyter_tpu counts costs as the emulator's ledger does",
+        help="send virtual time with each response, so that jupyter_tpu counts costs as the emulator's ledger does",
     )
     options.add_argument(
         "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers have on their PATH"
@@ -105,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
         help="first port to try for a worker's runtime metrics; tpu-info reads 8431 (default: any free one)",
     )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
-    options.add_argument("--verbose", action="store_true", help="log what happens to standard error")
+    options.add_argument("--verbose", action="store_true", help="log events to standard error")
     return options
 
 

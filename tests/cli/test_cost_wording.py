@@ -91,6 +91,6 @@ def test_unmonitored_time_is_not_blamed_on_zones_that_did_not_answer() -> None:
         view = spend_view(account, as_of=now, is_complete=all_answered)
         return " ".join(doubts(view, all_answered=all_answered))
 
-    assert "my-node may have been READY for up to 5 min more, in unmonitored time" in said(all_answered=True)
+    assert "my-node may have been READY for up to 5 min more in unmonitored time" in said(all_answered=True)
     assert "did not answer" not in said(all_answered=True)
     assert "some zones did not answer" in said(all_answered=False)

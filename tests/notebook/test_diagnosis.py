@@ -111,7 +111,7 @@ def test_a_lock_file_without_a_holder_is_told_apart_from_one_that_is_held(tmp_pa
         held = diagnose_start(LOCKED, worker)
     left_behind = diagnose_start(LOCKED, worker)
     assert f"in use by process {pid} (" in held.message
-    assert "sees no process that holds it" in left_behind.message
+    assert "sees no process that holds the file" in left_behind.message
     assert f"sudo rm {worker.lock_file}" in left_behind.hint
 
 

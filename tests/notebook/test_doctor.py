@@ -72,7 +72,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
             "a.ipynb",
             "%tpu release --pid 8",
         ),
-        (answering(who={**WHO, "holders": []}), "lock file", WARNING, "cannot be seen", "lsof"),
+        (answering(who={**WHO, "holders": []}), "lock file", WARNING, "is not visible", "lsof"),
         (answering(activity={**ACTIVITY, "guard": {"state": "cannot", "detail": "x"}}), "guard", WARNING, "x", "scope"),
         (
             answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}}),

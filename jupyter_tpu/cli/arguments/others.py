@@ -84,7 +84,7 @@ NOTEBOOKS = (
         arguments=(
             argument("node", metavar="NODE", nargs="?", help="only this node (default: all READY ones)"),
             argument("--zone", help="zone of the node"),
-            flag("--write", help="write them to a file that ~/.ssh/config includes"),
+            flag("--write", help="write the entries to a file that ~/.ssh/config includes"),
             *REMOTE,
         ),
     ),

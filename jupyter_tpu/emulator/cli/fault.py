@@ -35,7 +35,8 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
 def parser() -> argparse.ArgumentParser:
     """Return the parser of ``fault``."""
     options = argparse.ArgumentParser(
-        prog="jupyter tpu emulator fault", description="Break a running emulator by hand: its calls, or its links."
+        prog="jupyter tpu emulator fault",
+        description="Inject faults into a running emulator: into its calls, or its links.",
     )
     kinds = options.add_subparsers(metavar="KIND", dest="kind", required=True)
     kinds.add_parser(
@@ -51,11 +52,11 @@ def link_parser() -> argparse.ArgumentParser:
     """Return the parser of ``fault link``."""
     link = argparse.ArgumentParser(
         add_help=False,
-        description="Break the SSH connections to a node's workers, in an emulator that was started with --link-faults "
-        "(the demo's is).",
+        description="Break the SSH connections to a node's workers. The emulator must run with --link-faults, as in "
+        "the demo.",
         epilog=" ".join(f"{verb}: {meaning}." for verb, meaning in MEANINGS.items()),
     )
-    link.add_argument("node", metavar="NODE", help="name of the node, alone or in full")
+    link.add_argument("node", metavar="NODE", help="short or full name of the node")
     link.add_argument(
         "verb",
         metavar="VERB",

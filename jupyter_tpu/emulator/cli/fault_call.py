@@ -26,15 +26,15 @@ _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
 
 
 def _call_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("method", metavar="METHOD", help="such as CreateNode; '*' for any that the kind can hit")
+    parser.add_argument("method", metavar="METHOD", help="such as CreateNode; '*' for any method that the kind can hit")
     parser.add_argument(
         "kind", metavar="KIND", help="; ".join(f"{kind.name}: {kind.meaning}" for kind in KINDS.values())
     )
     for name, (type_, meaning) in _OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=type_, metavar=name.upper(), help=meaning)
-    parser.add_argument("--lasting", action="store_true", help="keep it until it is cleared, instead of --times")
+    parser.add_argument("--lasting", action="store_true", help="keep the fault until it is cleared, instead of --times")
     parser.add_argument(
-        "--applied", action="store_true", help="do the call, although its caller is refused or gets no answer"
+        "--applied", action="store_true", help="perform the call, although the caller gets an error or no response"
     )
 
 
@@ -53,7 +53,7 @@ def _call(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 def _clear_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "number", metavar="NUMBER", nargs="?", type=int, help="only this one, by its number in `fault list`"
+        "number", metavar="NUMBER", nargs="?", type=int, help="only this fault, by its number in `fault list`"
     )
 
 

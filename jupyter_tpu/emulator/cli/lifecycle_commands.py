@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.cli.view_commands import format_clock, format_maintena
 from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.emulator.runtime_metrics.metrics_script import LIES
 
-NODE_HELP = "name of the node, alone or in full"
+NODE_HELP = "short or full name of the node"
 
 
 def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +21,7 @@ def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
         type=number,
         default=0.0,
         metavar="SECONDS",
-        help="announce it to its workers this long before (virtual seconds)",
+        help="announce the pre-emption to the workers this many virtual seconds before",
     )
 
 
@@ -52,7 +52,7 @@ def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
         dest="in_s",
         type=number,
         metavar="SECONDS",
-        help="virtual seconds until it begins (default: seven days, or at once if UNSCHEDULED)",
+        help="virtual seconds until the maintenance begins (default: seven days, or 0 if UNSCHEDULED)",
     )
 
 
@@ -77,7 +77,7 @@ def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
         ("--bandwidth", "memory bandwidth in use, in percent, of each device"),
         ("--idle", "seconds for which each device has been idle"),
     ):
-        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{meaning}; a short list repeats")
+        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{meaning}; a shorter list is repeated")
     parser.add_argument("--lie", choices=tuple(LIES), help="let libtpu misbehave")
 
 

@@ -58,7 +58,7 @@ def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "family", metavar="FAMILY", nargs="?", default="", help="generation, such as v5e (default: all)"
     )
-    parser.add_argument("--chips", type=int, metavar="N", help="chips that are left (default: 0)")
+    parser.add_argument("--chips", type=int, metavar="N", help="number of chips left (default: 0)")
     parser.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="virtual time, such as 90s, 15m, 4h")
     parser.add_argument("--end", action="store_true", help="end a stock-out")
 
@@ -106,10 +106,10 @@ def _quota_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="QUOTA_ID",
         nargs="?",
         default="",
-        help="id (default: show all in use)",
+        help="id of the quota (default: show all in use)",
     )
     parser.add_argument(
-        "place", metavar="PLACE", nargs="?", default="", help="a zone, or a region if it counts per region"
+        "place", metavar="PLACE", nargs="?", default="", help="a zone, or a region if the quota counts per region"
     )
     parser.add_argument(
         "limit", metavar="LIMIT", nargs="?", type=number_or_unlimited, default=(), help="a number, or 'unlimited'"
@@ -131,7 +131,9 @@ def _quota_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _reserve_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("reservation_id", metavar="NAME", nargs="?", default="", help="its id (default: show all)")
+    parser.add_argument(
+        "reservation_id", metavar="NAME", nargs="?", default="", help="id of the reservation (default: show all)"
+    )
     parser.add_argument("zone", metavar="ZONE", nargs="?", default="", help=f"such as {EXAMPLE[0]}")
     parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help=f"generation, such as {EXAMPLE[1]}")
     parser.add_argument("chips", metavar="CHIPS", nargs="?", type=int, help="0 removes the reservation")

@@ -81,7 +81,7 @@ def add_emulator_options(parser: argparse.ArgumentParser) -> None:
         "--emulator",
         default=os.environ.get(ADDRESS_VARIABLE, ""),
         metavar="URL",
-        help=f"REST address of the emulator, as it prints it (default: ${ADDRESS_VARIABLE})",
+        help=f"REST address that the emulator prints (default: ${ADDRESS_VARIABLE})",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 

@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         type=_own_address,
         required=True,
         metavar="ADDRESS",
-        help="where it listens: HOST:PORT on loopback (port 0: any free one) or unix:PATH",
+        help="where the proxy listens: HOST:PORT on loopback (port 0: any free one) or unix:PATH",
     )
     options.add_argument(
         "--to",
@@ -50,10 +50,10 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="JSON",
-        help='a fault from the start, such as \'{"verb": "latency", "ms": 25}\'; may be given several times',
+        help='a fault from the start, such as \'{"verb": "latency", "ms": 25}\'; can be repeated',
     )
     options.add_argument(
-        "--script", type=_script, default=[], metavar="FILE", help="JSON file with a time for each fault"
+        "--script", type=_script, default=[], metavar="FILE", help="JSON file of faults, each with a time"
     )
     options.add_argument("--seed", type=int, help="generate a random script from this number")
     options.add_argument("--every", type=float, default=5.0, metavar="S", help="mean seconds between faults of --seed")

@@ -39,12 +39,12 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``record``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator record",
-        description="Record your own session with Google's services as cases that `replay-check` and our tests can "
-        "play: a proxy on loopback forwards each request and writes it to a file of its own.",
-        epilog="Your credentials pass through and are not stored; project ids and numbers, email and IP addresses, "
-        "SSH keys, values of metadata and the like are replaced by placeholders. Names of nodes, labels and "
-        "descriptions stay, so check the files before you share them. REST only: gRPC clients (jupyter_tpu among them) "
-        "are not recorded. The requests are real, and so are their costs.",
+        description="Record your own session with Google's services as cases for `replay-check` and our tests. A "
+        "proxy on loopback forwards each request and writes it to a separate file.",
+        epilog="Your credentials pass through and are not stored. Placeholders replace project ids and numbers, "
+        "email and IP addresses, SSH keys, values of metadata and similar data. Names of nodes, labels "
+        "and descriptions stay, so check the files before you share them. Only REST is recorded, not "
+        "gRPC (which jupyter_tpu uses). The requests are real, and so are their costs.",
     )
     options.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the cases")
     options.add_argument(
@@ -52,12 +52,17 @@ def parser() -> argparse.ArgumentParser:
         nargs="+",
         default=["https://tpu.googleapis.com"],
         metavar="URL",
-        help="services to record, each on a port of its own (default: https://tpu.googleapis.com)",
+        help="services to record, each on its own port (default: https://tpu.googleapis.com)",
     )
     options.add_argument(
-        "--port", type=int, default=0, help="port for the first service, the next ones follow (default: any free ones)"
+        "--port",
+        type=int,
+        default=0,
+        help="port for the first service; the other services use the next ports (default: any free ports)",
     )
-    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: every caller is forwarded")
+    options.add_argument(
+        "--host", default=LOOPBACK, help=f"must be {LOOPBACK}, because the proxy forwards every caller"
+    )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return options
 

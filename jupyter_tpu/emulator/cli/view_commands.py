@@ -170,7 +170,7 @@ def format_totals(totals: Mapping[str, Any]) -> str:
 
 
 def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node, alone or in full")
+    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (short or full name)")
     parser.add_argument("--spans", action="store_true", help="show each interval of READY time")
 
 

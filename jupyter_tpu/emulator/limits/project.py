@@ -71,7 +71,7 @@ def flag(value: object) -> bool:
 def texts(value: object) -> tuple[str, ...]:
     """Parse a list of texts."""
     if not isinstance(value, list | tuple):
-        raise ValueError(f"{value!r} is not a list of texts")
+        raise ValueError(f"{value!r} is not a list of strings")
     return tuple(fields.text(each) for each in value)
 
 

@@ -163,7 +163,7 @@ async def _content(answer: aiohttp.ClientResponse) -> bytes:
     async for piece in answer.content.iter_any():
         content += piece
         if len(content) > LARGEST_BODY_BYTES:
-            raise aiohttp.ClientPayloadError("the answer is too large to be recorded")
+            raise aiohttp.ClientPayloadError("the response is too large to be recorded")
     return bytes(content)
 
 

@@ -41,9 +41,9 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of ``replay-check``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator replay-check",
-        description="Replay a recording against the emulator, in its order and at its pace in virtual time, and print "
-        "the answers that differ.",
-        epilog="The exit status is 0 when nothing differs and 1 when something does, or when there is nothing to play.",
+        description="Replay a recording against the emulator, in the recorded order and at the recorded pace "
+        "(virtual time), and print the responses that differ.",
+        epilog="The exit status is 1 if a response differs or the recording is empty, else 0.",
     )
     options.add_argument("folder", type=Path, metavar="FOLDER", help="folder that `record` wrote")
     options.add_argument(
@@ -174,7 +174,7 @@ def _emulator(url: str) -> Iterator[EmulatorAddress]:
 
 def _ready(line: str) -> dict[str, Any]:
     if not line:
-        raise OSError("the emulator that was started for this has exited")
+        raise OSError("the emulator that was started for this replay has exited")
     return dict(json.loads(line))
 
 

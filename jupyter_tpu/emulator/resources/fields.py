@@ -15,7 +15,7 @@ FASTEST = 100_000  # virtual seconds per real one: a day passes in less than a s
 def text(value: object) -> str:
     """Check a text."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a text")
+        raise ValueError(f"{value!r} is not a string")
     value.encode()  # raises for half a surrogate pair, which no answer could repeat
     return value
 
@@ -50,7 +50,7 @@ def _check_size(value: float) -> None:
 def counting(value: object) -> int:
     """Check a whole number, 1 or more."""
     if whole(value) == 0:
-        raise ValueError("it must be at least 1")
+        raise ValueError("must be at least 1")
     return whole(value)
 
 

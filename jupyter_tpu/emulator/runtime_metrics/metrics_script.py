@@ -51,7 +51,7 @@ class Script:
 def _numbers(value: object) -> tuple[float, ...]:
     found = value if isinstance(value, list) else [value]
     if not 1 <= len(found) <= _MOST:
-        raise ValueError(f"{len(found)} numbers are not 1 to {_MOST}")
+        raise ValueError(f"{len(found)} numbers were given; use 1 to {_MOST}")
     return tuple(fields.difference(each) for each in found)
 
 

@@ -122,7 +122,7 @@ def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
     if not 0 < len(parts) <= MOST_CALLS:
-        raise ValueError(f"it must be multipart/mixed, with 1 to {MOST_CALLS} parts")
+        raise ValueError(f"a batch must be multipart/mixed, with 1 to {MOST_CALLS} parts")
     for part in parts:
         raw = part.get_payload(decode=True) or b""
         # email's parser reads the headers of HTTP, once the request line is cut off

@@ -81,7 +81,10 @@ class TcpAddresses:
     def __init__(self, ip: str = "127.0.0.1", ports: Mapping[str, int] | None = None) -> None:
         if not _is_loopback(ip):
             raise BadInput(
-                Text("A kernel's ports cannot be opened at {ip}: others could reach them.", ip=repr(ip[:80])),
+                Text(
+                    "A kernel's ports cannot be opened at {ip}: others could reach them.",
+                    ip=repr(ip[:80]),
+                ),
                 hint="Use 127.0.0.1.",
             )
         self.ip = ip

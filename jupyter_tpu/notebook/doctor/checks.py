@@ -241,7 +241,7 @@ def _versions(facts: Facts, framework: str) -> Findings:
         text = Text("{versions}: this version is not in the list of tested ones.", versions=listed)
         yield Finding(check=check, state=UNKNOWN, text=text)
     elif not release.fits(facts.python):
-        text = Text("{release} is made for Python {pythons}.", release=release.title, pythons=python_range(release))
+        text = Text("{release} requires Python {pythons}.", release=release.title, pythons=python_range(release))
         yield Finding(check=check, state=WARNING, text=text).fixed_by("make-environment")
     else:
         text = Text("{versions} (emulated: the CPU stands in).") if facts.worker.is_emulated else Text("{versions}.")

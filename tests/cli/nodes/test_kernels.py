@@ -73,7 +73,7 @@ def test_a_kernel_is_listed_until_it_is_ended(terminal: Terminal) -> None:
     [
         (("end",), "No kernel was given"),
         (("end", "nothing", "--yes"), "No kernels have an id"),
-        (("list", "something"), "takes no kernel"),
+        (("list", "something"), "does not take a kernel id"),
     ],
 )
 def test_a_kernel_that_is_not_named_well_is_refused(terminal: Terminal, argv: tuple[str, ...], words: str) -> None:

@@ -49,7 +49,7 @@ def specs(terminal: Terminal) -> dict[str, str]:
 
 
 def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal: Terminal, folder: Path) -> None:
-    assert "has no environments" in terminal.tpu("env", "list", "my-node").stderr
+    assert "has no framework environments" in terminal.tpu("env", "list", "my-node").stderr
 
     made = terminal.tpu("env", "make", "my-node", "jax", "--folder", str(folder))
     listed = terminal.tpu("env", "list", "my-node")

@@ -83,7 +83,7 @@ def test_quota_shows_what_is_in_use_and_the_zones_that_are_used(terminal: Termin
     left_out = len(everything.stdout.splitlines()) - len(shown.stdout.splitlines())
     assert left_out > 0
     assert shown.stderr.splitlines()[-1].startswith(f"{left_out} limits are hidden: `--zone ZONE`")
-    assert "not shown" not in everything.stderr
+    assert "hidden" not in everything.stderr
     assert "us-central2-b" in terminal.tpu("quota", "--zone", "us-central2-b").stdout
     assert len(terminal.tpu_json("quota")["limits"]) == len(everything.stdout.splitlines()) - 1
 

@@ -458,15 +458,15 @@ async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, s
         ({"method": "GetNode", "kind": "error", "color": 1}, "unknown field 'color'; fields: method, kind"),
         ({"method": "GetNode", "kind": "error", "code": 200}, "code: 200 is not an error code of google.rpc.Code"),
         ({"method": "GetNode", "kind": "error", "code": "OK"}, "code: 'OK' is not"),
-        ({"method": "GetNode", "kind": "error", "times": 0}, "times: it must be at least 1"),
+        ({"method": "GetNode", "kind": "error", "times": 0}, "times: must be at least 1"),
         ({"method": "GetNode", "kind": "error", "nth": -1}, "nth: -1 is not a whole number"),
         ({"method": "GetNode", "kind": "error", "probability": 2}, "probability: 2 must be more than 0 and at most 1"),
         ({"method": "GetNode", "kind": "error", "seed": "x"}, "seed: 'x' is not a whole number"),
         ({"method": "GetNode", "kind": "error", "applied": "yes"}, "applied: 'yes' is neither true nor false"),
         ({"method": "GetNode", "kind": "latency", "seconds": -1}, "seconds: -1 is less than 0"),
-        ({"method": ["GetNode"], "kind": "error"}, "method: ['GetNode'] is not a text"),
+        ({"method": ["GetNode"], "kind": "error"}, "method: ['GetNode'] is not a string"),
         ({"method": "GetNode", "kind": {}}, "kind: unknown kind of fault"),
-        ({"method": "GetNode", "kind": "error", "target": 5}, "target: 5 is not a text"),
+        ({"method": "GetNode", "kind": "error", "target": 5}, "target: 5 is not a string"),
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_in_words(emulator: Any, asked: dict[str, Any], words: str) -> None:

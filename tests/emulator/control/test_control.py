@@ -197,7 +197,7 @@ NONSENSE = [
     (
         "project",
         {"denied_permissions": "tpu.nodes.list"},
-        "denied_permissions: 'tpu.nodes.list' is not a list of texts",
+        "denied_permissions: 'tpu.nodes.list' is not a list of strings",
     ),
     ("project", {"addresses_per_region": -1}, "-1 is not a whole number"),
     ("quotas", {"limit": 1}, "quota_id is missing"),
@@ -222,7 +222,7 @@ NONSENSE = [
     ("stockout", {"zone": "mars"}, "'mars' is not a zone with TPUs"),
     ("stockout", {"zone": ZONE, "for_s": "long"}, "for_s: 'long' is not a number"),
     ("preempt", {}, "node is missing"),
-    ("preempt", {"node": 7}, "node: 7 is not a text"),
+    ("preempt", {"node": 7}, "node: 7 is not a string"),
     ("preempt", {"node": "\ud800"}, "surrogates not allowed"),
     ("maintenance", {"node": "n1", "in_s": -1}, "in_s: -1 is not a number, at least 0"),
     ("reservations", {}, "is missing or unknown"),
