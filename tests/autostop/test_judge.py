@@ -79,8 +79,8 @@ SITUATIONS = (
         name="`while True` in a cell, with idle chips, silent and with nobody connected",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(1.5), output=ago(1.6), connection=ago(1.9)),
         verdict="busy",
-        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and no client has been connected "
-        "for 1 h",
+        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and no client has been "
+        "connected for 1 h",
         ends_in_h=0.5,
         why="idle",
     ),

@@ -17,7 +17,7 @@ from jupyter_tpu.journal.audit import Entry
     ("detail", "action", "reason"),
     [
         ({}, "stop", "A reason."),
-        ({"error": {"message": "The cloud refused."}}, "stop (failed)", "A reason. The action failed: The cloud refused."),
+        ({"error": {"message": "Refused."}}, "stop (failed)", "A reason. The action failed: Refused."),
         ({"error": {}}, "stop (failed)", "A reason. The action failed: unknown"),
     ],
 )

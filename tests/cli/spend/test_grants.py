@@ -121,7 +121,9 @@ def test_a_user_at_a_terminal_confirms_the_dates_and_what_was_not_read(
     code, _, said = tpu(*add)
     assert (code, "The grant was not confirmed." in said, listed(tpu)) == (1, True, [])
     assert "proposed: a term of 30 days, TRC's shortest, because the email states none" in said
-    question = "Save the grant trc, from 2026-11-16 to 2026-12-15 without the unread lines (their chips count as billed)?"
+    question = (
+        "Save the grant trc, from 2026-11-16 to 2026-12-15 without the unread lines (their chips count as billed)?"
+    )
     assert question in said
     code, _, said = tpu(*add)
     assert (code, question in said) == (0, True)
