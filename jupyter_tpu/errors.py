@@ -93,9 +93,9 @@ class Text(str):
 
     Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone)
 
-    Each ``{name}`` is replaced with the argument as it is, in any language. So an argument that is not an integer is
-    kept as its `str`: round numbers, and quote words, before. An argument that is itself a `Text` stays one. Text
-    without values needs no `Text`; a plain string is its own template.
+    Each ``{name}`` is replaced with its argument, which is the same in any language. An argument that is not an integer
+    is stored as its `str`, so round numbers and quote words first. An argument that is a `Text` stays one, to be
+    translated too. A text without values needs no `Text`; a plain string is its own template.
 
     Attributes:
         template: the msgid for gettext.

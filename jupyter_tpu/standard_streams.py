@@ -10,8 +10,8 @@ import sys
 def prepare_streams() -> None:
     """Open missing standard streams, and escape what standard output can't encode; called first in a program.
 
-    Without the escapes, one notebook with an emoji in its name would end a list of kernels with a traceback where the
-    locale is not UTF-8. Python already escapes on standard error.
+    Otherwise, in a locale without UTF-8, one notebook with an emoji in its name would end a list of kernels with a
+    traceback. Python already escapes on standard error.
     """
     _open_missing_streams()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":

@@ -25,7 +25,7 @@ class Malformed(ValueError):
 class Message(NamedTuple):
     """One message; `size` is that of its content in bytes.
 
-    A tuple, because a record may have hundreds of thousands of them.
+    It is a tuple, because a record may have hundreds of thousands of them.
     """
 
     seq: int

@@ -139,8 +139,7 @@ def byte_size(text: str) -> int:
 class Line:
     """The last line as two lists of pieces: the text left of the cursor and the text right of it.
 
-    Pieces are moved between the lists without being copied, so that no order of characters makes the work more than
-    linear.
+    Pieces are moved between the lists without being copied, so that the work is linear for any order of characters.
     """
 
     def __init__(self) -> None:

@@ -206,7 +206,7 @@ class SshConnection:
     async def _turn_off_nagle(self) -> None:
         """Run a command once: OpenSSH's server turns off Nagle's delay only on connections that have executed one.
 
-        Measured: without it `1+1` takes 22 ms instead of 4.
+        Measured: without it `1+1` takes 22 ms instead of 4 ms.
         """
         self._executed = True
         with contextlib.suppress(OSError, asyncssh.Error):

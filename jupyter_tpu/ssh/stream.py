@@ -22,8 +22,8 @@ def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
 class ByteStream:
     """A stream of bytes to and from a Unix socket or a command on the worker.
 
-    Every method that awaits raises `WorkerUnreachable` when the connection broke; `write` never raises, although
-    asyncssh's own does on a closed channel: its callers cannot know whether the channel is still open.
+    Every method that awaits raises `WorkerUnreachable` when the connection broke; `write` never raises, unlike
+    asyncssh's own on a closed channel, because callers cannot know whether the channel is still open.
     """
 
     def __init__(

@@ -100,8 +100,8 @@ class Window:
     def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
         """Return the shortest recent round trip without queueing.
 
-        While output fills the window, each round trip contains the wait for a whole window; such samples count only
-        if they are the shortest even so.
+        While output fills the window, each round trip contains the wait for a whole window; such a sample counts only
+        if it is the shortest anyway.
         """
         if alone or not self._trips or trip < min(value for _, value in self._trips):
             self._trips.append((now, trip))

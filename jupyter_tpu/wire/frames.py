@@ -138,7 +138,7 @@ def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number:
 class FrameDecoder:
     """Decode bytes that arrive in pieces of any size into frames.
 
-    Raises nothing but `ProtocolError`; after one it stays broken, because the start of the next frame is unknown.
+    It raises only `ProtocolError`, and stays broken after one, because the start of the next frame is unknown.
 
     Args:
         accepts: the kinds the peer may send.

@@ -71,9 +71,9 @@ class Outbox:
 class SeenRequests:
     """The requests that a kernel has received: the highest number of each client, on the worker.
 
-    The highest is enough, because a client sends in order and repeats in order. Stored in fixed slots, one per client,
-    so that the file can be written in place before the kernel gets the request: a crash may lose a request, but never
-    run it twice.
+    The highest is enough, because a client sends in order and repeats in order. They are stored in fixed slots, one per
+    client, so that the file can be written in place before the kernel gets the request: a crash may lose a request, but
+    never run it twice.
     """
 
     def __init__(self, slots: bytes = b"") -> None:

@@ -79,7 +79,7 @@ def _lines() -> list[str]:
 def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
     """Return the user of the socket at `peer` that is connected to `ours`, from the kernel's tables.
 
-    None: there is none.
+    The result is None if there is none.
 
     A socket that its process has closed has no inode, and is always shown as root's.
     """

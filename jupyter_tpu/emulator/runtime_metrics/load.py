@@ -65,7 +65,7 @@ class Load:
     def _store(self, before: _Sample, after: _Sample) -> None:
         """Store the load between two samples.
 
-        A process that ended takes its CPU time along, so the difference may be negative.
+        The CPU time of a process that ended is no longer counted, so the difference may be negative.
         """
         used = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)
         self._busy_percent = min(100.0, 100.0 * used)

@@ -73,8 +73,8 @@ def _bounded(sight: ObservedNode, look: NodesObservation, operations: Operations
 def ended_at_latest(span: Span, operations: Iterable[Operation]) -> float | None:
     """Return the latest time at which a node can have been READY: its first deletion, or else its last stop.
 
-    None where there is neither since it was last seen READY. A stopped node may have been started again, so its last
-    stop counts.
+    It is None if neither happened since the node was last seen READY. A stopped node may have been started again, so
+    its last stop counts.
     """
     done = _done(span.name, operations)
     since = [each for each in done if each.ended_at is not None and each.ended_at >= span.ended_at]

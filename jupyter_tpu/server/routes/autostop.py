@@ -52,7 +52,7 @@ class NodeAutostopHandler(TpuHandler):
 class AutostopHistoryHandler(TpuHandler):
     """``…/autostop/history``: the activity of a node in the last hour, as its guard recorded it.
 
-    A read: it does not count as activity, and opens no connection to a node.
+    It does not count as activity, and opens no connection to a node.
     """
 
     @web.authenticated

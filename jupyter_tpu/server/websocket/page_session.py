@@ -239,8 +239,8 @@ class PageSession:
     async def _begin(self, cursor: Cursor | None) -> None:
         """Follow the record from its end, after opening messages that tell the page the kernel's state.
 
-        A session that has sent requests before, but acknowledged nothing, starts where it started then, since the
-        replies come after that place.
+        A session that has sent requests before, but acknowledged nothing, starts at the same place as then, because the
+        replies come after it.
         """
         # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
         follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)

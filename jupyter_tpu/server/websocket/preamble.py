@@ -81,8 +81,8 @@ def shown_state(state: str) -> str:
 
     A "starting" kernel accepts requests, so a page is sent "idle": JupyterLab ignores the states around its own first
     requests, and would show an unused kernel as starting forever. For "dead" a page is sent "autorestarting", because
-    JupyterLab gives up on a dead kernel for good although Jupyter Server is about to restart it; if it is not, the page
-    gets "dead" before it opens.
+    JupyterLab gives up on a dead kernel for good, although Jupyter Server is about to restart it. If the server will
+    not restart it, the page gets "dead" before it opens.
     """
     return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 

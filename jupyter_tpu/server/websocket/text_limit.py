@@ -253,7 +253,7 @@ class _Tail:
 def shown_after(line: int, text: str) -> tuple[int, int]:
     """Return how many characters `text` adds to a page, and how many are in the last line afterwards.
 
-    As in front ends, a carriage return goes to the beginning of the line, and what follows overwrites.
+    As in front ends, a carriage return goes to the beginning of the line, and the text after it overwrites the line.
 
     Args:
         line: how many characters are in the last line before.
