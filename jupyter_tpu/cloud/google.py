@@ -166,7 +166,7 @@ class GoogleCloud:
     async def create_node(self, spec: NodeSpec) -> Operation:
         """See `CloudApi.create_node`."""
         about = replace(
-            self._node_request(Text("create node {node} in {zone}"), spec.name),
+            self._node_request(Text("create node {node} in {zone}"), spec.name, takes_capacity=True),
             accelerator_type=spec.accelerator_type,
             spec=spec,
         )
@@ -193,7 +193,7 @@ class GoogleCloud:
 
     async def start_node(self, name: NodeName) -> Operation:
         """See `CloudApi.start_node`."""
-        about = self._node_request(Text("start node {node} in {zone}"), name)
+        about = self._node_request(Text("start node {node} in {zone}"), name, takes_capacity=True)
         with translated(about):
             answer = await self._client.start_node(tpu_v2.StartNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
@@ -284,23 +284,26 @@ class GoogleCloud:
         return f"projects/{self._settings.project}/locations/{zone}"
 
     def _request(self, what: str, zone: str = "") -> Request:
-        return Request(what=what, project=self._settings.project, zone="" if zone == "-" else zone)
+        zone = "" if zone == "-" else zone
+        return Request(what=what, project=self._settings.project, zone=zone, takes_capacity=False)
 
-    def _node_request(self, what: Text, name: NodeName) -> Request:
+    def _node_request(self, what: Text, name: NodeName, *, takes_capacity: bool = False) -> Request:
         return Request(
             what=what.with_arguments(node=repr(name.node_id), zone=name.zone),
             project=name.project,
             zone=name.zone,
             node_id=name.node_id,
+            takes_capacity=takes_capacity,
         )
 
     def _about(self, message: operations_pb2.Operation) -> Request:
         """Describe an operation for the message of its failure, by its own verb and target."""
-        general = self._request(Text("finish an operation"))
+        general = replace(self._request(Text("finish an operation")), takes_capacity=True)
         operation = protos.operation_of(message, general)
         try:
             what = _OPERATIONS.get(operation.verb, Text("change node {node} in {zone}"))
-            return self._node_request(what, NodeName.parse(operation.target))
+            takes_capacity = operation.verb not in ("stop", "delete")
+            return self._node_request(what, NodeName.parse(operation.target), takes_capacity=takes_capacity)
         except BadInput:  # the operation's target is not a node
             return general
 

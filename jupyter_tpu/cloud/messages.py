@@ -194,6 +194,11 @@ def reservation(case: Case) -> TpuError:
     )
 
 
+def exhausted(case: Case) -> TpuError:
+    """Return the error for a refusal that only says that something is used up: capacity, or the rate of requests."""
+    return stock_out(case) if case.request.takes_capacity else rate(case)
+
+
 def stock_out(case: Case) -> TpuError:
     """Return the error for a zone without free capacity."""
     where = Text("zone {zone}", zone=case.request.zone) if case.request.zone else Text("the zone")

@@ -42,7 +42,10 @@ class QueueCalls:
         """List the queued resources of a zone, see `CloudApi.list_queued_resources`."""
         items: list[QueuedResource] = []
         unreachable: set[str] = set()
-        about = Request(what=Text("list the queued resources"), project=self._project, zone="" if zone == "-" else zone)
+        zone_or_all = "" if zone == "-" else zone
+        about = Request(
+            what=Text("list the queued resources"), project=self._project, zone=zone_or_all, takes_capacity=False
+        )
         with translated(about):
             request = tpu_v2.ListQueuedResourcesRequest(
                 parent=f"projects/{self._project}/locations/{zone}", page_size=500
@@ -73,7 +76,7 @@ class QueueCalls:
 
     async def delete(self, name: QueuedName, *, force: bool) -> Operation:
         """Delete a queued resource, see `CloudApi.delete_queued_resource`."""
-        about = _about(Text("delete the queued resource {queued} in {zone}"), name)
+        about = replace(_about(Text("delete the queued resource {queued} in {zone}"), name), takes_capacity=False)
         with translated(about):
             request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
             answer = await self._client.delete_queued_resource(request, **CHANGE)

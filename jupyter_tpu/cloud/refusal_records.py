@@ -15,6 +15,7 @@ class Request:
         what: continues "Could not …": ``create node 'my-node' in us-central1-a``.
         kind: of the resource: ``node`` or ``queued resource``.
         spec: of the node to create; None for other requests.
+        takes_capacity: whether it needs free TPUs; a stop, a deletion or a read cannot fail for lack of them.
     """
 
     what: str
@@ -24,6 +25,7 @@ class Request:
     accelerator_type: str = ""
     kind: str = "node"
     spec: NodeSpec | None = None
+    takes_capacity: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

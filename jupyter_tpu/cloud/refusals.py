@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     # Both codes were seen for capacity (skypilot#4579 has 8).
     _rule(8, 9, text=r"Insufficient reserved capacity", build=messages.reservation),
     _rule(8, 9, text=r"no more capacity", build=messages.stock_out),
-    _rule(8, build=messages.stock_out),
+    _rule(8, build=messages.exhausted),
     _rule(
         3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=messages.not_in_zone
     ),

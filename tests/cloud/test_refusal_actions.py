@@ -93,6 +93,13 @@ def test_the_page_of_the_api_and_the_quota_are_those_of_the_request() -> None:
     assert actions(8, "", QUOTA)[0].args == {"section": "quota", "zone": "us-central1-a"}
 
 
+def test_a_stop_is_never_refused_for_want_of_capacity() -> None:
+    exhausted = Refusal(code=8, message="Resource has been exhausted (e.g. check quota).")
+    assert error_of_refusal(CREATE, exhausted).code == "out_of_capacity"
+    stop = replace(CREATE, what="stop node 'my-node'", spec=None, takes_capacity=False)
+    assert error_of_refusal(stop, exhausted).code == "rate_exceeded"
+
+
 def test_the_id_of_a_quota_is_only_in_the_details() -> None:
     error = error_of_refusal(CREATE, Refusal(code=8, message=QUOTA))
     assert "TPUV5s" not in str(error)

@@ -226,3 +226,5 @@ def _say_result(result: Result) -> None:
     say(f"{padded(word, 9)} {plain(resource_text(result.name))}")
     if result.error:
         report(result.error, as_json=False)
+    elif result.why:
+        note(plain(_(result.why)))

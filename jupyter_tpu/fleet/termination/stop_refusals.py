@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, TpuError
+from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, RateExceeded, TpuError
 
 LAST_RESORT_S = 300.0
 """A node beyond its cap is deleted when the cloud has refused to stop it for this long: our choice."""
@@ -28,8 +28,8 @@ def is_permanent(error: TpuError) -> bool:
 
 
 def is_temporary(error: TpuError) -> bool:
-    """Whether it is a temporary refusal: of permission, rate or state."""
-    is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, NodeNotFound)
+    """Whether it is a temporary refusal to stop this node: of permission or state, not for the rate of requests."""
+    is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, (NodeNotFound, RateExceeded))
     return is_refusal and not is_permanent(error)
 
 

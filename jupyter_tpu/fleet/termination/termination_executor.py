@@ -10,9 +10,22 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, Text, TpuError, WrongState
+from jupyter_tpu.errors import (
+    CloudUnavailable,
+    JournalUnwritable,
+    NodeNotFound,
+    RateExceeded,
+    Text,
+    TpuError,
+    WrongState,
+)
 from jupyter_tpu.fleet.reconciler.new_intents import new_intent
-from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_STOP_ALL_S, EndRequest, is_temporary
+from jupyter_tpu.fleet.termination.stop_refusals import (
+    LAST_RESORT_OF_STOP_ALL_S,
+    EndRequest,
+    is_permanent,
+    is_temporary,
+)
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.models import NodeName, Operation, QueuedName
@@ -59,11 +72,13 @@ class Result:
     Attributes:
         action: the action, as in the audit log; empty where none was possible.
         error: None when it was done, or started without a refusal.
+        why: why the item was deleted though it was to be stopped; empty = it was not.
     """
 
     name: str
     action: str = ""
     error: TpuError | None = None
+    why: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON, for the REST API and the CLI."""
@@ -126,14 +141,22 @@ class TerminationExecutor:
         return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
 
     async def stop(self, name: str) -> Result:
-        """Stop a node; where the cloud cannot stop it, or keeps refusing, delete it."""
+        """Stop a node; delete it where the cloud cannot stop it, or keeps refusing.
+
+        No answer, and a refusal for the rate of requests, say nothing about the node: they cost no disk.
+        """
         error = await self._attempt("stop", "node", name)
         # most refusals are temporary, and a deletion loses the disk
         waits_s = self._waits()
-        while error is not None and is_temporary(error) and (wait_s := next(waits_s, None)) is not None:
+        while error and _is_worth_repeating(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)
             error = await self._attempt("stop", "node", name)
-        return Result(name=name, action="stop") if error is None else await self.delete("node", name)
+        if error is None:
+            return Result(name=name, action="stop")
+        if not (is_permanent(error) or is_temporary(error)):
+            return Result(name=name, error=error)
+        why = Text("It was deleted with its disk, because the cloud refused to stop it: {reason}", reason=error.message)
+        return replace(await self.delete("node", name), why=why)
 
     def _waits(self) -> Iterator[float]:
         """Yield the pauses between refused requests: 2 s, doubled up to 30 s, in all at most `refused_s`."""
@@ -200,7 +223,7 @@ class TerminationExecutor:
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
         if not (now.operation or now.may_appear):  # another process is creating the node: wait for it
-            if now.cause is not None and is_temporary(now.cause):
+            if now.cause is not None and _is_worth_repeating(now.cause):
                 raise now.cause
             raise CloudUnavailable(
                 Text(
@@ -290,6 +313,10 @@ async def _until_done(cloud: CloudApi, operation: Operation) -> None:
                 operation = await cloud.get_operation(operation.name)
     if operation.error:
         raise operation.error
+
+
+def _is_worth_repeating(error: TpuError) -> bool:
+    return is_temporary(error) or isinstance(error, RateExceeded)
 
 
 def _check(intent: Intent) -> None:

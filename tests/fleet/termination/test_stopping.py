@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -149,7 +150,6 @@ def test_at_the_cap_a_node_that_cannot_be_stopped_is_deleted_at_once(world: Worl
     [
         *((kind, options, 2, "stop") for kind, options in PASSING),
         ("error", TOO_OFTEN, 8, "stop"),
-        ("error", TOO_OFTEN, None, "delete"),
         ("permission_denied", {}, None, "delete"),
         ("error", FOR_GOOD, 1, "delete"),
     ],
@@ -162,9 +162,28 @@ def test_stop_all_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
         world.fault("StopNode", kind, times=times, **options)
         executor = TerminationExecutor(process, reason="Stop all.", wait=True)
         result = await process.does(executor.stop(str(NAME)))
-        assert result == Result(name=str(NAME), action=action)
+        assert replace(result, why="") == Result(name=str(NAME), action=action)
+        assert bool(result.why) == (action == "delete")
         assert states(world) == ([State.STOPPED] if action == "stop" else [])
         assert all(span.ended is not None for span in world.spans())
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "code"), [("error", TOO_OFTEN, "rate_exceeded"), ("unavailable", {}, "cloud_unavailable")]
+)
+def test_stop_all_deletes_no_node_of_which_the_cloud_says_nothing(
+    world: World, kind: str, options: dict[str, Any], code: str
+) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", kind, times=None, **options)
+        executor = TerminationExecutor(process, reason="Stop all.", wait=True)
+        result = await process.does(executor.stop(str(NAME)))
+        assert result.error is not None
+        assert result.error.code == code
+        assert states(world) == [State.READY]
 
     world.run(story())
 
@@ -177,7 +196,7 @@ def test_stop_all_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
         (CloudRefused("No.", raw="This node cannot be stopped."), True, False),
         (BadInput("No.", raw="the request is not valid"), False, True),
         (PermissionDenied("No.", raw="cannot be stopped by you"), False, True),
-        (RateExceeded("No.", raw="too many requests"), False, True),
+        (RateExceeded("No.", raw="too many requests"), False, False),
         (WrongState("No.", raw="while in state STARTING"), False, True),
         (CloudUnavailable("No answer."), False, False),
     ],
