@@ -133,7 +133,7 @@ def _local_failure(error: OSError, *, as_json: bool) -> int:
     """Report an error of this machine: a full disk, a folder without permission, an output that was closed."""
     what = f"{error.filename}: " if error.filename else ""
     failure = TpuError(
-        Text("This machine could not read or write: {what}{reason}.", what=what, reason=error.strerror or error),
+        Text("Could not read or write on this machine: {what}{reason}.", what=what, reason=error.strerror or error),
         hint=_hint_for(error),
         raw=repr(error),
     )

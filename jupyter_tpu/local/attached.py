@@ -93,7 +93,7 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
     """Return the kernelspec of this environment among those of one node."""
     if not specs:
         raise NodeNotFound(
-            Text("No node {node} has a kernelspec.", node=node[:70]) if node else "No node has a kernelspec.",
+            Text("No node called {node} has a kernelspec.", node=node[:70]) if node else "No node has a kernelspec.",
             hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY node usable here.",
         )
     for spec in specs:

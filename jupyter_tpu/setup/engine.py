@@ -40,7 +40,9 @@ BUDGET_NAME = "weekly"
 SUGGESTED_USD = 50
 """The amount that is proposed for it: our choice, about a week of evenings on a v5e node of 8 chips on spot terms."""
 
-_NO_QUOTA = Text("The project has no TPU quota. Ask Google for it, or apply for a grant of the TPU Research Cloud.")
+_NO_QUOTA = Text(
+    "The project has no TPU quota. Ask Google for quota, or apply for a grant from the TPU Research Cloud."
+)
 _IDLE_HOURS = round((DEFAULT_RULES.idle_after_s or 0) / 3600)
 # Refusals that are older say little about what the project may use today.
 _REFUSED_WITHIN_S = 30 * 86400.0

@@ -139,7 +139,7 @@ async def test_of_a_large_request_the_beginning_and_the_end_are_read(client: Any
 
 async def test_a_request_that_nobody_made_is_refused(client: Any) -> None:
     await client.start()
-    with pytest.raises(BadInput, match="no such request"):
+    with pytest.raises(BadInput, match="no record of this request"):
         await client.link.call("read_request", {**KERNEL, "msg_id": "nonsense"})
 
 

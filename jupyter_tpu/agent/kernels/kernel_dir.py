@@ -149,7 +149,7 @@ class KernelDirectory:
             draft.write_bytes(bytes(_LAUNCH_BYTES))
         except OSError as error:
             raise EnvironmentFailed(
-                f"The disk of the worker can't be written: {error.strerror or error} ({self._path}).",
+                f"The disk of the worker can't be written to: {error.strerror or error} ({self._path}).",
                 hint="Remove files there with `jupyter tpu ssh`, or repair the disk, and try again.",
                 raw=f"{type(error).__name__}: {error}",
             ) from error

@@ -172,7 +172,11 @@ def _say_where(server: dict[str, Any], cloud: EmulatedCloud, folder: DemoFolder)
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say(_("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells"))
     # with a token file the emulator wants its token in each request, which a browser cannot send
-    ledger = _("`jupyter tpu emulator ledger` there") if cloud.token_file else f"{cloud.address}/emulator/v1/ledger"
+    ledger = (
+        _("`jupyter tpu emulator ledger` in a terminal of this JupyterLab")
+        if cloud.token_file
+        else f"{cloud.address}/emulator/v1/ledger"
+    )
     say(_("  Costs: {ledger} (what the nodes would have cost)", ledger=ledger))
     say(
         _("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")

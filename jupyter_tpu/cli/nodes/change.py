@@ -56,7 +56,7 @@ _STOP = Change(
     title=Text("Stop {node}"),
     refused=Text("Stopping {node} was not confirmed."),
     done=Text("{node} is stopped: its disk is kept."),
-    interrupted=Text("interrupted: the stop of {node} may be under way."),
+    interrupted=Text("interrupted: the stop of {node} may be in progress."),
     loss=Text("All its kernels stop."),
     act=lambda fleet, name: fleet.stop(name),
 )
@@ -65,7 +65,7 @@ _START = Change(
     title=Text("Start {node}"),
     refused=Text("Starting {node} was not confirmed."),
     done=Text("{node} is READY."),
-    interrupted=Text("interrupted: the start of {node} may be under way."),
+    interrupted=Text("interrupted: the start of {node} may be in progress."),
     loss=Text(""),
     act=lambda fleet, name: fleet.start_node(name),
 )
@@ -74,7 +74,7 @@ _DELETE = Change(
     title=Text("Delete {node}"),
     refused=Text("Deleting {node} was not confirmed."),
     done=Text("{node} is deleted."),
-    interrupted=Text("interrupted: the deletion of {node} may be under way."),
+    interrupted=Text("interrupted: the deletion of {node} may be in progress."),
     loss=Text("Its disk and all kernels on it are lost."),
     act=lambda fleet, name: fleet.delete(name),
 )

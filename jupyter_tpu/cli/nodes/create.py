@@ -178,7 +178,7 @@ def _say_interrupted(wanted: Wanted) -> None:
     )
     note(f"\n{where}")
     begins = _(
-        "billing starts when it is READY ({price}), even if you do not wait for it here.", price=wanted.price_text
+        "billing starts when the node is READY ({price}), even if you do not wait for it here.", price=wanted.price_text
     )
     note_now(begins)
     note_do(f"jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

@@ -127,7 +127,7 @@ def report_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
         TpuError: it failed, with the reason.
     """
     if not intent.succeeded:
-        raise intent.error or TpuError(intent.message or Text("It ended as {phase}.", phase=intent.phase))
+        raise intent.error or TpuError(intent.message or Text("The request ended as {phase}.", phase=intent.phase))
     if options.json:
         say_json(intent_view(intent))
     else:

@@ -109,7 +109,7 @@ def _add(options: argparse.Namespace) -> int:
         )
     )
     costs = costs_text(kind.type, options.zone, provisioning)
-    note(_("Its node {costs} once it is READY; `jupyter tpu queue` shows its state.", costs=costs))
+    note(_("The node {costs} once it is READY; `jupyter tpu queue` shows the state.", costs=costs))
     return 0
 
 
@@ -124,7 +124,7 @@ def _provisioning(options: argparse.Namespace) -> Provisioning:
         raise BadInput(
             Text("--run-for is for flex-start, not for {provisioning} nodes.", provisioning=provisioning),
             exists=_NOTHING,
-            hint="Leave out one of the two.",
+            hint="Omit one of the two.",
         )
     return provisioning
 

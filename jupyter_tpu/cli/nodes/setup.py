@@ -113,7 +113,7 @@ def _agreed(options: argparse.Namespace, step: Step) -> Mapping[str, Any] | None
         return _budget(options, is_asking=is_asking)
     # --yes must not decide who pays
     may = options.yes and (step.action != "link_billing" or options.link_billing)
-    is_agreed = may or (is_asking and is_confirmed(_("Do it?")))
+    is_agreed = may or (is_asking and is_confirmed(_("Continue?")))
     return {"account": step.target} if is_agreed else None
 
 

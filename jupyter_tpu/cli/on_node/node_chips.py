@@ -61,7 +61,7 @@ class NodeChips:
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(
                 Text(
-                    "{node} has no worker {worker}; it has {count}.",
+                    "{node} has no worker {worker}; its number of workers is {count}.",
                     node=self.node.name.node_id,
                     worker=worker_id,
                     count=len(self._keys),

@@ -292,7 +292,7 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
     if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
         raise BadInput(
             Text(
-                "The node {node} has no worker {worker_id}; it has {count}.",
+                "The node {node} has no worker {worker_id}; its number of workers is {count}.",
                 node=node.name.node_id,
                 worker_id=worker_id,
                 count=len(node.workers),

@@ -156,7 +156,7 @@ def _lock_lines(answer: Answer) -> Iterator[str]:
         if lock.get("is_held"):
             yield Text("Lock file {path}: held by a process.", path=path)
         else:
-            yield Text("Lock file {path}: left over, no process holds it.", path=path)
+            yield Text("Lock file {path}: left over, not held by any process.", path=path)
 
 
 # -- release

@@ -15,7 +15,7 @@ from jupyter_tpu.notebook.node.this_worker import ThisWorker
 from jupyter_tpu.notebook.tpu_init.diagnosis import either, install_command
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
-IMPORTED = Text("imported in this kernel already")
+IMPORTED = Text("already imported in this kernel")
 ARGUMENTS = ("auto", *FRAMEWORKS)
 """The arguments that ``%tpu_init`` accepts."""
 

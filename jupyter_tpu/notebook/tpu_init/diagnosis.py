@@ -59,7 +59,7 @@ def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
     return {
         "framework": TITLES[framework],
         "install": install_command(framework, worker),
-        "runtime_versions": either(runtime_versions(generation)) or Text("one that is made for its type"),
+        "runtime_versions": either(runtime_versions(generation)) or Text("a runtime version for its type"),
         "devices": str(worker.devices),
         "lock_file": str(worker.lock_file),
     }

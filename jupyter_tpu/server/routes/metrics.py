@@ -84,7 +84,7 @@ class ReleaseHandler(ChipsRoute):
         if worker_id >= len(keys):
             raise BadInput(
                 Text(
-                    "The node {node} has no worker {worker_id}; it has {count}.",
+                    "The node {node} has no worker {worker_id}; its number of workers is {count}.",
                     node=node_id,
                     worker_id=worker_id,
                     count=len(keys),
