@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.recording.jupyter_messages import DELIMITER
 from jupyter_tpu.agent.recording.record import Record
+from jupyter_tpu.wire.multipart import Channel
 from jupyter_tpu.wire.replay import Cut, Replay
 
 
@@ -292,6 +295,25 @@ def test_what_cannot_be_held_either_is_lost_visibly(tmp_path: Path, limited_file
     record.close()
     record = Record(tmp_path)
     assert read_from(record, 1) == [1, 2, 3, 4, Cut(5, 6), 7, 8]
+    record.close()
+
+
+def message(kind: str, size: int = 10) -> list[bytes]:
+    return [DELIMITER, b"", json.dumps({"msg_type": kind}).encode(), b"{}", b"{}", b'"%b"' % (b"x" * size)]
+
+
+def test_the_end_of_a_cell_is_kept_though_its_output_does_not_fit(
+    tmp_path: Path, limited_files: Callable[[int], None]
+) -> None:
+    record = Record(tmp_path)
+    limited_files(1)
+    fill(record, 3, size=10 * 1024 * 1024)
+    record.append(Channel.IOPUB, message("stream", 5 * 1024 * 1024), 0.0)
+    record.append(Channel.SHELL, message("execute_reply"), 0.0)
+    record.append(Channel.IOPUB, message("status"), 0.0)
+    record.flush()
+    assert read_from(record, 1, slice_bytes=1_000_000) == [1, 2, 3, Cut(4, 4), 5, 6]
+    limited_files(-1)
     record.close()
 
 

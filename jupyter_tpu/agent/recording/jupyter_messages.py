@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from jupyter_tpu.wire.entries import Entry
+from jupyter_tpu.wire.multipart import Channel
+
 DELIMITER = b"<IDS|MSG>"
 AGENT_SESSION = "jupyter-tpu-agent"
 """The session of messages that the agent makes."""
+# What says that a cell began, failed or ended.
+_FRAMING = frozenset({"status", "execute_input", "error"})
 # Delimiter, signature and the four JSON frames.
 _LEAST_FRAMES = 6
 
@@ -55,6 +60,14 @@ def asks_to_interrupt(parts: Sequence[bytes]) -> bool:
     """Whether a message asks the kernel to interrupt what it runs."""
     place = header_place(parts)
     return bool(place) and json_object(parts[place]).get("msg_type") == "interrupt_request"
+
+
+def is_output(entry: Entry) -> bool:
+    """Whether an entry of the record is a cell's output, unlike replies, events and the messages that frame a cell."""
+    place = header_place(entry.parts)
+    return entry.channel == Channel.IOPUB and (
+        not place or text_of(json_object(entry.parts[place]), "msg_type") not in _FRAMING
+    )
 
 
 def kind_and_id(header: bytes) -> tuple[str, str]:

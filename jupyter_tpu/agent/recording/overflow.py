@@ -8,6 +8,8 @@ from jupyter_tpu.wire.entries import entry_span
 
 # The size of a segment: bounds what each kernel costs in memory while the disk is full.
 _MOST_MEMORY_BYTES = 32 * 1024 * 1024
+# In addition, for what clients wait for: replies, and the messages that say that a cell began or ended.
+_RESERVED_BYTES = 4 * 1024 * 1024
 # Small batches are joined up to this size, so that thousands of them do not slow reading down.
 _PIECE_BYTES = 256 * 1024
 
@@ -19,9 +21,13 @@ class Overflow:
         self.size = 0
         self._pieces: list[tuple[int, bytes]] = []
 
-    def add(self, data: bytes, first_seq: int) -> bool:
-        """Store whole entries that start at `first_seq`, and return whether there was room."""
-        if self.size + len(data) > _MOST_MEMORY_BYTES:
+    def add(self, data: bytes, first_seq: int, *, is_reserved: bool = False) -> bool:
+        """Store whole entries that start at `first_seq`, and return whether there was room.
+
+        Args:
+            is_reserved: use the room that output does not get.
+        """
+        if self.size + len(data) > _MOST_MEMORY_BYTES + (_RESERVED_BYTES if is_reserved else 0):
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:
             first_seq, before = self._pieces.pop()

@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from jupyter_tpu.agent.paths import private_folder
+from jupyter_tpu.agent.recording.jupyter_messages import is_output
 from jupyter_tpu.agent.recording.overflow import Overflow
 from jupyter_tpu.agent.recording.segment import Segment
 from jupyter_tpu.wire.entries import HEADER_BYTES, MAX_BODY_BYTES, Entry, decode_entry, encode_entry, entry_span
@@ -106,7 +107,7 @@ class Record:
     def flush(self) -> None:
         """Write the collected entries; those that the disk does not accept stay in memory until the next call.
 
-        What exceeds the memory limit is lost and shows as a gap in the seqs.
+        Output that exceeds the memory limit is lost and shows as a gap in the seqs.
         """
         if not self._waiting:
             self._waiting_seq = self.next_seq
@@ -131,8 +132,13 @@ class Record:
     def _keep_in_memory(self, data: bytes, first_seq: int, error: OSError) -> None:
         if not self.has_overflow:
             log.error("%s: cannot be written, new messages stay in memory: %s", self._folder, error)
-        if not self._overflow.add(data, first_seq):
-            log.error("%s: messages %s to %s are lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
+        if self._overflow.add(data, first_seq):
+            return
+        log.error("%s: output in messages %s to %s is lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
+        # output may be lost, but a client must not wait forever for the end of its cell
+        for seq, entry in _entries_in(data):
+            if not is_output(decode_entry(entry)):
+                self._overflow.add(entry, seq, is_reserved=True)
 
     def skip(self, count: int) -> None:
         """Skip seqs that may have been used: clients may have entries that the disk lost in a reboot."""
@@ -218,6 +224,13 @@ class Record:
         self.flush()
         for segment in self._segments:
             segment.close_file()
+
+
+def _entries_in(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while span := entry_span(data, at):
+        yield span[0], data[at : at + span[1]]
+        at += span[1]
 
 
 def _found_segments(folder: Path) -> list[Segment]:

@@ -37,6 +37,7 @@ class PageMessage:
     Attributes:
         seq: its seq in the kernel's record; 0 for a message of our own.
         first_seq: the seq of the first message that was merged into it; `seq` if none was.
+        is_notice: it is text of ours about the kernel, which no limit of a cell's text may leave out.
     """
 
     channel: str
@@ -47,6 +48,7 @@ class PageMessage:
     buffers: tuple[bytes, ...] = ()
     seq: int = 0
     first_seq: int = 0
+    is_notice: bool = False
 
     @classmethod
     def from_parts(cls, seq: int, channel: str, parts: Sequence[bytes]) -> PageMessage | None:

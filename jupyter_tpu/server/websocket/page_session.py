@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Protocol
 
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
@@ -400,7 +401,7 @@ class PageSession:
     def _notice(self, text: str) -> PageMessage:
         """Return a notice of ours as output of the kernel's last message: pages show text nowhere but in cells."""
         content = {"name": "stderr", "text": text + "\n"}
-        return PageMessage.made(self._make_header("stream"), self._last_parent, content)
+        return replace(PageMessage.made(self._make_header("stream"), self._last_parent, content), is_notice=True)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class TextLimit:
         """
         out = StreamMerger(self.repeated_until)
         for message in messages:
-            text = StreamPart.of(message)
+            text = None if message.is_notice else StreamPart.of(message)
             if text:
                 self._feed_text(text, out, now_s)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,6 +137,13 @@ def test_beyond_the_limit_a_display_says_how_much_more_there_is_and_the_end_foll
     assert "".join(lines).endswith(texts(feed.heard[-2:]))
     assert set(shown.splitlines(keepends=True)) <= set(lines)  # cut at line ends
     assert sum(told_bytes(feed.heard).values()) + len(shown) == len("".join(lines))
+
+
+def test_a_notice_is_shown_though_the_cell_has_printed_too_much() -> None:
+    feed = Feed()
+    feed.feed(feed.text("x" * (LIMIT + 1)))
+    feed.feed(replace(feed.text("[The disk is full.]\n", name="stderr"), is_notice=True))
+    assert texts(feed.heard).endswith("[The disk is full.]\n")
 
 
 def test_the_display_is_renewed_every_two_seconds_with_the_newest_lines() -> None:
