@@ -20,14 +20,15 @@ FIXES: Mapping[str, tuple[Text, str]] = {
     ),
     "end-process": (
         Text("%tpu release --pid {pid} ends the process; its outputs stay."),
-        "jupyter tpu release {node} --pid {pid} ends it; its outputs stay.",
+        "jupyter tpu release {node} --pid {pid} ends the process; its outputs stay.",
     ),
     "make-environment": (
         Text(
             "On your own machine: jupyter tpu env make NODE FRAMEWORK. Each framework gets its own environment, "
             "with the Python version that it needs."
         ),
-        "jupyter tpu env make {node} FRAMEWORK. Each gets its own, with the Python that it needs.",
+        "jupyter tpu env make {node} FRAMEWORK. Each framework gets its own environment, with the Python version that "
+        "it needs.",
     ),
     "recreate-node": (
         Text("On your own machine: delete the node and create another one."),
@@ -42,7 +43,7 @@ FIXES: Mapping[str, tuple[Text, str]] = {
     ),
     "send-rules": (
         Text("On your own machine: jupyter tpu autostop NODE shows the rules and sends them to the node."),
-        "jupyter tpu autostop {node} shows its rules and sends them to the node.",
+        "jupyter tpu autostop {node} shows the rules and sends them to the node.",
     ),
     "set-rules": (
         Text("On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h"),
