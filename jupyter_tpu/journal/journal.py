@@ -22,7 +22,7 @@ from jupyter_tpu.journal import database_file
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import data_path, journal_dir
 from jupyter_tpu.journal.unwritten import UNWRITTEN, Write
-from jupyter_tpu.lifecycle.conflicts import may_appear, settle_conflict
+from jupyter_tpu.lifecycle.conflicts import intents_to_show, may_appear, settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
 
@@ -168,8 +168,9 @@ class Journal:
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
         """Return a project's open intents and its recent failed ones that were not dismissed, oldest first.
 
-        Failed ones count as recent from `failed_since` on (Unix seconds). Another cloud (`endpoint`) may have another
-        node with the same name, so its intents are left out.
+        A failed one is left out once a later intent about its node exists. Failed ones count as recent from
+        `failed_since` on (Unix seconds). Another cloud (`endpoint`) may have another node with the same name, so its
+        intents are left out.
         """
         with self.reading() as database:
             rows = database.execute(
@@ -180,7 +181,7 @@ class Journal:
             ).fetchall()
         # filtered here: the project is part of the node's name, not a column
         ours = (each for each in intents_of(rows) if each.node_name.project == project)
-        return tuple(each for each in ours if not each.settled or each.error)
+        return tuple(intents_to_show(ours))
 
     def intents_about(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
         """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from jupyter_tpu.errors import NodeExists, Text, WrongState
 from jupyter_tpu.lifecycle.intents import Intent
@@ -41,6 +41,15 @@ def overrules(newer: Intent, older: Intent) -> bool:
     if newer.verb == "delete":
         return older.verb != "delete"
     return newer.verb == "stop" and older.phase == BOOTING
+
+
+def intents_to_show(intents: Iterable[Intent]) -> Iterator[Intent]:
+    """Yield the open intents, and for each node the newest if it failed: a later one says more than an old failure."""
+    ordered = sorted(intents, key=lambda each: (each.created_at, each.intent_id))
+    newest = {(each.endpoint, each.node_name): each for each in ordered}
+    for each in ordered:
+        if not each.settled or (each.error is not None and newest[each.endpoint, each.node_name] is each):
+            yield each
 
 
 def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:

@@ -165,7 +165,7 @@ def test_a_living_process_is_not_gone_and_a_dead_one_is() -> None:
 def test_open_and_failed_intents_are_listed_until_dismissed(journal: Journal) -> None:
     first = journal.begin(wish("a", created_at=1.0))
     journal.save(replace(first, settled=True, phase="failed", error=QuotaExceeded("used up"), updated_at=9.0))
-    second = journal.begin(wish("b", created_at=2.0))
+    second = journal.begin(wish("b", created_at=2.0, node_name=replace(NAME, node_id="other")))
     assert [each.intent_id for each in journal.listed(5.0, **HERE)] == ["a", "b"]
     assert [each.intent_id for each in journal.listed(10.0, **HERE)] == ["b"]
     journal.dismiss("a")
@@ -174,6 +174,17 @@ def test_open_and_failed_intents_are_listed_until_dismissed(journal: Journal) ->
         journal.dismiss("b")
     journal.save(replace(second, settled=True, phase="ready"))
     assert journal.listed(0.0, **HERE) == ()
+
+
+def test_a_failure_is_not_listed_once_something_later_was_begun_about_its_node(journal: Journal) -> None:
+    failed = {"settled": True, "phase": "failed", "error": QuotaExceeded("used up"), "updated_at": 9.0}
+    for name, created_at in (("a", 1.0), ("b", 2.0)):
+        journal.save(replace(journal.begin(wish(name, created_at=created_at)), **failed))
+    assert [each.intent_id for each in journal.listed(5.0, **HERE)] == ["b"]
+    third = journal.begin(wish("c", created_at=3.0))
+    assert [each.intent_id for each in journal.listed(5.0, **HERE)] == ["c"]
+    journal.save(replace(third, settled=True, phase="ready", updated_at=9.0))
+    assert journal.listed(5.0, **HERE) == ()
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '{"intent_id": "a"}', "null"])

@@ -10,7 +10,7 @@ from jupyter_tpu.autostop import Moment
 from jupyter_tpu.fleet.reconciler.node_cache import NodeCache
 from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
 from jupyter_tpu.lifecycle import intent_texts
-from jupyter_tpu.lifecycle.conflicts import overrules
+from jupyter_tpu.lifecycle.conflicts import intents_to_show, overrules
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import Node, NodeName
 
@@ -36,25 +36,22 @@ class FleetState:
 
     def snapshot(self, notices: tuple[str, ...], ahead_at: Callable[[float], float] = lambda _: 0.0) -> FleetSnapshot:
         """Return the state for front ends, with the given notices; `ahead_at` as in `CloudClock`."""
-        shown = filter(self._is_shown, self.intents.values())
         return FleetSnapshot(
             nodes=self.node_cache.nodes,
             unreachable=self.node_cache.unreachable,
             as_of=self.node_cache.as_of,
             error=self.node_cache.error,
-            intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
+            intents=tuple(filter(self._is_true, intents_to_show(self.intents.values()))),
             notices=notices,
             looked_at=self.node_cache.read_at,
             clock_ahead_s=ahead_at(self.node_cache.as_of),
         )
 
-    def _is_shown(self, intent: Intent) -> bool:
-        """Whether to show an intent: open, or failed. "Nothing was created" is not shown once its node exists."""
-        node = self.node_cache.get(intent.node_name)
-        is_wrong = intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED
-        # the cloud created the node after the intent had been given up
-        came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
-        return not intent.settled or (intent.error is not None and not came_late)
+    def _is_true(self, intent: Intent) -> bool:
+        """Whether what an intent says still holds: "Nothing was created" does not once a node of that name exists."""
+        # by the queue, or late: the cloud may create a node after its intent was given up
+        exists = self.node_cache.get(intent.node_name) is not None
+        return not (exists and intent.error is not None and intent.error.exists == intent_texts.NOTHING_CREATED)
 
     def intent_changed(self, intent: Intent) -> None:
         """Store the intent and notify front ends and waiters."""
