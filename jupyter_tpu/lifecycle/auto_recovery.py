@@ -120,6 +120,8 @@ def _disappeared(recovery: Recovery, seen: Observation) -> Step:
             "{node} ended while unmonitored; its own guard may have ended it. It is not recreated.", node=_id(recovery)
         )
         return _given_up(recovery, seen.at, message), None
+    if seen.was_deleted:
+        return _given_up(recovery, seen.at, _not_by_us(recovery, Text("was deleted"))), None
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_on_purpose:
         return _given_up(recovery, seen.at, _not_by_us(recovery, Text("has disappeared"))), None
     if recovery.is_queued:

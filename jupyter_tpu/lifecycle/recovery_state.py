@@ -122,6 +122,7 @@ class Observation:
         node: as the cloud shows it; None when there is none.
         missing_s: for how many seconds there has been none.
         is_witnessed: whether this process saw the node shortly before it disappeared.
+        was_deleted: whether the cloud has the deletion of a node that disappeared among its operations.
         queued: the queued resource that created it; None when the cloud has none.
         deletion: an intent to delete the node since the setting was made.
         stop: an intent to stop it since then.
@@ -133,6 +134,7 @@ class Observation:
     node: Node | None = None
     missing_s: float = 0.0
     is_witnessed: bool = True
+    was_deleted: bool = False
     queued: QueuedResource | None = None
     deletion: Intent | None = None
     stop: Intent | None = None

@@ -73,6 +73,13 @@ SITUATIONS = [
     ("and SUSPENDED", recovery(), Observation(at=9, node=node("SUSPENDED")), "clearing", DeleteNode),
     ("and a spot node that is STOPPED", recovery(), Observation(at=9, node=node("STOPPED")), "clearing", DeleteNode),
     ("and one that is gone", recovery(), Observation(at=9, missing_s=LONG_S), "waiting", None),
+    (
+        "unless the cloud lists its deletion",
+        recovery(),
+        Observation(at=9, missing_s=LONG_S, was_deleted=True),
+        "given_up",
+        None,
+    ),
     ("but not when it is missing for a moment", recovery(), Observation(at=9, missing_s=1), "watching", None),
     ("REPAIRING is waited for", recovery(), Observation(at=9, node=node("REPAIRING")), "watching", None),
     ("RESTARTING as well", recovery(), Observation(at=9, node=node("RESTARTING")), "watching", None),

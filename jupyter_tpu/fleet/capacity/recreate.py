@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.error_actions import show_queue
-from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, Text, TpuError
+from jupyter_tpu.errors import BadInput, CloudRefused, JournalUnwritable, NodeNotFound, PermissionDenied, Text, TpuError
 from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.journal.audit import Entry
@@ -134,6 +134,7 @@ class RecreateController:
             node=node,
             missing_s=missing_s,
             is_witnessed=self._is_witnessed(recovery.name, now),
+            was_deleted=node is None and not recovery.is_queued and await self._was_deleted(recovery.name),
             queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
             deletion=next((intent for intent in intents if intent.verb == "delete"), None),
             stop=next((intent for intent in intents if intent.verb == "stop" and not intent.error), None),
@@ -151,6 +152,20 @@ class RecreateController:
         """Whether this process saw the node shortly before it disappeared; after a sleep it did not."""
         went_at = self._missing_since.get(name, now)
         return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
+
+    async def _was_deleted(self, name: NodeName) -> bool:
+        """Whether someone deleted the node since it was last seen; no when the cloud does not let us read that."""
+        since = self._seen_at.get(name, 0.0) - self._limits.unsure_s
+        try:
+            operations = await self._cloud.list_operations(name.zone)
+        except CloudRefused as error:
+            log.info("The operations in %s could not be listed: %s", name.zone, error)
+            return False
+        return any(
+            each.verb == "delete" and each.target == str(name) and self._cloud.clock.to_local(each.asked_at) >= since
+            for each in operations
+            if each.asked_at is not None and each.error is None
+        )
 
     async def _node(self, name: NodeName) -> Node | None:
         try:
