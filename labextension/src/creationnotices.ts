@@ -1,8 +1,8 @@
 /** Notifications of failed creations while the panel, which has a card for each, is closed. */
 
 import { Notification } from '@jupyterlab/apputils';
-import { IIntent } from './api.generated';
 import { ErrorActions } from './erroractions';
+import { failedCreations } from './fleet';
 import { ITpuModel } from './tokens';
 
 type Nodes = Pick<ITpuModel, 'list' | 'isWatched'>;
@@ -20,7 +20,7 @@ export class CreationNotices {
     if (!list || list.as_of === null) {
       return;
     }
-    const failed = list.intents.filter(isFailedCreation);
+    const failed = failedCreations(list);
     const known = (this._known ??= new Set(failed.map(({ intent_id }) => intent_id)));
     for (const intent of failed) {
       if (!known.has(intent.intent_id) && !isWatched) {
@@ -41,10 +41,4 @@ export class CreationNotices {
   private _known: Set<string> | null = null;
   /** Notifications by intent. */
   private readonly _shown = new Map<string, string>();
-}
-
-type FailedIntent = IIntent & { readonly error: NonNullable<IIntent['error']> };
-
-function isFailedCreation(intent: IIntent): intent is FailedIntent {
-  return intent.verb === 'create' && intent.settled && intent.error !== null;
 }

@@ -36,6 +36,8 @@ export interface IRow extends INodeKey {
   readonly failures: readonly IIntent[];
 }
 
+export type IFailedIntent = IIntent & { readonly error: NonNullable<IIntent['error']> };
+
 /** What is billed now. */
 export interface IBilling {
   readonly count: number;
@@ -87,8 +89,30 @@ function rowOf(key: string, place: INodeKey, node: INode | undefined, list: INod
     node_id: place.node_id,
     node: node ?? null,
     intent: own.find(intent => !intent.settled) ?? null,
-    failures: own.filter(intent => intent.settled && intent.error !== null)
+    failures: own.filter(intent => intent.settled && intent.error && !isRefuted(intent, node))
   };
+}
+
+/** Whether a node exists whose creation is said to have failed: a later attempt, a search or the queue made it. */
+function isRefuted({ verb, updated_at }: IIntent, node: INode | undefined): boolean {
+  return (
+    verb === 'create' &&
+    node !== undefined &&
+    (node.state === 'READY' || Date.parse(node.create_time) / 1000 > updated_at)
+  );
+}
+
+/** Failed creations that no node refutes. */
+export function failedCreations({ intents, nodes }: INodeList): IFailedIntent[] {
+  const isFailed = (intent: IIntent): intent is IFailedIntent =>
+    intent.verb === 'create' && intent.settled && intent.error !== null;
+  return intents.filter(isFailed).filter(
+    intent =>
+      !isRefuted(
+        intent,
+        nodes.find(node => keyOf(node) === keyOf(intent))
+      )
+  );
 }
 
 /** The newest failed creation. */
@@ -142,9 +166,10 @@ export function announce(before: INodeList, after: INodeList, trans: Translation
   ].join(' ');
 }
 
-/** A name that no zone uses. */
-export function suggestName(list: INodeList | null): string {
-  const taken = new Set([...(list?.nodes ?? []), ...(list?.intents ?? [])].map(n => n.node_id));
+/** A name that no zone uses, and no queued node. */
+export function suggestName(list: INodeList | null, queued: readonly INodeKey[] = []): string {
+  const known = [...(list?.nodes ?? []), ...(list?.intents ?? []), ...queued];
+  const taken = new Set(known.map(({ node_id }) => node_id));
   for (let number = 1; ; number++) {
     const name = `node-${number}`;
     if (!taken.has(name)) {

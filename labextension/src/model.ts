@@ -5,7 +5,7 @@ import { VDomModel } from '@jupyterlab/ui-components';
 import { Poll, Throttler } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 import { INode, IOffers, IStatus } from './api.generated';
-import { kernelspecsOf, keyOf } from './fleet';
+import { failedCreations, kernelspecsOf, keyOf } from './fleet';
 import { problemOf, ServerExtensionMissing, TpuClient } from './request';
 import {
   FLEET_SCHEMA,
@@ -220,7 +220,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   }
 
   async createNode(spec: INodeSpec): Promise<void> {
-    await this._client.createNode(spec);
+    await this.attempt(spec.node_id, () => this._client.createNode(spec));
     this._nodeCreated.emit(spec);
     this.closeForm();
     await this.refresh();
@@ -241,6 +241,13 @@ export class TpuModel extends VDomModel implements ITpuModel {
   async dismissIntent(intentId: string): Promise<void> {
     await this._client.dismissIntent(intentId);
     await this.refresh();
+  }
+
+  async attempt(nodeId: string, send: () => Promise<unknown>): Promise<void> {
+    const failed = this._list ? failedCreations(this._list) : [];
+    const earlier = failed.filter(({ node_id }) => node_id === nodeId);
+    await send();
+    await Promise.allSettled(earlier.map(({ intent_id }) => this._client.dismissIntent(intent_id)));
   }
 
   dismissRefusal(key: INodeKey): void {

@@ -206,6 +206,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   startNode(key: INodeKey): Promise<void>;
   /** Delete a failed intent. */
   dismissIntent(intentId: string): Promise<void>;
+  /** Send a request for a node; if it is accepted, earlier failed creations of that name are dismissed. */
+  attempt(nodeId: string, send: () => Promise<unknown>): Promise<void>;
   dismissRefusal(key: INodeKey): void;
   findNode(key: INodeKey): INode | undefined;
   /** Whether a node is being created. */

@@ -3,7 +3,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { TpuModel } from '../model';
 import { TpuClient } from '../request';
 import { FLEET_SCHEMA, IDatedList } from '../tokens';
-import { list, node, OFFERS, STOCKOUT } from './fixtures';
+import { intent, list, node, OFFERS, STOCKOUT } from './fixtures';
 import { reply, Server, until } from './server';
 
 const KEY = { zone: 'us-central1-a', node_id: 'a' };
@@ -200,6 +200,26 @@ describe('the model', () => {
     await until(model.stateChanged, () => model.offers !== null);
     await model.createNode({ ...OFFERS.default, node_id: 'a', spot: false });
     expect(model.isFormOpen).toBe(false);
+  });
+
+  it('dismisses earlier failures of the same name once a new attempt is accepted', async () => {
+    const failed = { settled: true, error: STOCKOUT };
+    const intents = [intent('a', failed), intent('b', failed), intent('a', { verb: 'stop' })];
+    server.answers['GET nodes'] = () => reply(list({ intents }));
+    server.answers['DELETE intents/intent-a'] = () => reply({}, 200);
+    model.start();
+    await until(model.stateChanged, () => model.list !== null);
+    server.answers['POST nodes'] = () => reply({ error: STOCKOUT }, 503);
+    const spec = { ...OFFERS.default, zone: 'us-east1-d', node_id: 'a', spot: false };
+    await expect(model.createNode(spec)).rejects.toMatchObject({ problem: STOCKOUT });
+    const dismissed = (): string[] =>
+      server.asked.filter(({ method }) => method === 'DELETE').map(({ route }) => route);
+    expect(dismissed()).toEqual([]);
+
+    server.answers['POST nodes'] = () => reply({}, 202);
+    await model.createNode(spec);
+
+    expect(dismissed()).toEqual(['intents/intent-a']);
   });
 
   it('leaves the form open when the node is refused', async () => {

@@ -21,7 +21,7 @@ type Args = ReadonlyPartialJSONObject;
 interface ICommandContext {
   readonly commands: CommandRegistry;
   readonly model: IMoneyModel;
-  readonly nodes: Pick<ITpuModel, 'status' | 'refresh'>;
+  readonly nodes: Pick<ITpuModel, 'status' | 'refresh' | 'attempt'>;
   readonly showPanel: () => void;
   /** Finds the node of a command in a card's menu. */
   readonly locate: Locate;
@@ -146,12 +146,15 @@ const SECTIONS: ReadonlySet<SectionName> = new Set<SectionName>([
 ]);
 
 function addCapacityCommands(context: ICommandContext): void {
-  const { trans, model } = context;
+  const { trans, model, nodes } = context;
   const { client } = model;
   addCommand(context, MoneyCommandIDs.search, {
     label: messages.search(trans),
     args: { terms: record },
-    act: ({ terms }) => client.search(terms as unknown as INewSearch)
+    act: args => {
+      const terms = args.terms as unknown as INewSearch;
+      return nodes.attempt(terms.node_id, () => client.search(terms));
+    }
   });
   addCommand(context, MoneyCommandIDs.cancelSearch, {
     label: messages.cancelSearch(trans),
@@ -161,7 +164,10 @@ function addCapacityCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.queue, {
     label: messages.queue(trans),
     args: { terms: record },
-    act: ({ terms }) => client.queue(terms as unknown as INewQueued)
+    act: args => {
+      const terms = args.terms as unknown as INewQueued;
+      return nodes.attempt(terms.node_id, () => client.queue(terms));
+    }
   });
   addCommand(context, MoneyCommandIDs.removeQueued, {
     label: messages.removeQueued(trans),
