@@ -71,7 +71,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
       return undefined;
     }
     const actions = moneyActions(this._money, this._commands);
-    const create = createActions(this._money, this._commands);
+    const create = createActions(this._money, this._commands, trans);
     return moneyRenderers(this._money, actions, create, trans, { ...plots, idle: activityPlot });
   }
 

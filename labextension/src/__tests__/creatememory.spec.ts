@@ -121,6 +121,16 @@ describe('what waits for a node', () => {
     expect(opener).toHaveBeenCalledTimes(1);
   });
 
+  it('opens on a queued node although a search for the same name came later', () => {
+    nodes.list = list();
+    const waiting = new OpenWhenReady(nodes, opener, null);
+    waiting.add('node-1', 'us-central1-a', OPEN);
+    waiting.add('node-1', null, { kind: 'none', runsAll: false });
+    nodes.list = list({ nodes: [node('node-1')] });
+    waiting.check();
+    expect(opener).toHaveBeenCalledTimes(1);
+  });
+
   it('opens after a reload of the page, too', async () => {
     const state = new StateDB();
     nodes.list = list();

@@ -1,7 +1,9 @@
 import { fireEvent, screen } from '@testing-library/react';
+import { Notification } from '@jupyterlab/apputils';
 import { Event as ServerEvent } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
+import { IQueued } from '../api.generated';
 import { nextToStop } from '../autostop/rules';
 import {
   candidatesFor,
@@ -18,6 +20,7 @@ import { formatMoney, formatRate } from '../messages/spend';
 import { formatDuration } from '../messages/units';
 import { budgetTermsOf } from '../money/budgetterms';
 import { MoneyClient } from '../money/client';
+import { createActions } from '../money/actions';
 import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
 import { MoneyCommandIDs } from '../money/tokens';
@@ -27,7 +30,7 @@ import { TpuClient } from '../request';
 import { isBilled } from '../spend/rates';
 import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
-import { autostop, budget, item, limit, NODE, spend } from './moneyfixtures';
+import { autostop, budget, item, limit, NODE, queued, spend } from './moneyfixtures';
 import { reply, Server, until } from './server';
 
 const MINUTE_MS = 60_000;
@@ -108,6 +111,49 @@ describe('the model of money', () => {
     expect(model.parts.spend.problem).toEqual(STOCKOUT);
     expect(model.parts.spend.dated?.data.usd_per_hour).toBe(9.6);
     expect(model.parts.autostops.problem).toBeNull();
+  });
+
+  it('asks for the queue once, then as long as something waits there', async () => {
+    const queueIs = (...items: IQueued[]): void => {
+      const answer = { as_of: 1, is_complete: true, unreachable: [], items };
+      server.answers['GET queue'] = () => reply(answer);
+    };
+    const count = (): number => asked().filter(one => one === 'GET queue').length;
+    queueIs();
+    model.isWatched = true;
+    await until(model.stateChanged, () => model.parts.queue.dated !== null);
+    await model.refresh();
+    expect(count()).toBe(1);
+
+    queueIs(queued());
+    model.toggle('capacity');
+    await until(model.stateChanged, () => model.parts.queue.dated?.data.items.length === 1);
+    model.toggle('capacity');
+    model.isWatched = false;
+    queueIs(queued({ state: 'ACTIVE' }));
+    await model.refresh();
+    expect(count()).toBe(3);
+    await model.refresh();
+    expect(count()).toBe(3);
+  });
+
+  it('shows what was queued, and says so', async () => {
+    Notification.dismiss();
+    const commands = new CommandRegistry();
+    commands.addCommand(MoneyCommandIDs.queue, { execute: () => undefined });
+    const answer = { as_of: 1, is_complete: true, unreachable: [], items: [queued()] };
+    server.answers['GET queue'] = () => reply(answer);
+    const { onQueue, queued: names } = createActions(model, commands, trans);
+    const place = { zone: 'us-central1-a', accelerator_type: 'v5litepod-8' };
+    await onQueue({ ...place, node_id: 'my-node', runtime_version: '' });
+    expect(model.revealed?.section).toBe('capacity');
+    const [{ message, type }] = Notification.manager.notifications;
+    expect([type, message]).toEqual([
+      'success',
+      'my-node (v5litepod-8) is queued in us-central1-a.'
+    ]);
+    await until(model.stateChanged, () => names().length > 0);
+    expect(names()).toEqual([{ zone: 'us-central1-a', node_id: 'my-node' }]);
   });
 
   it('knows that an older server has no such route', async () => {
@@ -201,7 +247,15 @@ describe('the model of money', () => {
 
 describe('the commands of money', () => {
   let commands: CommandRegistry;
-  const nodes = { status: null, refresh: () => Promise.resolve() };
+  const attempted: string[] = [];
+  const nodes = {
+    status: null,
+    refresh: () => Promise.resolve(),
+    attempt: async (nodeId: string, send: () => Promise<unknown>): Promise<void> => {
+      attempted.push(nodeId);
+      await send();
+    }
+  };
 
   beforeEach(() => {
     commands = new CommandRegistry();
@@ -228,6 +282,15 @@ describe('the commands of money', () => {
     await commands.execute(MoneyCommandIDs.keepRunning, { ...key, for_s: 3600 });
     expect(server.asked[0].body).toEqual({ for_s: 3600 });
     expect(asked()).toContain('GET autostop');
+  });
+
+  it('queue and search as new attempts of that name', async () => {
+    server.answers['POST queue'] = () => reply({}, 202);
+    server.answers['POST searches'] = () => reply({}, 202);
+    await commands.execute(MoneyCommandIDs.queue, { terms: { node_id: 'a' } });
+    await commands.execute(MoneyCommandIDs.search, { terms: { node_id: 'b' } });
+    expect(attempted).toEqual(['a', 'b']);
+    expect(asked()).toEqual(expect.arrayContaining(['POST queue', 'POST searches']));
   });
 
   it('show a section, with the keyboard focus moved there', async () => {

@@ -3,6 +3,7 @@ import {
   ICleanupItem,
   IGrant,
   INodeAutostop,
+  IQueued,
   IQuotaLimit,
   ISearch,
   ISpend
@@ -159,6 +160,25 @@ export function search(rest: Partial<ISearch> = {}): ISearch {
     ],
     node_name: null,
     created_at: 1000,
+    ...rest
+  };
+}
+
+export function queued(rest: Partial<IQueued> = {}): IQueued {
+  return {
+    name: 'projects/demo-project/locations/us-central1-a/queuedResources/my-node',
+    queued_id: 'my-node',
+    zone: 'us-central1-a',
+    state: 'WAITING_FOR_RESOURCES',
+    state_since: null,
+    accelerator_type: 'v5litepod-8',
+    spot: false,
+    provisioning: 'on-demand',
+    node_ids: ['my-node'],
+    valid_until: null,
+    error: null,
+    holds_quota: true,
+    is_leftover: false,
     ...rest
   };
 }

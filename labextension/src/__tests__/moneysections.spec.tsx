@@ -20,6 +20,7 @@ import {
   item,
   limit,
   NODE,
+  queued,
   search,
   spend,
   unanswered
@@ -70,6 +71,7 @@ function actions(): jest.Mocked<IMoneyActions> {
 const GETTING = {
   onSearch: jest.fn(),
   onQueue: jest.fn(),
+  queued: () => [],
   onRecover: jest.fn(),
   coverage: jest.fn(),
   quotaAfter: jest.fn()
@@ -716,6 +718,16 @@ describe('the item of the status bar', () => {
     render(<Item spend={spend()} model={model} trans={trans} onOpen={open} />);
     await click('TPU $9.60/h · my-node deleted in 42 min');
     expect(open).toHaveBeenCalled();
+  });
+
+  it('counts the queued nodes that wait', () => {
+    const items = [queued(), queued({ state: 'ACTIVE' }), queued({ state: 'FAILED' })];
+    const queue = answered({ as_of: 1, is_complete: true, unreachable: [], items });
+    const idle = spend({ usd_per_hour: 0 });
+    render(
+      <Item spend={idle} model={modelOf({ queue }, [])} trans={trans} onOpen={() => undefined} />
+    );
+    screen.getByRole('button', { name: 'TPU: nothing running · 1 queued' });
   });
 
   it('says of a node that a grant covers that it runs', () => {

@@ -93,6 +93,14 @@ describe('the list of nodes', () => {
     expect(names()).toEqual(['b', 'a', 'c']);
   });
 
+  it('names the zone first where nodes in two zones have the same name', () => {
+    show({ nodes: [node('a'), node('a', { zone: 'us-east1-d' }), node('b')] });
+    const places = screen
+      .getAllByRole('listitem')
+      .map(item => item.querySelector('.jp-tpu-Node-where')?.firstChild?.textContent);
+    expect(places).toEqual(['us-central1-a', 'us-east1-d', 'v5litepod-8']);
+  });
+
   it('sorts by state with what runs first, and keeps failed creations on top', () => {
     const nodes = [node('a', { state: 'PREEMPTED' }), node('b', { state: 'STOPPED' }), node('c')];
     const intents = [intent('z', { settled: true, error: STOCKOUT })];

@@ -21,6 +21,7 @@ function createActions(rest: Partial<ICreateActions> = {}): jest.Mocked<ICreateA
   return {
     onSearch: jest.fn().mockResolvedValue(undefined),
     onQueue: jest.fn().mockResolvedValue(undefined),
+    queued: () => [],
     onRecover: jest.fn(),
     coverage: jest.fn().mockResolvedValue(BILLED),
     quotaAfter: jest.fn().mockResolvedValue({ rows: [ROW] }),
@@ -168,6 +169,19 @@ describe('the form, where there are other ways to a node', () => {
     expect(actions.onQueue).toHaveBeenCalledWith(
       expect.objectContaining({ node_id: 'node-1', valid_for_s: 3600 })
     );
+  });
+
+  it('does not reuse the name of a queued node', async () => {
+    const queued = [{ zone: 'us-east1-d', node_id: 'node-1' }];
+    const actions = createActions({ queued: () => queued });
+    open(actions);
+    await click('button', 'Create');
+    expect(onCreate).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-2' }));
+    fireEvent.change(screen.getByLabelText('Where'), { target: { value: '' } });
+    fireEvent.change(screen.getByLabelText('Name'), { target: { value: 'node-1' } });
+    await click('button', 'Search');
+    screen.getByText('A node with this name is already queued in us-east1-d.');
+    expect(actions.onSearch).not.toHaveBeenCalled();
   });
 
   it('has a spot node made again when the user says so, once it is asked for', async () => {

@@ -4,8 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
 import { ICoverage, INodeList, IOffers, IQuotasAfter, Provisioning } from '../api.generated';
 import { checkName, suggestName } from '../fleet';
+import * as messages from '../messages/create';
 import { problemOf } from '../request';
-import { IFormRequest, INodeSpec, IOpenChoice, IProblem } from '../tokens';
+import { IFormRequest, INodeKey, INodeSpec, IOpenChoice, IProblem } from '../tokens';
 import { IAnswer, useAnswer } from './answer';
 import {
   choiceOf,
@@ -109,7 +110,8 @@ export function useChecks(
   const choice = { ...spec, provisioning: termsOf(spec) };
   const coverage = useAnswer(choice, createActions?.coverage);
   const quota = useAnswer(choice, createActions?.quotaAfter);
-  const nameError = checkName(spec, list, trans);
+  const nameError =
+    checkName(spec, list, trans) || checkQueued(spec, draft, createActions?.queued() ?? [], trans);
   const isCovered = coverage.data?.covered ?? false;
   const isUnpriced = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
   const mustConsent = isUnpriced && !(isCovered && wayOf(spec, draft) !== 'search');
@@ -117,6 +119,20 @@ export function useChecks(
   const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
   const isWhole = !nameError && isMinutes(draft.minutes) && isConsented && isTimed;
   return { coverage, quota, nameError, mustConsent, isConsented, isWhole };
+}
+
+/** That a queued node will have this name; a search could create it in the same zone. */
+function checkQueued(
+  spec: INodeSpec,
+  draft: IWayDraft,
+  queued: readonly INodeKey[],
+  trans: TranslationBundle
+): string {
+  const isSearch = wayOf(spec, draft) === 'search';
+  const same = queued.find(
+    ({ zone, node_id }) => node_id === spec.node_id && (isSearch || zone === spec.zone)
+  );
+  return same ? messages.nameQueued(same.zone, trans) : '';
 }
 
 /** What the form starts with: a requested choice, else the user's defaults, the last choice, the server's suggestion. */
@@ -128,7 +144,7 @@ function startOf({
   extras,
   createActions
 }: ICreateFormProps): IChosen {
-  const usual = suggestSpec(offers, suggestName(list));
+  const usual = suggestSpec(offers, suggestName(list, createActions?.queued()));
   const isRequested = Object.keys(request?.spec ?? {}).length > 0;
   const last = isRequested ? null : (extras?.memory.lastChoice ?? null);
   const own = isRequested ? {} : (defaults ?? {});

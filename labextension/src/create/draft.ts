@@ -16,6 +16,8 @@ export type ICandidate = Omit<INodeSpec, 'node_id' | 'accept_unknown_price'>;
 export interface ICreateActions {
   readonly onSearch: (terms: INewSearch) => Promise<void>;
   readonly onQueue: (terms: INewQueued) => Promise<void>;
+  /** The nodes that are queued, as far as known. */
+  readonly queued: () => readonly INodeKey[];
   readonly onRecover: (key: INodeKey) => void;
   readonly coverage: (choice: IChoice) => Promise<ICoverage>;
   readonly quotaAfter: (choice: IChoice) => Promise<IQuotasAfter>;

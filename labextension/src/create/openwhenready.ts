@@ -32,21 +32,24 @@ export class OpenWhenReady {
   /** Read the entries that were pending when the page was closed. */
   async load(): Promise<void> {
     const stored = await this._state?.fetch(KEY).catch(() => undefined);
-    for (const [node_id, value] of Object.entries(stored ?? {})) {
+    for (const [place, value] of Object.entries(stored ?? {})) {
       const pending = value as unknown as IPending;
       const isValid = isOpen(pending?.open) && Date.now() - pending.since_ms < KEEP_MS;
-      if (isValid && !this._pending.has(node_id)) {
-        this._pending.set(node_id, pending);
+      // earlier versions stored the name without the zone
+      const key = place.includes('/') ? place : placeOf(place, pending?.zone);
+      if (isValid && !this._pending.has(key)) {
+        this._pending.set(key, pending);
       }
     }
     this.check();
   }
 
-  /** Open this on the node of that name; the last choice for a name counts. */
+  /** Open this on the node of that name; the last choice for a name in a zone counts. */
   add(node_id: string, zone: string | null, open: IOpenChoice): void {
-    this._pending.delete(node_id);
+    const key = placeOf(node_id, zone);
+    this._pending.delete(key);
     if (open.kind !== 'none') {
-      this._pending.set(node_id, { open, zone, since_ms: Date.now() });
+      this._pending.set(key, { open, zone, since_ms: Date.now() });
     }
     this._save();
     this.check();
@@ -55,12 +58,13 @@ export class OpenWhenReady {
   /** Open all entries whose nodes are READY now. */
   readonly check = (): void => {
     for (const node of this._nodes.list?.nodes ?? []) {
-      const pending = this._pendingOn(node);
+      const key = this._keyOf(node);
+      const pending = this._pending.get(key);
       if (!hasKernel(node)) {
         this._opened.delete(node.name);
       } else if (pending) {
         // first: opening changes the list again
-        this._pending.delete(node.node_id);
+        this._pending.delete(key);
         this._opened.add(node.name);
         this._save();
         this._opener(node, pending.open);
@@ -70,11 +74,12 @@ export class OpenWhenReady {
 
   /** Whether something opens on a READY node now, or has opened since it is READY. */
   readonly opensOn = (node: Pick<INode, 'name' | 'node_id' | 'zone'>): boolean =>
-    this._opened.has(node.name) || this._pendingOn(node) !== undefined;
+    this._opened.has(node.name) || this._pending.has(this._keyOf(node));
 
-  private _pendingOn({ node_id, zone }: Pick<INode, 'node_id' | 'zone'>): IPending | undefined {
-    const pending = this._pending.get(node_id);
-    return pending && (pending.zone ?? zone) === zone ? pending : undefined;
+  /** The key of the entry for a node: that of its zone, else that of a search. */
+  private _keyOf({ node_id, zone }: Pick<INode, 'node_id' | 'zone'>): string {
+    const own = placeOf(node_id, zone);
+    return this._pending.has(own) ? own : placeOf(node_id, null);
   }
 
   private _save(): void {
@@ -84,5 +89,10 @@ export class OpenWhenReady {
 
   /** Full names of READY nodes on which something has opened. */
   private readonly _opened = new Set<string>();
+  /** Entries by zone and name: a queued node and a node found by a search may have the same name. */
   private readonly _pending = new Map<string, IPending>();
+}
+
+function placeOf(node_id: string, zone: string | null): string {
+  return `${zone ?? ''}/${node_id}`;
 }

@@ -1,7 +1,7 @@
 /** Searches for capacity, and queued resources. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IQueued } from '../api.generated';
+import { INewQueued, IQueued } from '../api.generated';
 import { formatMoment } from '../money/moments';
 import { formatDuration, provisioningName } from './units';
 
@@ -23,6 +23,14 @@ export function noSearches(trans: TranslationBundle): string {
 
 export function queuedResources(trans: TranslationBundle): string {
   return trans.__('Queued resources');
+}
+
+/** That a request for a node has been accepted. */
+export function queuedNotice(
+  { node_id, zone, accelerator_type }: INewQueued,
+  trans: TranslationBundle
+): string {
+  return trans.__('%1 (%2) is queued in %3.', node_id, accelerator_type, zone);
 }
 
 export function noQueued(trans: TranslationBundle): string {

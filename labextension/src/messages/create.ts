@@ -19,6 +19,10 @@ export function nameTaken(zone: string, trans: TranslationBundle): string {
   return trans.__('%1 already has a node with this name.', zone);
 }
 
+export function nameQueued(zone: string, trans: TranslationBundle): string {
+  return trans.__('A node with this name is already queued in %1.', zone);
+}
+
 export function noOffers(trans: TranslationBundle): string {
   return trans.__('No zone offers TPUs. Refresh the nodes, then try again.');
 }

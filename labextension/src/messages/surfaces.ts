@@ -105,6 +105,10 @@ export function nothingRuns(trans: TranslationBundle): string {
   return trans.__('TPU: nothing running');
 }
 
+export function queued(count: number, trans: TranslationBundle): string {
+  return trans._n('%1 queued', '%1 queued', count);
+}
+
 export function notLoaded(trans: TranslationBundle): string {
   return trans.__('TPU');
 }

@@ -1,13 +1,19 @@
 /** Callbacks of the sections; each runs a command. */
 
 import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { ICreateActions } from '../create/draft';
+import { queuedNotice } from '../messages/capacity';
 import { problemOf } from '../request';
 import { CommandIDs, INodeKey } from '../tokens';
+import { waitingIn } from './parts';
 import { IMoneyActions } from './section';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
+
+/** Long enough to read one line. */
+const QUEUED_MS = 8_000;
 
 type Run = <T>(command: string, args?: object) => Promise<T>;
 
@@ -34,16 +40,27 @@ export function moneyActions(model: IMoneyModel, commands: CommandRegistry): IMo
   };
 }
 
-export function createActions(model: IMoneyModel, commands: CommandRegistry): ICreateActions {
+export function createActions(
+  model: IMoneyModel,
+  commands: CommandRegistry,
+  trans: TranslationBundle
+): ICreateActions {
   const run = runIn(commands);
-  const reveal = (): void => {
-    if (!model.open.has('capacity')) {
-      model.toggle('capacity');
-    }
-  };
   return {
-    onSearch: terms => run<void>(MoneyCommandIDs.search, { terms }).then(reveal),
-    onQueue: terms => run<void>(MoneyCommandIDs.queue, { terms }).then(reveal),
+    onSearch: async terms => {
+      await run<void>(MoneyCommandIDs.search, { terms });
+      model.reveal('capacity');
+    },
+    onQueue: async terms => {
+      await run<void>(MoneyCommandIDs.queue, { terms });
+      model.reveal('capacity');
+      Notification.success(queuedNotice(terms, trans), { autoClose: QUEUED_MS });
+    },
+    queued: () => {
+      const queue = model.parts.queue.dated?.data;
+      const waiting = queue ? waitingIn(queue) : [];
+      return waiting.flatMap(({ zone, node_ids }) => node_ids.map(node_id => ({ zone, node_id })));
+    },
     onRecover: key =>
       void run(MoneyCommandIDs.setRecovery, { ...keyOnly(key), is_on: true }).catch(error =>
         Notification.error(problemOf(error).message, { autoClose: false })

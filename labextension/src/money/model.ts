@@ -10,7 +10,7 @@ import { isRunning } from '../spend/rates';
 import { FLEET_SCHEMA, IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
 import { afterKernel, afterLink, Cuts } from './connections';
-import { Part } from './parts';
+import { Part, waitingIn } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
 /** Default interval while the panel is visible; events of the server cause requests in between. */
@@ -215,7 +215,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** A hidden page misses rounds; one answers them all. */
   private _standby(): Poll.Standby | boolean {
-    const isWorthPolling = this._isDue || this._isWatched || this._isRunning;
+    const isShown = this._isWatched || this._isRunning || this._isQueueing;
+    const isWorthPolling = this._isDue || isShown;
     this._isDue ||= document.hidden && isWorthPolling;
     return isWorthPolling ? 'when-hidden' : true;
   }
@@ -224,7 +225,20 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private get _wanted(): readonly Part[] {
     const shown = [...this._open].filter(section => this.isShown(section));
     const sections = shown.flatMap(section => BY_SECTION[section]);
-    return this._isWatched ? [...ALWAYS, ...IN_PANEL, ...sections] : ALWAYS;
+    const shownOnly = this._isWatched ? [...IN_PANEL, ...sections] : [];
+    return [...new Set([...ALWAYS, ...shownOnly, ...this._wantedQueue])];
+  }
+
+  /** Each list of the queue is a request to the cloud: once, and then while something waits. */
+  private get _wantedQueue(): readonly Part[] {
+    const { dated, problem } = this._parts.queue;
+    const isUnknown = this._isWatched && !dated && !problem;
+    return isUnknown || this._isQueueing ? ['queue'] : [];
+  }
+
+  private get _isQueueing(): boolean {
+    const queue = this._parts.queue.dated?.data;
+    return queue !== undefined && waitingIn(queue).length > 0;
   }
 
   /** Throws when no part was answered, so that the poll backs off. */

@@ -6,6 +6,7 @@ import {
   ICleanup,
   IGrants,
   IQueue,
+  IQueued,
   IQuota,
   IRecoveries,
   ISearches,
@@ -31,4 +32,11 @@ export type Part = keyof IAnswers;
 export interface ICompleteness {
   readonly is_complete: boolean;
   readonly unreachable: readonly string[];
+}
+
+const WAITING = new Set(['CREATING', 'ACCEPTED', 'WAITING_FOR_RESOURCES', 'PROVISIONING']);
+
+/** The queued resources that will still become nodes. */
+export function waitingIn({ items }: IQueue): readonly IQueued[] {
+  return items.filter(({ state }) => WAITING.has(state));
 }

@@ -45,6 +45,8 @@ interface IProps {
   changeTurn: number;
   /** How far the server's clock is ahead of the browser's, in seconds, while something is in progress. */
   clockAhead_s: number;
+  /** Whether another node has the same name, so that its zone comes first. */
+  isTwin: boolean;
   /** Whether the user is selecting nodes. */
   isChoosing: boolean;
   /** Null for a node that can't be selected. */
@@ -139,7 +141,9 @@ function Choice({ row, isChosen, onChoose, trans }: IProps): JSX.Element {
 function Heading(props: IProps & { bodyId: string }): JSX.Element {
   const { row, isOpen, actions, trans } = props;
   const { node } = row;
-  const where = [node?.accelerator_type, row.zone].filter(Boolean);
+  const type = node?.accelerator_type;
+  // what finds no room wraps out of sight, from the end
+  const where = (props.isTwin ? [row.zone, type] : [type, row.zone]).filter(Boolean);
   const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
   return (
     <button

@@ -42,6 +42,7 @@ export function NodeList(props: IProps): JSX.Element {
   const hasFilter = rows.length >= FILTER_FROM;
   const nameOf = (word: string): string => stateName(word, trans);
   const shown = arrange(rows, hasFilter ? filter : '', order, nameOf);
+  const twins = repeatedNames(rows);
   const selected = shown.filter(row => canStop(row) && chosen?.has(row.key));
   return (
     <>
@@ -71,6 +72,7 @@ export function NodeList(props: IProps): JSX.Element {
             isOpen={state.openCards.has(row.key)}
             isChosen={chosen && canStop(row) ? chosen.has(row.key) : null}
             isChoosing={chosen !== null}
+            isTwin={twins.has(row.node_id)}
             changeTurn={state.revealedCard?.key === row.key ? state.revealedCard.turn : 0}
             clockAhead_s={row.intent ? clockAhead_s : 0}
             onChoose={setChosen}
@@ -82,6 +84,13 @@ export function NodeList(props: IProps): JSX.Element {
       </ul>
     </>
   );
+}
+
+/** Names that nodes in several zones have. */
+function repeatedNames(rows: readonly IRow[]): ReadonlySet<string> {
+  const seen = new Set<string>();
+  const isRepeated = (name: string): boolean => seen.size === seen.add(name).size;
+  return new Set(rows.map(({ node_id }) => node_id).filter(isRepeated));
 }
 
 function canStop({ node, intent }: IRow): boolean {

@@ -14,6 +14,7 @@ import * as surfaces from '../messages/surfaces';
 import { formatDuration } from '../messages/units';
 import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
+import { waitingIn } from '../money/parts';
 import { IMoneyModel } from '../money/tokens';
 import { budgetErrors, budgetPercent, isRunning } from './rates';
 
@@ -62,6 +63,8 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const cut = firstCut(spend, model, autostops, now_ms / 1000);
   const faults = budgetErrors(spend);
   const percent = budgetPercent(spend);
+  const queue = model.parts.queue.dated?.data;
+  const waiting = queue ? waitingIn(queue).length : 0;
   const { problem } = model.parts.spend;
   const isWarning =
     [cut, problem].some(Boolean) ||
@@ -70,6 +73,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
     autostops.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const texts = [
     isRunning(spend) ? shortRate(spend, trans) : surfaces.nothingRuns(trans),
+    waiting > 0 ? surfaces.queued(waiting, trans) : '',
     problem ? messages.outOfDate(trans) : '',
     cut ? messages.disconnected(cut, trans) : '',
     endText(next, now_s, trans) || reminderText(autostops, trans),
