@@ -37,6 +37,12 @@ class Entry:
         error = self.detail.get("error")
         return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subject and, if that is a queued resource that was deleted, its nodes: they are deleted with it."""
+        nodes = self.detail.get("nodes")
+        return (self.subject, *map(str, nodes)) if isinstance(nodes, list) else (self.subject,)
+
     def to_json(self) -> dict[str, Any]:
         """Return all fields, as the REST API and the CLI show them."""
         return {

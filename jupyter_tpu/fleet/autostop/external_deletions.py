@@ -38,7 +38,7 @@ ACTION = "ended"
 _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
-_ASKED_HERE = frozenset({"stop", "delete", "preempted"})
+_ASKED_HERE = frozenset({"stop", "delete", "unqueue", "preempted"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ class ExternalDeletions:
         meant = self._journal.intents_about(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
             return True
-        # then the audit log, for requests without an intent: on a full disk the cloud is asked directly
+        # then the audit log, for requests without an intent: those for queued resources, and on a full disk all
         done = _ASKED_HERE - {each.verb for each in meant}
-        noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
+        noted = (each for each in self._audit.newest(1000) if str(span.name) in each.subjects)
         return any(each.action in done and each.error is None and each.at >= since for each in noted)
 
     def _how(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> str:

@@ -177,7 +177,8 @@ class Queue:
         if known.state == "DELETING":
             return known
         # the audit log first: if it cannot be written, nothing may happen
-        await self._note("unqueue", name, f"The user deleted a queued resource that was {known.state}.")
+        reason = f"The user deleted a queued resource that was {known.state}."
+        await self._note("unqueue", name, reason, nodes=[str(node) for node in known.nodes])
         try:
             # force: with its nodes
             await self._cloud.delete_queued_resource(name, force=True)
@@ -196,8 +197,8 @@ class Queue:
             hint="Try again.",
         )
 
-    async def _note(self, action: str, name: QueuedName, reason: str) -> None:
-        entry = Entry(at=time.time(), action=action, subject=str(name), reason=reason)
+    async def _note(self, action: str, name: QueuedName, reason: str, **detail: object) -> None:
+        entry = Entry(at=time.time(), action=action, subject=str(name), reason=reason, detail=detail)
         await asyncio.to_thread(self._audit.record, entry)
 
 

@@ -11,7 +11,7 @@ from jupyter_tpu.errors import BadInput, Text, TpuError
 from jupyter_tpu.fleet.reconciler.inventory import Holdings
 from jupyter_tpu.fleet.reconciler.views import node_price
 from jupyter_tpu.fleet.termination.termination_executor import Opened, Result, TerminationExecutor, ignore_result
-from jupyter_tpu.models import Node, QueuedResource
+from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import LEFTOVER_NODE_STATES, LEFTOVER_QUEUED_STATES, Kind, without_nodes
 
 JSON = dict[str, Any]
@@ -28,6 +28,7 @@ class Item:
         is_billed: it is billed by the hour now.
         is_leftover: a leftover: it can only be deleted, and counts towards the quota until then.
         is_ours: created by jupyter_tpu.
+        nodes: of a queued resource, the nodes that are deleted with it.
     """
 
     kind: Kind
@@ -43,6 +44,7 @@ class Item:
     is_ours: bool
     create_time: str
     description: str
+    nodes: tuple[NodeName, ...] = ()
 
     def to_json(self) -> JSON:
         """Return the item as JSON, for the REST API and the CLI."""
@@ -106,6 +108,7 @@ def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
         is_ours=bool(queued.intent_id),
         create_time=queued.create_time,
         description=queued.error.message if queued.error else "",
+        nodes=queued.nodes,
     )
 
 
@@ -212,7 +215,7 @@ async def delete_items(
     executor = TerminationExecutor(opened, reason=reason, wait=wait, on_result=on_result)
     # an item that is already being deleted counts as done
     waiting = [item for item in items if item.state != "DELETING"]
-    done = await executor.each([executor.delete(item.kind, item.name) for item in waiting])
+    done = await executor.each([executor.delete(item.kind, item.name, item.nodes) for item in waiting])
     under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
     for result in under_way:
         on_result(result)

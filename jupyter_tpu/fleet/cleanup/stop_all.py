@@ -22,7 +22,7 @@ from jupyter_tpu.fleet.termination.termination_executor import (
     ignore_result,
 )
 from jupyter_tpu.journal.recovery_store import Recoveries
-from jupyter_tpu.models import Node, NodeName, QueuedResource
+from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 from jupyter_tpu.node_end import EndCause
 
@@ -35,11 +35,12 @@ _ALREADY_OVER = LEFTOVER_QUEUED_STATES | {"ACTIVE", "DELETING", "SUSPENDING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One node to stop, or one node or queued resource to delete."""
+    """One node to stop, or one node or queued resource to delete, the latter with its nodes."""
 
     verb: Literal["stop", "delete"]
     kind: Kind
     name: str
+    nodes: tuple[NodeName, ...] = ()
 
 
 def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
@@ -48,7 +49,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     A queued resource whose nodes are all deleted is deleted instead of them: otherwise it would stay as a leftover that
     counts towards the quota. If that has `failed` (names), its nodes are deleted one by one.
     """
-    waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
+    waiting = [each for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
     # nodes that are not listed yet: their intents are cancelled by a deletion
     coming = [
@@ -58,19 +59,21 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     ]
     ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
-    made = {str(each.name): _nodes_of(each) for each in holdings.queued if each.state == "ACTIVE"}
     # only those whose nodes are all deleted: the others keep nodes that can be started again
-    with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
+    with_nodes = [
+        each
+        for each in holdings.queued
+        if each.state == "ACTIVE" and each.nodes and doomed.issuperset(each.nodes) and str(each.name) not in failed
+    ]
+    ended_with_it = {node for each in with_nodes for node in each.nodes}
     return (
-        *(Step(verb="delete", kind="queued_resource", name=name) for name in (*waiting, *with_nodes)),
+        *(
+            Step(verb="delete", kind="queued_resource", name=str(each.name), nodes=each.nodes)
+            for each in (*waiting, *with_nodes)
+        ),
         *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(coming))),
-        *(step for name, step in ending.items() if not any(name in own for own in with_nodes.values())),
+        *(step for name, step in ending.items() if name not in ended_with_it),
     )
-
-
-def _nodes_of(queued: QueuedResource) -> frozenset[NodeName]:
-    place = queued.name
-    return frozenset(NodeName(project=place.project, zone=place.zone, node_id=node_id) for node_id in queued.node_ids)
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
@@ -154,7 +157,9 @@ async def _call_off(
 
 
 async def _performed(executor: TerminationExecutor, step: Step) -> Result:
-    return await (executor.stop(step.name) if step.verb == "stop" else executor.delete(step.kind, step.name))
+    if step.verb == "stop":
+        return await executor.stop(step.name)
+    return await executor.delete(step.kind, step.name, step.nodes)
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:

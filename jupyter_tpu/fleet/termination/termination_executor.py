@@ -136,9 +136,16 @@ class TerminationExecutor:
 
         return tuple(await asyncio.gather(*(one(work) for work in works)))
 
-    async def delete(self, kind: Kind, name: str) -> Result:
-        """Delete a node, or a queued resource with its nodes."""
-        return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
+    async def delete(self, kind: Kind, name: str, nodes: Iterable[NodeName] = ()) -> Result:
+        """Delete a node, or a queued resource with its `nodes`, which the audit log then names."""
+        if kind == "node":
+            return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
+        # before the request, like an intent: whoever sees that its nodes have ended must find that this was requested
+        await self._log("delete", name, {"nodes": [str(node) for node in nodes]})
+        error = await _error_of(self._perform("delete", kind, name))
+        if error:
+            await self._log("delete", name, {"error": error.to_json()})
+        return Result(name=name, action="delete", error=error)
 
     async def stop(self, name: str) -> Result:
         """Stop a node; delete it where the cloud cannot stop it, or keeps refusing.
@@ -176,19 +183,12 @@ class TerminationExecutor:
         return await self._logged(verb, name, self._perform(verb, kind, name))
 
     async def _logged(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
-        error: TpuError | None = None
-        try:
-            await work
-        except NodeNotFound:
-            error = None  # the item is gone, which was the goal
-        except TpuError as refusal:
-            error = refusal
-        await self._log(action, name, error)
+        error = await _error_of(work)
+        await self._log(action, name, {"error": error.to_json()} if error else {})
         return error
 
-    async def _log(self, action: str, subject: str, error: TpuError | None) -> None:
+    async def _log(self, action: str, subject: str, detail: dict[str, Any]) -> None:
         """Add a line to the audit log, later if the disk is full: the action has already been performed."""
-        detail = {"error": error.to_json()} if error else {}
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         try:
             await asyncio.to_thread(self._audit.record, entry)
@@ -303,6 +303,16 @@ class DirectEnds:
             return asked.refused(verb, error)
         self._audit.record_later(Entry(at=time.time(), action=verb, subject=str(node), reason=reason))
         return replace(asked, refused_since=None)
+
+
+async def _error_of(work: Awaitable[object]) -> TpuError | None:
+    try:
+        await work
+    except NodeNotFound:
+        return None  # the item is gone, which was the goal
+    except TpuError as refusal:
+        return refusal
+    return None
 
 
 async def _until_done(cloud: CloudApi, operation: Operation) -> None:

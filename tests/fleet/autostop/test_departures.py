@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ import pytest
 from jupyter_tpu.autostop import Rules
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings
 from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
+from jupyter_tpu.fleet.capacity.queued_resources import Queue
+from jupyter_tpu.fleet.cleanup.billable import delete_items, items_of
+from jupyter_tpu.fleet.cleanup.stop_all import stop_all
+from jupyter_tpu.fleet.reconciler.inventory import list_holdings
 from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -131,6 +136,30 @@ async def test_what_was_asked_for_here_is_not_said_to_have_ended_by_itself(bench
     await fleet.refresh()
     await until_open(journal, 0)
     await departures.reconcile(fleet, time.time())
+    assert entries(bench, journal, "ended") == []
+
+
+@pytest.mark.parametrize("by", ["the queue", "clean-up", "stop all"])
+async def test_a_node_whose_queued_resource_was_deleted_here_is_not_said_to_have_been_ended_by_others(
+    bench: Any, by: str
+) -> None:
+    journal = bench.journal()
+    node = await ready_from_the_queue(bench, journal)
+    fleet = await bench.fleet(journal=journal)
+    await fleet.refresh()
+    hands = SimpleNamespace(fleet=fleet, cloud=bench.cloud, journal=journal)
+    holdings = await list_holdings(bench.cloud)
+    if by == "the queue":
+        await Queue(fleet, bench.cloud, journal).remove(holdings.queued[0].name)
+    elif by == "clean-up":
+        queued = [item for item in items_of(holdings) if item.kind == "queued_resource"]
+        await delete_items(hands, queued, reason="The user cleaned up.", wait=True)
+    else:
+        await stop_all(hands)
+    bench.emulator.control.advance(3600)
+    await until_open(journal, 0)
+    assert (await fleet.refresh()).node(node.name) is None
+    await ExternalDeletions(bench.cloud, journal).reconcile(fleet, time.time())
     assert entries(bench, journal, "ended") == []
 
 
