@@ -18,7 +18,7 @@ from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from jupyter_tpu.accelerators import Accelerator, find_accelerator
+from jupyter_tpu.accelerators import Accelerator, find_accelerator, generations
 from jupyter_tpu.errors import BadInput, Text
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
 
@@ -76,10 +76,14 @@ _SIGNS = (
     re.compile(r"\bTPUs?\b|\bv[0-9][a-z0-9]*\b", re.IGNORECASE),
     re.compile(r"\bzones?\b|\b[a-z]+-[a-z]+[0-9]-[a-z]\b", re.IGNORECASE),
 )
+# a number of days, which the words around it make a term
+_DAYS = r"(?<![\w.,-])([0-9]{1,4})[-\ \n]days?\b"
 _TERM = re.compile(
-    rf"\bfree\b[^.]{{0,60}}?(?<![\w.,-])([0-9]{{1,4}})[- \n]days?\b"
-    rf"|(?<![\w.,-])([0-9]{{1,4}})[- \n]days?,?{_S}(?:free\b|trial\b|at{_S}no{_S}(?:cost|charge)\b)",
-    re.IGNORECASE,
+    rf"""\bfree\b[^.]{{0,60}}?{_DAYS}
+    |\b(?:access|grant(?:s|ed)?|quota|tpus?|valid|available)\b[^.]{{0,80}}?\bfor{_S}
+        (?:a{_S}(?:period|term|total){_S}of{_S}|(?:up{_S}to|the{_S}next){_S})?(?:[a-z-]{{3,20}}{_S})?{_DAYS}
+    |{_DAYS},?{_S}(?:free\b|trial\b|term\b|grant\b|of{_S}(?:access|quota|use)\b|at{_S}no{_S}(?:cost|charge)\b)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _GENERATION = re.compile(r"\bv[0-9]", re.IGNORECASE)
 _DATE = re.compile(r"^[>* ]*(?:Date|Sent|Datum):[ \t]*(.{6,60})$", re.IGNORECASE | re.MULTILINE)
@@ -313,7 +317,7 @@ class _Reading:
 
     def term(self, cleaned: str) -> int | None:
         """Return the term in days; None, and a problem, if the email states several."""
-        stated = {int(match[1] or match[2]) for match in _TERM.finditer(cleaned)}
+        stated = {int(match[match.lastindex or 1]) for match in _TERM.finditer(cleaned)}
         found = {days for days in stated if 1 <= days <= MOST_DAYS}
         if len(found) > 1:
             terms = ", ".join(str(days) for days in sorted(found)[:5])
@@ -332,6 +336,14 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     count = int(match["count"].replace(",", ""))
     name, dash, size = match["what"].lower().partition("-")
     generation = _OTHER_NAMES.get(name, name)
+    if generation not in generations():  # no row can be entered for it, so the advice is not to try
+        raise BadInput(
+            Text(
+                "{generation} is not a TPU generation that can be granted here ({generations}): leave this line out.",
+                generation=repr(generation),
+                generations=", ".join(generations()),
+            )
+        )
     unit = (match["unit"] or "").lower()
     # "5 v2-8 devices" counts nodes of that type, "32 v4 chips" counts chips; anything between the two is ambiguous
     device = _device(generation, size, unit) if dash else None

@@ -231,6 +231,12 @@ def test_two_numbers_for_the_same_chips_are_a_problem() -> None:
     assert "an earlier line grants 64 of the same chips" in mail.problems[0]
 
 
+def test_of_a_generation_that_cannot_be_granted_it_says_so_and_does_not_advise_to_enter_it() -> None:
+    mail = read_trc_mail("64 spot Cloud TPU v7x chips in zone us-central1-c")
+    assert "'v7x' is not a TPU generation that can be granted here (v2, " in mail.problems[0]
+    assert mail.problems[0].endswith("leave this line out.")
+
+
 def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
     assert "32 on-demand Cloud TPU v4 chips in zone us-central2-b" in read_trc_mail("Dear researcher,").problems[0]
 
@@ -243,7 +249,13 @@ def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
         ("quota free of\ncharge for 31 days:", 31),
         ("access to Cloud TPUs for 30 days, free of charge.", 30),
         ("for 60 days at no cost", 60),
+        ("Your project now has access to Cloud TPUs for 30 days:", 30),
+        ("You have been granted access for 30 days", 30),
+        ("Your quota is valid for a period of thirty (30) days.", 30),
+        ("access to the following Cloud TPUs for the next\n60 days", 60),
+        ("You receive 90 days of access.", 90),
         ("within 30 days of this mail", None),
+        ("Tell us within 30 days. We keep your answers for 90 days.", None),
         ("This free 0-day trial", None),
         ("This free 99999-day trial", None),
         ("no term at all", None),
@@ -273,7 +285,7 @@ def test_no_text_is_too_wild(text: str) -> None:
     assert mail.rows or mail.problems
 
 
-@pytest.mark.parametrize("piece", ["<", "<td", "64 ", "free ", "&#", "64 spot ", " " * 7, "> ", "\u200b", "\ufdfa"])
+@pytest.mark.parametrize("piece", ["<", "<td", "64 ", "free ", "access for ", "&#", "64 spot ", " " * 7, "> ", "\u200b", "\ufdfa"])
 def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
     problems = read_trc_mail(piece * 1_000_000).problems
     assert "Only the first" in problems[0]

@@ -472,7 +472,7 @@ describe('the section of grants', () => {
     fill('Email text', '64 spot v5e');
     await click('Read email');
     screen.getByText('Line 3 is odd.');
-    screen.getByText(/does not state the number of days. 30 days is TRC.s shortest term/);
+    screen.getByText(/No clear term was found in the email. 30 days is TRC.s shortest term/);
     screen.getByText(/The email has no date: enter the first day./);
     screen.getByDisplayValue('30');
     fill('First day', '2026-11-22');

@@ -86,7 +86,7 @@ export function rowsRead(count: number, trans: TranslationBundle): string {
 
 export function noDays(proposed: number, trans: TranslationBundle): string {
   return trans.__(
-    "The email does not state the number of days. %1 days is TRC's shortest term: change it if yours is longer.",
+    "No clear term was found in the email. %1 days is TRC's shortest term: change it if yours is longer.",
     proposed
   );
 }
@@ -104,7 +104,7 @@ export function skipUnread(trans: TranslationBundle): string {
 }
 
 export function unreadIsBilled(trans: TranslationBundle): string {
-  return trans.__('Add them as rows below. Otherwise nodes that they cover count as billed.');
+  return trans.__('Nodes that they cover count as billed, unless you add rows for them below.');
 }
 
 // Rows of a TRC grant
