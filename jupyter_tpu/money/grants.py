@@ -180,7 +180,7 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
         raise _bad("A grant has either a last day or a number of days.", "Send one of ends_on and days.")
     last_day = first_day + _days(days) - 1 if ends_on is None else day_number(ends_on, "last day of a grant")
     if last_day < first_day:
-        raise _bad("The grant ends before it starts.", "Send the later day as the last one.")
+        raise _bad("The grant ends before it starts.", "Use the later day as the last one.")
     if last_day - first_day >= MOST_DAYS:
         raise _bad("The grant is longer than ten years.", "Check the year of its last day.")
     day_number(day_text(last_day), "last day of a grant")  # a term in days may lead past the last year that is valid
@@ -191,7 +191,7 @@ def _days(days: Any) -> int:
     if not _is_whole(days) or not 1 <= days <= MOST_DAYS:
         raise _bad(
             Text("{days} is not a valid number of days.", days=repr(str(days)[:40])),
-            Text("Send a whole number from 1 to {most}.", most=MOST_DAYS),
+            Text("Use a whole number from 1 to {most}.", most=MOST_DAYS),
         )
     return int(days)
 
@@ -225,7 +225,7 @@ def _usd(kind: str, usd: Any) -> float | None:
     if not 0 < usd <= _MOST_USD:
         raise _bad(
             Text("{usd} is not a valid amount for a credit.", usd=f"{_as_float(usd):g}"),
-            Text("Send more than 0 and at most {most} US dollars.", most=f"{_MOST_USD:,.0f}"),
+            Text("Use more than 0 and at most {most} US dollars.", most=f"{_MOST_USD:,.0f}"),
         )
     return float(usd)
 
@@ -242,7 +242,7 @@ def _chips(chips: Any) -> int:
     if not _is_whole(chips) or not 1 <= chips <= MOST_CHIPS:
         raise _bad(
             Text("{chips} is not a number of chips.", chips=repr(str(chips)[:40])),
-            Text("Send a whole number from 1 to {most}.", most=MOST_CHIPS),
+            Text("Use a whole number from 1 to {most}.", most=MOST_CHIPS),
         )
     return int(chips)
 

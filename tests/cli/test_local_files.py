@@ -96,7 +96,7 @@ def test_a_stop_on_a_full_disk_says_what_it_could_not_record(terminal: Terminal)
 
     assert (stopped.returncode, stopped.stdout) == (0, "full is stopped: its disk is kept.\n"), stopped.stderr
     assert "will not show this request" in stopped.stderr
-    assert "stop " not in terminal.tpu("audit").stdout
+    assert "Stop " not in terminal.tpu("audit").stdout
 
 
 def test_a_stop_is_recorded_if_the_disk_has_room_once_it_is_done(terminal: Terminal) -> None:
@@ -118,7 +118,7 @@ def test_a_stop_is_recorded_if_the_disk_has_room_once_it_is_done(terminal: Termi
     terminal.tpu("delete", "full", *HERE, "--yes")
 
     assert (command.returncode, later) == (0, ""), said + later
-    assert "stop " in audit
+    assert "Stop " in audit
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

@@ -19,6 +19,32 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal.audit import Entry
 
 
+# the stable words of `Entry.action`, as the activity log of the panel shows them
+ACTION_NAMES = {
+    "create": Text("Create"),
+    "start": Text("Start"),
+    "stop": Text("Stop"),
+    "delete": Text("Delete"),
+    "ended": Text("Ended"),
+    "queue": Text("Queue"),
+    "unqueue": Text("Remove from queue"),
+    "search": Text("Search"),
+    "cancel": Text("Cancel search"),
+    "preempted": Text("Pre-empted"),
+    "recover-on": Text("Auto-recovery on"),
+    "recover-wait": Text("Wait to recreate"),
+    "recreate": Text("Recreate"),
+    "recreated": Text("Recreated"),
+    "recover-give-up": Text("Not recreated"),
+    "recover-off": Text("Auto-recovery off"),
+    "brakes": Text("Auto-stop rules"),
+    "keep": Text("Keep running"),
+    "checkpoint_hook": Text("Checkpoint hook"),
+    "budget": Text("Budget"),
+    "budget_level": Text("Budget use"),
+    "grant": Text("Grant"),
+    "journal_damaged": Text("Journal damaged"),
+}
 _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 
@@ -42,12 +68,12 @@ def run_audit(options: argparse.Namespace) -> int:
 
 def _row(entry: Entry) -> tuple[str, ...]:
     """Return a line of the table; a failed action is marked as failed."""
-    subject = resource_text(entry.subject)
+    subject, action = resource_text(entry.subject), _(ACTION_NAMES.get(entry.action, entry.action))
     if entry.error is None:
-        return (_time(entry.at), entry.action, subject, _(entry.reason))
+        return (_time(entry.at), action, subject, _(entry.reason))
     return (
         _time(entry.at),
-        _("{action} (failed)", action=entry.action),
+        _("{action} (failed)", action=action),
         subject,
         _("{reason} The action failed: {error}", reason=_(entry.reason), error=_(entry.error)),
     )

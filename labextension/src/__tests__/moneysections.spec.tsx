@@ -224,9 +224,9 @@ describe('the activity log', () => {
     const refused = { ...entry, subject: 'nodes/b', detail: { error: { message: 'No.' } } };
     show({ audit: answered({ entries: [entry, refused] }) }, 'audit');
     const [done, failed] = screen.getAllByRole('listitem').map(line => line.textContent);
-    expect(done).toContain('stop · a');
+    expect(done).toContain('Stop · a');
     expect(done).not.toContain('failed');
-    expect(failed).toContain('stop · bfailed');
+    expect(failed).toContain('Stop · bfailed');
     screen.getByText('No.');
   });
 });
@@ -292,7 +292,21 @@ describe('the section of spend', () => {
     await click('Set budget');
     const terms = { amount: 25, unit: 'usd', period: 'week', action: 'stop' };
     const window = { resets_on: 'friday', resets_at: '00:00' };
-    expect(doing.onSetBudget).toHaveBeenCalledWith('budget', { ...terms, ...window });
+    expect(doing.onSetBudget).toHaveBeenCalledWith('weekly', { ...terms, ...window });
+  });
+
+  it('proposes a name for the period, and keeps one that was typed', async () => {
+    show({ spend: answered(spend({ budgets: [budget({ name: 'daily' })] })) }, 'spend');
+    await click('Set a budget…');
+    const name = screen.getByLabelText<HTMLInputElement>('Name');
+    expect(name.value).toBe('weekly');
+    fill('Period', 'day');
+    expect(name.value).toBe('daily-2');
+    fill('Period', 'total');
+    expect(name.value).toBe('total');
+    fill('Name', 'mine');
+    fill('Period', 'month');
+    expect(name.value).toBe('mine');
   });
 
   it.each([
@@ -487,6 +501,24 @@ describe('the section of grants', () => {
 });
 
 describe('the form of a grant', () => {
+  it('names the range of a number, and what is missing', async () => {
+    show({ grants: answered({ grants: [] }) }, 'grants');
+    await click('Add a grant or credit…');
+    screen.getByText('To save, read an email or add a row.');
+    for (const days of ['-3', '0', '99999']) {
+      fill('Days', days);
+      screen.getByText('Use a whole number from 1 to 3660.');
+    }
+    await click('Add a row manually');
+    fill('Chips', 'abc');
+    screen.getByText('Use a whole number from 1 to 999999.');
+    fill('Type', 'credit');
+    screen.getByText('To save, enter the amount.');
+    fill('Amount in US dollars', '5');
+    fill('Days', '');
+    screen.getByText('To save, enter the first day and the number of days.');
+  });
+
   it('takes no name that is there, and says what would be replaced', async () => {
     show({ grants: answered({ grants: [grant({ name: 'trc' })] }) }, 'grants');
     await click('Add a grant or credit…');

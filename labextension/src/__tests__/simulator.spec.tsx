@@ -194,7 +194,7 @@ describe('the page of the failure simulator', () => {
     fireEvent.change(within(form).getByLabelText('Capacity (chips)'), {
       target: { value: 'many' }
     });
-    within(form).getByText('Use a whole number.');
+    within(form).getByText('Use a whole number from 0 to 999999999.');
     fireEvent.submit(form);
     expect(doing.onSetCapacity).not.toHaveBeenCalled();
   });

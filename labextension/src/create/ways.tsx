@@ -80,12 +80,15 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
         label={messages.keepTryingFor(trans)}
         note={messages.tryEachOnce(trans)}
         value={draft.minutes}
-        error={isMinutes(draft.minutes) ? '' : common.useWholeNumber(trans)}
+        error={isMinutes(draft.minutes) ? '' : common.useWholeNumberFrom(0, MOST_MINUTES, trans)}
         onChange={minutes => onChange({ minutes })}
       />
     </>
   );
 }
+
+/** Five digits. */
+const MOST_MINUTES = 99_999;
 
 export function isMinutes(text: string): boolean {
   return /^\d{0,5}$/.test(text.trim());

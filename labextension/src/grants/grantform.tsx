@@ -33,6 +33,9 @@ interface IDraft {
 
 type Change = (part: Partial<IDraft> | ((now: IDraft) => Partial<IDraft>)) => void;
 
+/** Ten years, as the server accepts. */
+const MOST_DAYS = 3660;
+
 const DRAFT: IDraft = {
   ...{ kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '', unread: 0 }
 };
@@ -46,6 +49,7 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
   const change: Change = part =>
     setDraft(now => ({ ...now, ...(typeof part === 'function' ? part(now) : part) }));
   const terms = termsOf(draft);
+  const missing = missingIn(draft);
   return (
     <form
       className="jp-tpu-Form jp-mod-inner"
@@ -96,11 +100,14 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
         <TextField
           label={messages.days(trans)}
           value={draft.days}
-          error={draft.days && !isDays(draft.days) ? common.useWholeNumber(trans) : ''}
+          error={
+            draft.days && !isDays(draft.days) ? common.useWholeNumberFrom(1, MOST_DAYS, trans) : ''
+          }
           onChange={days => change({ days })}
         />
       </div>
       {problem && <Problem problem={problem} trans={trans} />}
+      {missing && <div className="jp-tpu-Muted">{messages.missing(missing, trans)}</div>}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onClose}>{common.cancel(trans)}</Button>
         <Button kind="accept" type="submit" disabled={isSending || !terms || !draft.name}>
@@ -195,8 +202,19 @@ function termsOf(draft: IDraft): INewGrant | null {
   return isPositive(draft.usd) ? { kind, starts_on, days, usd: Number(draft.usd) } : null;
 }
 
+/** The first part without which the grant cannot be saved. */
+function missingIn(draft: IDraft): Parameters<typeof messages.missing>[0] | null {
+  if (draft.kind === 'trc' ? draft.rows.length === 0 : !draft.usd) {
+    return draft.kind === 'trc' ? 'rows' : 'amount';
+  }
+  if (!draft.starts_on || !draft.days) {
+    return 'day';
+  }
+  return draft.name ? null : 'name';
+}
+
 function isDays(text: string): boolean {
-  return /^[1-9]\d{0,4}$/.test(text.trim());
+  return /^[1-9]\d{0,3}$/.test(text.trim()) && Number(text) <= MOST_DAYS;
 }
 
 function isPositive(text: string): boolean {

@@ -52,19 +52,24 @@ interface INewRowProps {
   onAdd: (row: IGrantRow) => void;
 }
 
+/** Six digits. */
+const MOST_CHIPS = 999_999;
+
 function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
   const id = useId();
   const [chips, setChips] = useState('');
   const [generation, setGeneration] = useState('');
   const [zone, setZone] = useState('');
   const [spot, setSpot] = useState(true);
-  const isWhole = /^[1-9]\d{0,5}$/.test(chips) && generation !== '' && zone !== '';
+  const isCount = /^[1-9]\d{0,5}$/.test(chips);
+  const isWhole = isCount && generation !== '' && zone !== '';
   return (
     <div role="group" aria-label={messages.newRow(trans)} className="jp-tpu-Rows-new">
       <div className="jp-tpu-Pair">
         <TextField
           label={messages.chips(trans)}
           value={chips}
+          error={chips && !isCount ? common.useWholeNumberFrom(1, MOST_CHIPS, trans) : ''}
           onChange={text => setChips(text.trim())}
         />
         <TextField

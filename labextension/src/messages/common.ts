@@ -88,8 +88,8 @@ export function recreate(trans: TranslationBundle): string {
   return trans.__('Recreate after pre-emption');
 }
 
-export function useWholeNumber(trans: TranslationBundle): string {
-  return trans.__('Use a whole number.');
+export function useWholeNumberFrom(least: number, most: number, trans: TranslationBundle): string {
+  return trans.__('Use a whole number from %1 to %2.', least, most);
 }
 
 export function useNumberAboveZero(trans: TranslationBundle): string {

@@ -49,7 +49,7 @@ export function trcGrant(trans: TranslationBundle): string {
 }
 
 export function credit(trans: TranslationBundle): string {
-  return trans.__('Credit (US dollars until a date)');
+  return trans.__('Credit (US dollars for a period)');
 }
 
 export function amountUsd(trans: TranslationBundle): string {
@@ -82,6 +82,20 @@ export function readMail(trans: TranslationBundle): string {
 
 export function rowsRead(count: number, trans: TranslationBundle): string {
   return trans._n('Found %1 row.', 'Found %1 rows.', count);
+}
+
+/** What is still missing before a grant can be saved. */
+export function missing(
+  what: 'rows' | 'amount' | 'day' | 'name',
+  trans: TranslationBundle
+): string {
+  const texts = {
+    rows: trans.__('To save, read an email or add a row.'),
+    amount: trans.__('To save, enter the amount.'),
+    day: trans.__('To save, enter the first day and the number of days.'),
+    name: trans.__('To save, enter a name.')
+  };
+  return texts[what];
 }
 
 export function noDays(proposed: number, trans: TranslationBundle): string {

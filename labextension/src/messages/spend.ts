@@ -274,6 +274,36 @@ export function outOfDate(trans: TranslationBundle): string {
 
 // Activity log
 
+/** The name of an action in the activity log, which has stable words such as `budget_level`. */
+export function actionName(action: string, trans: TranslationBundle): string {
+  const names: Record<string, string> = {
+    create: trans.__('Create'),
+    start: trans.__('Start'),
+    stop: trans.__('Stop'),
+    delete: trans.__('Delete'),
+    ended: trans.__('Ended'),
+    queue: trans.__('Queue'),
+    unqueue: trans.__('Remove from queue'),
+    search: trans.__('Search'),
+    cancel: trans.__('Cancel search'),
+    preempted: trans.__('Pre-empted'),
+    'recover-on': trans.__('Auto-recovery on'),
+    'recover-wait': trans.__('Wait to recreate'),
+    recreate: trans.__('Recreate'),
+    recreated: trans.__('Recreated'),
+    'recover-give-up': trans.__('Not recreated'),
+    'recover-off': trans.__('Auto-recovery off'),
+    brakes: trans.__('Auto-stop rules'),
+    keep: trans.__('Keep running'),
+    checkpoint_hook: trans.__('Checkpoint hook'),
+    budget: trans.__('Budget'),
+    budget_level: trans.__('Budget use'),
+    grant: trans.__('Grant'),
+    journal_damaged: trans.__('Journal damaged')
+  };
+  return names[action] ?? action;
+}
+
 export function activityLog(trans: TranslationBundle): string {
   return trans.__('Activity log');
 }

@@ -183,6 +183,9 @@ export function countOf(text: string): number | null {
   return text.trim() === '' ? null : Number(text);
 }
 
+/** Nine digits. */
+export const MOST_COUNT = 999_999_999;
+
 export function isCount(text: string): boolean {
   return /^\d{0,9}$/.test(text.trim());
 }

@@ -24,7 +24,7 @@ export function ActivityLogSection({ model, actions, trans }: ISectionProps): JS
                 <li key={index}>
                   <div className="jp-tpu-Split">
                     <span className="jp-tpu-Name" title={entry.subject}>
-                      {entry.action} · {entry.subject.split('/').pop()}
+                      {messages.actionName(entry.action, trans)} · {entry.subject.split('/').pop()}
                     </span>
                     {'error' in entry.detail && (
                       <span className="jp-tpu-Badge jp-mod-full">{messages.failed(trans)}</span>

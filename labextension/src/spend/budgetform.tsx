@@ -45,9 +45,14 @@ const DRAFT: IDraft = {
 /** The form of a budget: amount, period and what happens at the cap. */
 export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
-  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: unusedName('budget', taken) });
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: nameFor(DRAFT.period, taken) });
   const { isSending, problem, send } = useRequest();
-  const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
+  const change = (part: Partial<IDraft>): void => {
+    const next = { ...draft, ...part };
+    // the proposed name follows the period; one that the user typed stays
+    const isProposed = draft.name === nameFor(draft.period, taken);
+    setDraft(part.period && isProposed ? { ...next, name: nameFor(part.period, taken) } : next);
+  };
   const amount = Number(draft.amount);
   const isWrong = !(draft.amount.trim() !== '' && amount > 0 && Number.isFinite(amount));
   return (
@@ -107,6 +112,12 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
       </div>
     </form>
   );
+}
+
+/** A name that reads well in "the weekly budget is used up"; the same in each language, as it is typed in commands. */
+function nameFor(period: BudgetPeriod, taken: readonly string[]): string {
+  const names = { day: 'daily', week: 'weekly', month: 'monthly', total: 'total' };
+  return unusedName(names[period], taken);
 }
 
 interface IWindowProps {

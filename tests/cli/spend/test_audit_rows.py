@@ -16,14 +16,24 @@ from jupyter_tpu.journal.audit import Entry
 @pytest.mark.parametrize(
     ("detail", "action", "reason"),
     [
-        ({}, "stop", "A reason."),
-        ({"error": {"message": "Refused."}}, "stop (failed)", "A reason. The action failed: Refused."),
-        ({"error": {}}, "stop (failed)", "A reason. The action failed: unknown"),
+        ({}, "Stop", "A reason."),
+        ({"error": {"message": "Refused."}}, "Stop (failed)", "A reason. The action failed: Refused."),
+        ({"error": {}}, "Stop (failed)", "A reason. The action failed: unknown"),
     ],
 )
 def test_what_failed_is_not_shown_as_done(detail: dict[str, Any], action: str, reason: str) -> None:
     entry = Entry(at=0.0, action="stop", subject="a-node", reason="A reason.", detail=detail)
     assert _row(entry) == ("1970-01-01 00:00:00", action, "a-node", reason)
+
+
+def test_the_words_of_the_journal_are_shown_as_names() -> None:
+    def name(action: str) -> str:
+        return _row(Entry(at=0.0, action=action, subject="", reason=""))[1]
+
+    assert (name("budget_level"), name("recover-off"), name("unqueue"), name("keep"), name("of a later version")) == (
+        *("Budget use", "Auto-recovery off", "Remove from queue", "Keep running"),
+        "of a later version",
+    )
 
 
 def test_what_the_user_creates_and_deletes_is_in_the_log(

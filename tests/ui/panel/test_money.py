@@ -75,7 +75,7 @@ def test_money_from_the_first_node_to_the_cleanup(
     clean_up(panel, picture)
     assert demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"] == kernel_name  # nothing was deleted
     activity = section(panel, "Activity log")
-    expect(activity.get_by_role("list")).to_contain_text("budget")
+    expect(activity.get_by_role("list")).to_contain_text("Budget")
     picture(page, "money-activity")
 
 

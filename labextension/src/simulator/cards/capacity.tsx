@@ -5,7 +5,7 @@ import { Button } from '../../components/button';
 import { Field, options, Select } from '../../components/field';
 import * as common from '../../messages/common';
 import * as messages from '../../messages/simulator';
-import { countOf, isCount } from '../faults';
+import { countOf, isCount, MOST_COUNT } from '../faults';
 import { ICardProps } from '../page';
 import { ICapacity } from '../records';
 import { Card, Rows } from './card';
@@ -86,7 +86,7 @@ function CapacityForm({ offers, actions, trans }: IFormProps): JSX.Element {
       <Field
         label={messages.totalChips(trans)}
         note={messages.chipsNote(trans)}
-        error={isWrong ? common.useWholeNumber(trans) : ''}
+        error={isWrong ? common.useWholeNumberFrom(0, MOST_COUNT, trans) : ''}
       >
         {attributes => (
           <input
