@@ -285,7 +285,9 @@ def test_no_text_is_too_wild(text: str) -> None:
     assert mail.rows or mail.problems
 
 
-@pytest.mark.parametrize("piece", ["<", "<td", "64 ", "free ", "access for ", "&#", "64 spot ", " " * 7, "> ", "\u200b", "\ufdfa"])
+@pytest.mark.parametrize(
+    "piece", ["<", "<td", "64 ", "free ", "access for ", "&#", "64 spot ", " " * 7, "> ", "\u200b", "\ufdfa"]
+)
 def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
     problems = read_trc_mail(piece * 1_000_000).problems
     assert "Only the first" in problems[0]
