@@ -145,6 +145,29 @@ export function billingOf(list: INodeList): IBilling {
   };
 }
 
+/** How nodes end when everything that is billed does. */
+export interface IEnds {
+  readonly stopped: readonly INode[];
+  /** The cloud can't stop these, so they are deleted with their disks. */
+  readonly deleted: readonly INode[];
+}
+
+/** How the nodes end that are billed or soon will be. */
+export function endsOf(nodes: readonly INode[]): IEnds {
+  const ending = nodes.filter(({ billing, state }) => billing || COMING.has(state));
+  return {
+    stopped: ending.filter(canStop),
+    deleted: ending.filter(node => !canStop(node))
+  };
+}
+
+/** States that lead to a billed one. */
+const COMING = new Set(['CREATING', 'STARTING', 'RESTARTING', 'REIMAGING', 'REPAIRING']);
+
+function canStop({ state, spot, accelerator, workers }: INode): boolean {
+  return state !== 'CREATING' && !spot && (accelerator?.workers ?? workers.length) <= 1;
+}
+
 /** The kernelspecs of all nodes as one string, to compare. */
 export function kernelspecsOf(list: INodeList): string {
   return list.nodes

@@ -255,6 +255,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
     this.stateChanged.emit();
   }
 
+  dismissRefusals(code: string): void {
+    for (const [key, problem] of this._refusals) {
+      if (problem.code === code) {
+        this._refusals.delete(key);
+      }
+    }
+    this.stateChanged.emit();
+  }
+
   findNode(key: INodeKey): INode | undefined {
     return this._list?.nodes.find(node => keyOf(node) === keyOf(key));
   }

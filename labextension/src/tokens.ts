@@ -209,6 +209,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Send a request for a node; if it is accepted, earlier failed creations of that name are dismissed. */
   attempt(nodeId: string, send: () => Promise<unknown>): Promise<void>;
   dismissRefusal(key: INodeKey): void;
+  /** Drop what was refused for a reason that no longer holds. */
+  dismissRefusals(code: string): void;
   findNode(key: INodeKey): INode | undefined;
   /** Whether a node is being created. */
   isCreating(key: INodeKey): boolean;

@@ -28,8 +28,8 @@ import { errorText, formatDetail } from '../problemtext';
 import { limitsWithRoom } from '../quota/limits';
 import { TpuClient } from '../request';
 import { isBilled } from '../spend/rates';
-import { FLEET_SCHEMA, INodeSpec } from '../tokens';
-import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
+import { FLEET_SCHEMA, IDatedList, INodeSpec } from '../tokens';
+import { list, node, offer, OFFERS, STOCKOUT, trans } from './fixtures';
 import { autostop, budget, item, limit, NODE, queued, spend } from './moneyfixtures';
 import { reply, Server, until } from './server';
 
@@ -250,7 +250,9 @@ describe('the commands of money', () => {
   const attempted: string[] = [];
   const nodes = {
     status: null,
-    refresh: () => Promise.resolve(),
+    list: null as IDatedList | null,
+    refresh: jest.fn(() => Promise.resolve()),
+    dismissRefusals: jest.fn(),
     attempt: async (nodeId: string, send: () => Promise<unknown>): Promise<void> => {
       attempted.push(nodeId);
       await send();
@@ -320,6 +322,37 @@ describe('the commands of money', () => {
     expect(sent?.body).toEqual({ ...budgetTermsOf(week), amount: 500 });
   });
 
+  it.each([
+    [20, 21.29, '40'],
+    [0.1, 0.3, '0.4'],
+    [10, 10, '20']
+  ])('propose for a budget of %s with %s used %s', async (amount, used, proposed) => {
+    const over = budget({ name: 'day', amount, used });
+    server.answers['GET spend'] = () => reply(spend({ budgets: [over] }));
+    const answer = commands.execute(MoneyCommandIDs.raiseBudget, { name: 'day' });
+    const cancel = await screen.findByText('Cancel');
+    expect(document.querySelector<HTMLInputElement>('.jp-Dialog input')?.value).toBe(proposed);
+    fireEvent.click(cancel);
+    await answer;
+  });
+
+  it.each([
+    [MoneyCommandIDs.setBudget, 'PUT'],
+    [MoneyCommandIDs.removeBudget, 'DELETE']
+  ])('%s forgets what the budget refused, and asks again once it is applied', async (id, verb) => {
+    jest.useFakeTimers();
+    server.answers[`${verb} budgets/b`] = () => reply({});
+    nodes.refresh.mockClear();
+    const done = commands.execute(id, { name: 'b', terms: {} });
+    await jest.advanceTimersByTimeAsync(100);
+    await done;
+    expect(nodes.dismissRefusals).toHaveBeenCalledWith('budget_exceeded');
+    expect(nodes.refresh).toHaveBeenCalledTimes(1);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(nodes.refresh).toHaveBeenCalledTimes(2);
+    expect(asked().filter(one => one === 'GET spend')).toHaveLength(2);
+  });
+
   it('show the budgets when one of that name cannot be raised', async () => {
     await commands.execute(MoneyCommandIDs.raiseBudget, { name: 'nobody' });
     expect(model.revealed?.section).toBe('spend');
@@ -346,6 +379,17 @@ describe('the commands of money', () => {
     fireEvent.click(await screen.findByText('Cancel'));
     expect(await answer).toBeFalsy();
     expect(asked().filter(one => !one.startsWith('GET'))).toEqual([]);
+  });
+
+  it('stop everything after naming the nodes and how each ends', async () => {
+    nodes.list = list({ nodes: [node('a'), node('b', { spot: true }), node('c')] });
+    const answer = commands.execute(MoneyCommandIDs.stopAll);
+    await screen.findByText('Stop everything?');
+    screen.getByText('Stopped, disk kept: a in us-central1-a, c in us-central1-a.');
+    screen.getByText('Deleted with disk and files: b in us-central1-a.');
+    screen.getByText('Stop everything');
+    fireEvent.click(screen.getByText('Cancel'));
+    await answer;
   });
 
   it('stop everything without a second question', async () => {

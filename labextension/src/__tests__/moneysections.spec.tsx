@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
-import { IGrantMail } from '../api.generated';
+import { IGrantMail, ISpendOfNode } from '../api.generated';
 import { Header } from '../components/header';
 import { SaidContext } from '../components/problem';
 import { afterKernel, afterLink } from '../money/connections';
@@ -42,6 +42,12 @@ const PARTS: IParts = {
   queue: NOTHING,
   cleanup: NOTHING,
   audit: NOTHING
+};
+
+const RUNNING: ISpendOfNode = {
+  ...{ name: 'n', node_id: 'n', zone: 'z', accelerator_type: 'v5litepod-8', spot: false },
+  ...{ provisioning: 'on-demand', usd_per_hour: 9.6, price_source: null, ready_s: 0, usd: 0 },
+  ...{ is_open: true, unwatched_s: 0 }
 };
 
 const REST = { as_of: 1000, error: null, uncounted: [], source: null };
@@ -95,9 +101,15 @@ function modelOf(
 
 function show(parts: Partial<IParts>, ...open: SectionName[]): jest.Mocked<IMoneyActions> {
   const doing = actions();
-  render(moneyRenderers(modelOf(parts, open), doing, GETTING, trans).sections());
+  render(moneyRenderers(modelOf(parts, open), doing, GETTING, trans).sections({ nodes: NODES }));
   return doing;
 }
+
+const NODES = [
+  node('my-node', { name: NODE }),
+  node('cheap', { spot: true }),
+  node('resting', { billing: false, state: 'STOPPED' })
+];
 
 function showRow(
   parts: Partial<IParts>,
@@ -332,6 +344,54 @@ describe('the section of spend', () => {
     await click('Set a budget…');
     fill('Unit', 'hours');
     expect(screen.getByLabelText<HTMLSelectElement>('At the cap').value).toBe('stop-all');
+  });
+
+  it('names the nodes that end at once with a budget below what is used, and asks', async () => {
+    const doing = show({ spend: answered(spend()) }, 'spend');
+    await click('Set a budget…');
+    screen.getByText('Used so far: $1.50');
+    fill('Amount', '1.5');
+    const notice = screen.getByRole('alert');
+    expect(notice.textContent).toContain('This amount is already used. These nodes end now');
+    expect(notice.textContent).toContain('Stopped, disk kept: my-node in us-central1-a.');
+    expect(notice.textContent).toContain('Deleted with disk and files: cheap in us-central1-a.');
+    expect(notice.textContent).not.toContain('resting');
+    await click('Set budget');
+    expect(doing.onSetBudget).not.toHaveBeenCalled();
+    fireEvent.click(screen.getByLabelText('End these nodes now'));
+    await click('Set budget');
+    expect(doing.onSetBudget.mock.calls[0][1].amount).toBe(1.5);
+  });
+
+  it('sets a budget at once that only warns, or that is not used up', async () => {
+    const doing = show({ spend: answered(spend()) }, 'spend');
+    await click('Set a budget…');
+    fill('Amount', '1');
+    fill('At the cap', 'warn');
+    expect(screen.queryByRole('alert')).toBeNull();
+    await click('Set budget');
+    expect(doing.onSetBudget).toHaveBeenCalled();
+  });
+
+  it('does not end nodes under a grant at the cap, except by a budget of hours', async () => {
+    const granted = { ...RUNNING, name: NODE, usd_per_hour: 0 };
+    show({ spend: answered(spend({ nodes: [granted] })) }, 'spend');
+    await click('Set a budget…');
+    fill('Amount', '1');
+    expect(screen.getByRole('alert').textContent).not.toContain('my-node');
+    fill('Unit', 'hours');
+    expect(screen.getByRole('alert').textContent).toContain('my-node');
+  });
+
+  it('counts unmonitored time, and time before an unusual reset, as possibly used', async () => {
+    show({ spend: answered(spend({ nodes: [{ ...RUNNING, unwatched_s: 1800 }] })) }, 'spend');
+    await click('Set a budget…');
+    screen.getByText('Used so far: up to $6.30');
+    fill('Amount', '6');
+    expect(screen.getByRole('alert').textContent).toContain('may already be used');
+    fill('Period', 'month');
+    fill('Resets at', '09:00');
+    screen.getByText('Used so far: up to $44.80');
   });
 
   it('keeps a budget that is refused, and says why', async () => {

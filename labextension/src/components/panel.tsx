@@ -96,7 +96,8 @@ export function Panel(props: IProps): JSX.Element {
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
       {renderers.money?.sections({
         isQuiet: setup?.isLeading,
-        isEmulated: state.status?.emulated
+        isEmulated: state.status?.emulated,
+        nodes: state.list?.nodes
       })}
       <Announcer list={state.list} trans={trans} />
     </SaidContext.Provider>

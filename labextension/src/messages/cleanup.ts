@@ -2,7 +2,9 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ICleanupItem } from '../api.generated';
+import { IEnds } from '../fleet';
 import { formatUsd } from '../format';
+import { inPlace } from './common';
 
 export function title(trans: TranslationBundle): string {
   return trans.__('Billable resources and quota');
@@ -78,17 +80,27 @@ export function deleteConsequences(trans: TranslationBundle): string {
 }
 
 export function stopAllQuestion(trans: TranslationBundle): string {
-  return trans.__('Stop all spending now?');
+  return trans.__('Stop everything?');
 }
 
 export function stopAll(trans: TranslationBundle): string {
-  return trans.__('Stop all spending');
+  return trans.__('Stop everything');
 }
 
 export function stopAllConsequences(trans: TranslationBundle): string {
   return trans.__(
-    'Stops or deletes all billed resources of this project in all zones, including those not created by jupyter_tpu. Kernels stop.'
+    'This includes searches, queued resources, and nodes of this project that jupyter_tpu did not create, in all zones. Kernels stop.'
   );
+}
+
+/** Which nodes are stopped, and which are deleted. */
+export function endsText({ stopped, deleted }: IEnds, trans: TranslationBundle): string[] {
+  const names = (nodes: IEnds['stopped']): string =>
+    nodes.map(({ node_id, zone }) => inPlace(node_id, zone, trans)).join(', ');
+  return [
+    ...(stopped.length > 0 ? [trans.__('Stopped, disk kept: %1.', names(stopped))] : []),
+    ...(deleted.length > 0 ? [trans.__('Deleted with disk and files: %1.', names(deleted))] : [])
+  ];
 }
 
 export function currentRate(rate: string, trans: TranslationBundle): string {

@@ -247,7 +247,7 @@ export function cleanUp(trans: TranslationBundle): string {
 }
 
 export function stopAll(trans: TranslationBundle): string {
-  return trans.__('Stop Everything Billed…');
+  return trans.__('Stop Everything…');
 }
 
 // Outputs and lost cells

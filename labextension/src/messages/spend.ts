@@ -14,7 +14,7 @@ import { formatUsd } from '../format';
 import { formatMoment } from '../money/moments';
 import { isUpTo, slotName } from '../spend/historydata';
 import { HistoryChoice } from '../spend/historymodel';
-import { knownRate } from '../spend/rates';
+import { IUsedBefore, knownRate } from '../spend/rates';
 import { formatDuration } from './units';
 
 // Section
@@ -107,6 +107,41 @@ export function setBudget(trans: TranslationBundle): string {
 
 export function amount(trans: TranslationBundle): string {
   return trans.__('Amount');
+}
+
+/** What counts before the budget is set. */
+export function usedSoFar(
+  { least, most }: IUsedBefore,
+  unit: IBudget['unit'],
+  trans: TranslationBundle
+): string {
+  return isExact(least, most)
+    ? trans.__('Used so far: %1', formatAmount(least, unit, trans))
+    : trans.__('Used so far: up to %1', formatAmount(most, unit, trans));
+}
+
+function isExact(least: number, most: number): boolean {
+  return most - least <= 0.01 * most;
+}
+
+/** What happens as soon as the budget is set. */
+export function usedUpAtOnce(
+  { least }: IUsedBefore,
+  amount: number,
+  isEnding: boolean,
+  trans: TranslationBundle
+): string {
+  const head =
+    least >= amount
+      ? trans.__('This amount is already used.')
+      : trans.__('This amount may already be used.');
+  return isEnding
+    ? trans.__('%1 These nodes end now, and their variables are lost:', head)
+    : trans.__('%1 No node can be created until the budget resets.', head);
+}
+
+export function endThemNow(trans: TranslationBundle): string {
+  return trans.__('End these nodes now');
 }
 
 export function unit(trans: TranslationBundle): string {

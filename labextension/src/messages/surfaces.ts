@@ -13,7 +13,7 @@ export function stopNode(trans: TranslationBundle): string {
 }
 
 export function stopAllNodes(trans: TranslationBundle): string {
-  return trans.__('Stop All TPU Nodes');
+  return trans.__('Stop Everything on TPU');
 }
 
 export function nodeTitle(

@@ -4,7 +4,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon, stopIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Debouncer } from '@lumino/polling';
 import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated';
+import { endsOf } from '../fleet';
 import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
@@ -18,10 +20,13 @@ import { IMoneyModel, MoneyCommandIDs, SectionName } from './tokens';
 
 type Args = ReadonlyPartialJSONObject;
 
+/** The server applies changed budgets with its next round, which takes up to two seconds. */
+const APPLIED_MS = 3_000;
+
 interface ICommandContext {
   readonly commands: CommandRegistry;
   readonly model: IMoneyModel;
-  readonly nodes: Pick<ITpuModel, 'status' | 'refresh' | 'attempt'>;
+  readonly nodes: Pick<ITpuModel, 'status' | 'list' | 'refresh' | 'attempt' | 'dismissRefusals'>;
   readonly showPanel: () => void;
   /** Finds the node of a command in a card's menu. */
   readonly locate: Locate;
@@ -74,12 +79,19 @@ function isEnding({ parts }: IMoneyModel, { zone, node_id }: Args): boolean {
 }
 
 function addBudgetCommands(context: ICommandContext): void {
-  const { trans, model } = context;
+  const { trans, model, nodes } = context;
   const { client } = model;
+  const applied = new Debouncer(() => refreshAll(context), APPLIED_MS);
+  const change = async (sent: Promise<void>): Promise<void> => {
+    await sent;
+    nodes.dismissRefusals('budget_exceeded');
+    void applied.invoke();
+  };
   addCommand(context, MoneyCommandIDs.setBudget, {
     label: messages.setBudget(trans),
     args: { name: text, terms: record },
-    act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as INewBudget)
+    act: ({ name, terms }) =>
+      change(client.setBudget(name as string, terms as unknown as INewBudget))
   });
   context.commands.addCommand(MoneyCommandIDs.raiseBudget, {
     label: commandLabel(messages.raiseBudget(trans), trans),
@@ -89,7 +101,7 @@ function addBudgetCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.removeBudget, {
     label: messages.removeBudget(trans),
     args: { name: text },
-    act: ({ name }) => client.removeBudget(name as string)
+    act: ({ name }) => change(client.removeBudget(name as string))
   });
   addCommand(context, MoneyCommandIDs.saveGrant, {
     label: messages.saveGrant(trans),
@@ -113,7 +125,7 @@ async function raiseBudget(context: ICommandContext, name: string): Promise<void
     await commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
     return;
   }
-  const amount = await askForAmount(name, terms, trans);
+  const amount = await askForAmount(name, terms, budget.used ?? 0, trans);
   if (amount !== null) {
     const raised = { ...terms, amount } as unknown as JSONObject;
     await commands.execute(MoneyCommandIDs.setBudget, { name, terms: raised });
@@ -207,7 +219,8 @@ function addCleanupCommands(context: ICommandContext): void {
       }
       const spend = model.parts.spend.dated?.data;
       const rate = spend ? formatRate(spend, trans) : spendMessages.spendingUnknown(trans);
-      return (await confirmStopAll(rate, { emulated: emulated(), trans }))
+      const ends = endsOf(nodes.list?.nodes ?? []);
+      return (await confirmStopAll(rate, ends, { emulated: emulated(), trans }))
         ? client.stopAll()
         : null;
     }
@@ -225,7 +238,7 @@ interface ICommand {
 /** Add a command after which all parts are requested again. */
 function addCommand(context: ICommandContext, id: string, command: ICommand): void {
   const { label, icon, isVisible, args, act } = command;
-  const { commands, model, nodes, trans } = context;
+  const { commands, trans } = context;
   commands.addCommand(id, {
     label: typeof label === 'string' ? commandLabel(label, trans) : label,
     icon,
@@ -233,10 +246,14 @@ function addCommand(context: ICommandContext, id: string, command: ICommand): vo
     describedBy: { args: { type: 'object', properties: args } },
     execute: async given => {
       const answer = await reportOnCard(given, () => act(given));
-      await Promise.allSettled([model.refresh(), nodes.refresh()]);
+      await refreshAll(context);
       return answer;
     }
   });
+}
+
+async function refreshAll({ model, nodes }: ICommandContext): Promise<void> {
+  await Promise.allSettled([model.refresh(), nodes.refresh()]);
 }
 
 function keyOf({ zone, node_id }: Args): INodeKey {

@@ -5,9 +5,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { ICleanupItem, INewBudget, IQueued } from '../api.generated';
 import { confirmAction } from '../components/confirmaction';
+import { IEnds } from '../fleet';
 import * as capacityMessages from '../messages/capacity';
 import * as messages from '../messages/cleanup';
-import { resourceDetails, totalCost } from '../messages/cleanup';
+import { endsText, resourceDetails, totalCost } from '../messages/cleanup';
 import * as common from '../messages/common';
 import * as problems from '../messages/problems';
 
@@ -110,12 +111,21 @@ export async function confirmRemoval(
   );
 }
 
-/** Confirm that everything that is billed stops. */
-export function confirmStopAll(rate: string, { emulated, trans }: IQuestion): Promise<boolean> {
+/** Confirm that everything that is billed stops; names the nodes and how each ends. */
+export function confirmStopAll(
+  rate: string,
+  ends: IEnds,
+  { emulated, trans }: IQuestion
+): Promise<boolean> {
   return confirmAction(
     messages.stopAllQuestion(trans),
     messages.stopAll(trans),
     <>
+      {endsText(ends, trans).map(text => (
+        <p key={text}>
+          <strong>{text}</strong>
+        </p>
+      ))}
       <p>{messages.stopAllConsequences(trans)}</p>
       <p>
         <strong>{messages.currentRate(rate, trans)}</strong>
@@ -126,21 +136,28 @@ export function confirmStopAll(rate: string, { emulated, trans }: IQuestion): Pr
   );
 }
 
-/** Ask for the new amount of a budget; null if the user cancels, or leaves the amount. */
+/** Ask for the new amount of a budget, above what is used; null if the user cancels, or leaves the amount. */
 export async function askForAmount(
   name: string,
   { amount, unit }: INewBudget,
+  used: number,
   trans: TranslationBundle
 ): Promise<number | null> {
   // a number input would refuse cents
   const { button, value } = await InputDialog.getText({
     title: problems.raiseBudgetTitle(name, trans),
     label: unit === 'usd' ? problems.newAmountUsd(trans) : problems.newAmountHours(trans),
-    text: String(amount),
+    text: String(amountAbove(used, amount)),
     okLabel: problems.raise(trans),
     cancelLabel: common.cancel(trans)
   });
   const wanted = Number(value);
   const isNew = Number.isFinite(wanted) && wanted > 0 && wanted !== amount;
   return button.accept && isNew ? wanted : null;
+}
+
+/** The smallest multiple of the amount that is not used up, without the rounding errors of cents. */
+function amountAbove(used: number, amount: number): number {
+  const times = Math.floor(Number((used / amount).toPrecision(12))) + 1;
+  return Number((times * amount).toPrecision(12));
 }

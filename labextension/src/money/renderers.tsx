@@ -36,6 +36,8 @@ export interface ISectionsOptions {
   /** Whether to show them only once they have content. */
   readonly isQuiet?: boolean;
   readonly isEmulated?: boolean;
+  /** Nodes that a new budget may end at once. */
+  readonly nodes?: readonly INode[];
 }
 
 /** The charts of these renderers. */
@@ -69,7 +71,7 @@ export function moneyRenderers(
         }}
       </UseSignal>
     ),
-    sections: ({ isQuiet = false, isEmulated = false } = {}) => (
+    sections: ({ isQuiet = false, isEmulated = false, nodes = [] } = {}) => (
       <UseSignal signal={model.stateChanged}>
         {() =>
           isQuiet && isEmpty(model) ? null : (
@@ -77,7 +79,7 @@ export function moneyRenderers(
               <div className="jp-tpu-Sections">
                 <SpendingFault part={model.parts.spend} trans={trans} />
                 {model.isShown('spend') && (
-                  <SpendSection {...{ model, actions, isEmulated, history, trans }} />
+                  <SpendSection {...{ model, actions, isEmulated, nodes, history, trans }} />
                 )}
                 {model.isShown('grants') && <GrantsSection {...{ model, actions, trans }} />}
                 {model.isShown('quota') && <QuotaSection {...{ model, actions, trans }} />}

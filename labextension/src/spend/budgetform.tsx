@@ -1,14 +1,16 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
-import { INewBudget } from '../api.generated';
+import { INewBudget, INode, ISpend } from '../api.generated';
 import { Button } from '../components/button';
-import { Select, TextField } from '../components/field';
+import { Check, Select, TextField } from '../components/field';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
+import { endsText } from '../messages/cleanup';
 import * as common from '../messages/common';
 import * as messages from '../messages/spend';
 import { weekdays } from '../messages/spend';
 import { unusedName } from '../money/names';
+import { endsAtCap, IUsedBefore, usedBefore } from './rates';
 
 type BudgetUnit = INewBudget['unit'];
 type BudgetPeriod = INewBudget['period'];
@@ -16,7 +18,9 @@ type BudgetAction = NonNullable<INewBudget['action']>;
 type Weekday = NonNullable<INewBudget['resets_on']>;
 
 interface IProps {
-  taken: readonly string[];
+  spend: ISpend;
+  /** Nodes that a budget may end at once. */
+  nodes: readonly INode[];
   trans: TranslationBundle;
   onSet: (name: string, terms: INewBudget) => Promise<void>;
   onClose: () => void;
@@ -43,8 +47,9 @@ const DRAFT: IDraft = {
 };
 
 /** The form of a budget: amount, period and what happens at the cap. */
-export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
+export function BudgetForm({ spend, nodes, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
+  const taken = spend.budgets.map(({ name }) => name);
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: nameFor(DRAFT.period, taken) });
   const { isSending, problem, send } = useRequest();
   const change = (part: Partial<IDraft>): void => {
@@ -55,6 +60,13 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
   };
   const amount = Number(draft.amount);
   const isWrong = !(draft.amount.trim() !== '' && amount > 0 && Number.isFinite(amount));
+  const terms = termsOf(draft, amount);
+  const used = usedBefore(spend, terms);
+  const isUsedUp = !isWrong && used.most >= amount && terms.action !== 'warn';
+  const ends = isUsedUp ? endsText(endsAtCap(terms, spend, nodes), trans) : [];
+  // of other nodes than those that were shown, the user has to be asked again
+  const [confirmed, setConfirmed] = useState('');
+  const isUnconfirmed = ends.length > 0 && confirmed !== ends.join();
   return (
     <form
       className="jp-tpu-Form jp-mod-inner"
@@ -62,9 +74,9 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
       noValidate
       onSubmit={event => {
         event.preventDefault();
-        if (!isWrong && draft.name) {
+        if (!isWrong && draft.name && !isUnconfirmed) {
           send(async () => {
-            await onSet(draft.name, termsOf(draft, amount));
+            await onSet(draft.name, terms);
             onClose();
           });
         }
@@ -80,6 +92,7 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
         <TextField
           label={messages.amount(trans)}
           value={draft.amount}
+          note={used.most > 0 ? messages.usedSoFar(used, draft.unit, trans) : undefined}
           error={draft.amount && isWrong ? common.useNumberAboveZero(trans) : ''}
           onChange={amount => change({ amount })}
         />
@@ -103,10 +116,21 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
         <option value="stop-all">{messages.stopAll(trans)}</option>
         <option value="warn">{messages.onlyWarn(trans)}</option>
       </Select>
+      {isUsedUp && (
+        <UsedUp
+          {...{ used, amount, ends, trans }}
+          isConfirmed={!isUnconfirmed}
+          onConfirm={isSure => setConfirmed(isSure ? ends.join() : '')}
+        />
+      )}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onClose}>{common.cancel(trans)}</Button>
-        <Button kind="accept" type="submit" disabled={isSending || isWrong || !draft.name}>
+        <Button
+          kind="accept"
+          type="submit"
+          disabled={isSending || isWrong || !draft.name || isUnconfirmed}
+        >
           {messages.setThisBudget(trans)}
         </Button>
       </div>
@@ -118,6 +142,33 @@ export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Elemen
 function nameFor(period: BudgetPeriod, taken: readonly string[]): string {
   const names = { day: 'daily', week: 'weekly', month: 'monthly', total: 'total' };
   return unusedName(names[period], taken);
+}
+
+interface IUsedUpProps extends Pick<IProps, 'trans'> {
+  used: IUsedBefore;
+  amount: number;
+  /** Which nodes end, as sentences. */
+  ends: readonly string[];
+  isConfirmed: boolean;
+  onConfirm: (isSure: boolean) => void;
+}
+
+/** Says that the budget ends nodes at once, or blocks new ones, and lets the user confirm it. */
+function UsedUp(props: IUsedUpProps): JSX.Element {
+  const { used, amount, ends, isConfirmed, onConfirm, trans } = props;
+  return (
+    <div className="jp-tpu-Notice" role="alert">
+      {messages.usedUpAtOnce(used, amount, ends.length > 0, trans)}
+      {ends.map(text => (
+        <div key={text}>
+          <strong>{text}</strong>
+        </div>
+      ))}
+      {ends.length > 0 && (
+        <Check label={messages.endThemNow(trans)} checked={isConfirmed} onChange={onConfirm} />
+      )}
+    </div>
+  );
 }
 
 interface IWindowProps {

@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useState } from 'react';
-import { IBudget, ISpend, ISpendOfTime } from '../api.generated';
+import { IBudget, INode, ISpend, ISpendOfTime } from '../api.generated';
 import { Button } from '../components/button';
 import { Problem } from '../components/problem';
 import { useRequest } from '../components/userequest';
@@ -36,13 +36,15 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
 interface IProps extends ISectionProps {
   /** Whether time and costs are those of an emulated cloud. */
   isEmulated?: boolean;
+  /** Nodes that a new budget may end at once. */
+  nodes?: readonly INode[];
   /** Renders spending over time, if there is any. */
   history: (spend: ISpend) => JSX.Element | null;
 }
 
 /** Current rate, totals and budgets. */
 export function SpendSection(props: IProps): JSX.Element {
-  const { model, actions, isEmulated, history, trans } = props;
+  const { model, actions, isEmulated, nodes = [], history, trans } = props;
   const spend = model.parts.spend.dated?.data;
   return (
     <Section
@@ -59,7 +61,7 @@ export function SpendSection(props: IProps): JSX.Element {
             <Sums spend={data} trans={trans} />
             {isEmulated && <div className="jp-tpu-Muted">{messages.emulatedTime(trans)}</div>}
             {history(data)}
-            <Budgets budgets={data.budgets} now_s={now_s} actions={actions} trans={trans} />
+            <Budgets spend={data} {...{ nodes, now_s, actions, trans }} />
           </>
         )}
       </PartBody>
@@ -103,13 +105,15 @@ function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JS
 }
 
 interface IBudgetsProps extends Pick<ISectionProps, 'actions' | 'trans'> {
-  budgets: readonly IBudget[];
+  spend: ISpend;
+  nodes: readonly INode[];
   now_s: number;
 }
 
-function Budgets({ budgets, now_s, actions, trans }: IBudgetsProps): JSX.Element {
+function Budgets({ spend, nodes, now_s, actions, trans }: IBudgetsProps): JSX.Element {
   const [isAsking, setAsking] = useState(false);
   const { problem, send, dismiss } = useRequest();
+  const { budgets } = spend;
   return (
     <>
       {budgets.length > 0 && (
@@ -131,7 +135,8 @@ function Budgets({ budgets, now_s, actions, trans }: IBudgetsProps): JSX.Element
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
       {isAsking ? (
         <BudgetForm
-          taken={budgets.map(({ name }) => name)}
+          spend={spend}
+          nodes={nodes}
           trans={trans}
           onSet={actions.onSetBudget}
           onClose={() => setAsking(false)}

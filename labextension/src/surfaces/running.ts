@@ -7,10 +7,10 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyJSONObject } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
 import { INode } from '../api.generated';
-import { billingOf } from '../fleet';
+import { billingOf, endsOf } from '../fleet';
 import { stateKind } from '../format';
 import { tpuIcon } from '../icons';
-import { currentRate, stopAllConsequences } from '../messages/cleanup';
+import { currentRate, endsText, stopAllConsequences } from '../messages/cleanup';
 import { spendingUnknown } from '../messages/spend';
 import * as messages from '../messages/surfaces';
 import { rateOf, shortPrice } from '../messages/units';
@@ -40,7 +40,11 @@ export class RunningNodes implements IRunningSessions.IManager {
   get shutdownAllConfirmationText(): string {
     const { list } = this._nodes;
     const rate = list ? rateOf(billingOf(list), this._trans) : spendingUnknown(this._trans);
-    return `${stopAllConsequences(this._trans)} ${currentRate(rate, this._trans)}`;
+    return [
+      ...endsText(endsOf(list?.nodes ?? []), this._trans),
+      stopAllConsequences(this._trans),
+      currentRate(rate, this._trans)
+    ].join(' ');
   }
 
   get runningChanged(): ISignal<unknown, unknown> {
