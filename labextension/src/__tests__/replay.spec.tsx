@@ -79,6 +79,7 @@ describe('the notice of a lost node', () => {
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
     const button = (): HTMLButtonElement => screen.getByText('Rerun lost cells…');
     expect(button().disabled).toBe(true);
+    screen.getByText(/The kernel is not connected yet\.$/);
     rerender(<Notice {...props} lost={lost(run('a'))} />);
     fireEvent.click(button());
     fireEvent.click(screen.getByText('Dismiss'));
@@ -160,6 +161,27 @@ describe('running again what was lost', () => {
     expect(source.settle).not.toHaveBeenCalled();
     expect(replay.isRunning).toBe(false);
     expect(replay.choices.map(({ isProposed }) => isProposed)).toEqual([false, true, true]);
+  });
+
+  it('offers nothing more once the user has run what the notebook still has', async () => {
+    source.answer = lost(run('a'), run('b', { state: 'error' }), run('c', { cell_id: 'gone' }));
+    target.sources = new Map(['cell-a', 'cell-b', 'other'].map(id => [id, '']));
+    await replay.refresh('k1');
+    await replay.onExecuted('other', true);
+    await replay.onExecuted('cell-a', false);
+    await replay.onExecuted('cell-b', false);
+    expect(replay.lost).not.toBeNull();
+    await replay.onExecuted('cell-a', true);
+    expect(replay.lost).toBeNull();
+    expect(source.settle).toHaveBeenCalledWith('k1');
+  });
+
+  it('still offers what was run without its kernel', async () => {
+    source.answer = { ...lost(run('a')), is_back: false };
+    target.sources = new Map([['cell-a', '']]);
+    await replay.refresh('k1');
+    await replay.onExecuted('cell-a', true);
+    expect(replay.lost).not.toBeNull();
   });
 
   it('offers nothing to a notebook without such a kernel', async () => {

@@ -25,8 +25,9 @@ export function cannotRun(trans: TranslationBundle): string {
   return trans.__('no longer in this notebook, and too long to restore');
 }
 
-export function nodeNotBack(trans: TranslationBundle): string {
-  return trans.__('The node is not back yet.');
+/** The node may be READY: a lost connection is enough. */
+export function notConnected(trans: TranslationBundle): string {
+  return trans.__('The kernel is not connected yet.');
 }
 
 export function running(trans: TranslationBundle): string {

@@ -72,7 +72,7 @@ export function Notice(props: IProps): JSX.Element {
     <Banner onHeight={onHeight}>
       <span role="status" title={lost.reason}>
         {noticeText(lost, new Date(), trans)}
-        {!lost.is_back && ` ${messages.nodeNotBack(trans)}`}
+        {!lost.is_back && ` ${messages.notConnected(trans)}`}
       </span>
       <Button onClick={onRun} disabled={isBusy}>
         {isRunning ? messages.running(trans) : messages.rerunEllipsis(trans)}

@@ -139,7 +139,7 @@ function follow(
   refresh();
 }
 
-/** Mark the interrupted cells until they are run again. */
+/** Mark the interrupted cells until they are run again, and note which lost ones were. */
 function mark(
   panel: NotebookPanel,
   own: NotebookReplay,
@@ -166,11 +166,27 @@ function mark(
       marks.remove(cell.model.id);
     }
   };
+  const onExecuted = (
+    _: unknown,
+    {
+      notebook,
+      cell,
+      success
+    }: { notebook: object; cell: { model: { id: string } }; success: boolean }
+  ): void => {
+    if (notebook === panel.content) {
+      void own.onExecuted(cell.model.id, success);
+    }
+  };
   own.changed.connect(show);
   void panel.context.ready.then(() => {
     shown = null; // before that there were no cells to mark
     show();
   });
   NotebookActions.executionScheduled.connect(onScheduled);
-  panel.disposed.connect(() => NotebookActions.executionScheduled.disconnect(onScheduled));
+  NotebookActions.executed.connect(onExecuted);
+  panel.disposed.connect(() => {
+    NotebookActions.executionScheduled.disconnect(onScheduled);
+    NotebookActions.executed.disconnect(onExecuted);
+  });
 }

@@ -124,6 +124,21 @@ export class NotebookReplay {
     }
   }
 
+  /** The user has run a cell; once no lost one is left that this notebook still has, nothing is offered any more. */
+  async onExecuted(cellId: string, isOk: boolean): Promise<void> {
+    const lost = this._lost;
+    if (!lost?.is_back || this._isRunning) {
+      return;
+    }
+    const again = lost.cells.filter(
+      ({ cell_id, state }) => cell_id === cellId && (isOk || state === 'error')
+    );
+    again.forEach(({ msg_id }) => this._done.add(msg_id));
+    if (again.length > 0 && !this.choices.some(({ isProposed }) => isProposed)) {
+      await this.dismiss();
+    }
+  }
+
   /** Stop offering the cells, on every page; the end of a node disappears only here. */
   async dismiss(): Promise<void> {
     const lost = this._lost;
