@@ -70,6 +70,20 @@ describe('the list of chips', () => {
     expect(matching(rows, 'v6e (')).toEqual([]);
   });
 
+  it('is searched by the number of chips, and shows a size before those that contain it', () => {
+    const sized = (type: string, chips: number): IChipsRow => ({
+      ...{ zone: 'z', covered: null, usd_per_hour: null },
+      offer: offer(type, { chips, description: `TPU v5e, ${chips} chips` })
+    });
+    const rows = [sized('v5litepod-128', 128), sized('v5p-8', 4), sized('v5litepod-8', 8)];
+    const all = [...rows, sized('v5p-16', 8)];
+    expect(names(matching(all, '8 chips'))).toEqual(['v5litepod-8', 'v5p-16']);
+    expect(names(matching(all, 'v5p 8 Chips'))).toEqual(['v5p-16']);
+    expect(names(matching(all, '1 chip'))).toEqual([]);
+    expect(names(matching(rows, 'v5e 8'))).toEqual(['v5p-8', 'v5litepod-8', 'v5litepod-128']);
+    expect(names(matching(rows, 'chips'))).toHaveLength(3);
+  });
+
   it('chooses with a type the zone and the terms that a grant covers', () => {
     const [free] = chipsRows(offers, spec);
     expect(withChips(offers, spec, free)).toMatchObject({

@@ -100,13 +100,22 @@ function compare(left: readonly number[], right: readonly number[]): number {
   return at < 0 ? 0 : left[at] < right[at] ? -1 : 1;
 }
 
-/** The rows whose type, generation or size contains all words of a filter. */
+/**
+ * The rows whose type, generation or size contains all words of a filter; those of exactly that size first. "8 chips" is
+ * a number of chips, which the names of some types do not state.
+ */
 export function matching(rows: readonly IChipsRow[], filter: string): IChipsRow[] {
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  return rows.filter(({ offer }) => {
+  const [, rest, chips] = /^(.*?)(?:\b(\d+)\s+chips?)?\s*$/.exec(filter.toLowerCase()) ?? [];
+  const words = (rest ?? '').split(/\s+/).filter(Boolean);
+  const sizes = words.filter(word => /^\d+$/.test(word));
+  const found = rows.filter(({ offer }) => {
     const text = `${offer.accelerator_type} ${offer.generation} ${offer.description}`.toLowerCase();
-    return words.every(word => text.includes(word));
+    const hasSize = chips === undefined || offer.chips === Number(chips);
+    return hasSize && words.every(word => text.includes(word));
   });
+  const isExact = ({ offer }: IChipsRow): boolean =>
+    sizes.every(size => offer.accelerator_type.endsWith(`-${size}`));
+  return [...found.filter(isExact), ...found.filter(row => !isExact(row))];
 }
 
 /** The choice of a type: with the zone, and the model, that it is best created with. */
