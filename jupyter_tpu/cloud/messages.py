@@ -39,7 +39,10 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 
-LOGIN_HINT = "Run `gcloud auth application-default login`, or try `jupyter tpu demo`, which needs no account."
+LOGIN_HINT = (
+    "Run `gcloud auth application-default login`. Or use a terminal of the JupyterLab that `jupyter tpu demo` opens: it"
+    " needs no account."
+)
 LOGIN_ACTIONS = (copy_command("gcloud auth application-default login"),)
 
 

@@ -11,7 +11,7 @@ from jupyter_tpu.lifecycle import intent_texts
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource
-from jupyter_tpu.provisioning import flags_of
+from jupyter_tpu.provisioning import can_be_preempted, flags_of
 
 Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 
@@ -183,11 +183,11 @@ def watching_text(recovery: Recovery) -> str:
     cap = (
         "" if recovery.max_usd is None else Text(", while it has cost less than ${cap}", cap=f"{recovery.max_usd:,.2f}")
     )
+    values = {"node": recovery.name.node_id, "times": _times(left), "cap": cap}
+    if can_be_preempted(recovery.spec.provisioning):
+        return Text("{node} is recreated after a pre-emption, {times}{cap}.", **values)
     return Text(
-        "{node} is recreated after a pre-emption, {times}{cap}.",
-        node=recovery.name.node_id,
-        times=_times(left),
-        cap=cap,
+        "{node} is not a spot node, so no pre-emption is expected. After one it is recreated, {times}{cap}.", **values
     )
 
 

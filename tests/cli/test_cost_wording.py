@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from google.cloud import tpu_v2
 
@@ -85,12 +87,18 @@ def test_unmonitored_time_is_not_blamed_on_zones_that_did_not_answer() -> None:
         is_open=False,
         unwatched_after_s=300.0,
     )
-    account = Account(spans=(span,), budgets=(), now=now, offset_at=lambda _: 0.0)
+    # nodes of one name: two in this zone, one after the other, and one in another zone
+    elsewhere = replace(span, name=replace(NAME, zone="us-east1-d"), uid="3")
+    spans = (span, replace(span, uid="2"), elsewhere)
+    account = Account(spans=spans, budgets=(), now=now, offset_at=lambda _: 0.0)
 
     def said(*, all_answered: bool) -> str:
         view = spend_view(account, as_of=now, is_complete=all_answered)
         return " ".join(doubts(view, all_answered=all_answered))
 
-    assert "my-node may have been READY for up to 5 min more in unmonitored time" in said(all_answered=True)
+    unmonitored = said(all_answered=True)
+    assert "my-node (us-central1-a) may have been READY for up to 10 min more in unmonitored time" in unmonitored
+    assert "my-node (us-east1-d) may have been READY for up to 5 min more" in unmonitored
+    assert unmonitored.count("may have been READY") == 2
     assert "did not answer" not in said(all_answered=True)
     assert "some zones did not answer" in said(all_answered=False)

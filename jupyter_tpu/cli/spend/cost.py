@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -124,14 +125,18 @@ def doubts(view: dict[str, Any], *, all_answered: bool) -> Iterable[str]:
         yield _(
             "No list price is known for {types}; budgets count the highest price known for their size.", types=types
         )
+    # a line for all nodes that had one name in a zone, one after the other
+    gaps_s = Counter[tuple[str, str]]()
     for node in view["nodes"]:
-        if node["unwatched_s"]:
-            gap = duration_text(node["unwatched_s"])
-            name = plain(node["node_id"])
+        gaps_s[node["node_id"], node["zone"]] += node["unwatched_s"]
+    for (node_id, zone), gap_s in gaps_s.items():
+        if gap_s:
             yield _(
-                "{name} may have been READY for up to {gap} more in unmonitored time; budgets count this time.",
-                name=name,
-                gap=gap,
+                "{name} ({zone}) may have been READY for up to {gap} more in unmonitored time; "
+                "budgets count this time.",
+                name=plain(node_id),
+                zone=plain(zone),
+                gap=duration_text(gap_s),
             )
     if view["as_of"] is None:
         yield _("The cloud did not answer: nodes that were READY when last seen count as still READY.")

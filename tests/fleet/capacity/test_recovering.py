@@ -99,6 +99,14 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert any("attempt 1 of 3" in change.message for change in bench.changes if change.kind == "node")
 
 
+async def test_of_a_node_that_is_not_spot_no_pre_emption_is_promised(bench: Any, choices: Choices) -> None:
+    await made(bench, await bench.fleet(quick), spot=False)
+    recovery = await choices.choose()
+    assert recovery.message == (
+        "my-node is not a spot node, so no pre-emption is expected. After one it is recreated, 3 more times at most."
+    )
+
+
 @pytest.mark.parametrize("body", ["damaged", "[1]", '{"is_on": true}'])
 async def test_a_setting_that_cannot_be_read_keeps_no_other_node_from_being_recreated(
     bench: Any, choices: Choices, body: str
