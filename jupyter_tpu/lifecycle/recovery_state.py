@@ -183,11 +183,14 @@ def watching_text(recovery: Recovery) -> str:
     cap = (
         "" if recovery.max_usd is None else Text(", while it has cost less than ${cap}", cap=f"{recovery.max_usd:,.2f}")
     )
-    values = {"node": recovery.name.node_id, "times": _times(left), "cap": cap}
+    node, times = recovery.name.node_id, _times(left)
     if can_be_preempted(recovery.spec.provisioning):
-        return Text("{node} is recreated after a pre-emption, {times}{cap}.", **values)
+        return Text("{node} is recreated after a pre-emption, {times}{cap}.", node=node, times=times, cap=cap)
     return Text(
-        "{node} is not a spot node, so no pre-emption is expected. After one it is recreated, {times}{cap}.", **values
+        "{node} is not a spot node, so no pre-emption is expected. After one it is recreated, {times}{cap}.",
+        node=node,
+        times=times,
+        cap=cap,
     )
 
 

@@ -20,9 +20,6 @@ NO_COSTS: NodeCosts = MappingProxyType({})
 
 CURRENCY = "USD"
 
-# the longest time between two lists, as `FRESH_S` of `fleet.spend.spend_ledger`: budgets count it too
-_BETWEEN_LISTS_S = 60.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
@@ -76,14 +73,13 @@ def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> J
 
     Args:
         as_of: when the nodes were last observed (Unix seconds); None if never.
-        is_complete: whether all zones answered then. The view is also incomplete if time was not monitored, except
-            between two lists: without this, it would be so after the first node that was stopped.
+        is_complete: whether all zones answered then.
     """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
     # nodes of earlier months are in the total only, or the list would grow forever
     recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
-    unwatched = any(span.unwatched_s > _BETWEEN_LISTS_S for own in recent for span in own)
+    unwatched = any(span.unwatched_s for own in recent for span in own)
     return {
         "as_of": as_of,
         "currency": CURRENCY,

@@ -61,7 +61,6 @@ def test_an_unknown_price_is_shown_as_unknown_beside_what_is_known() -> None:
 
 def test_what_nobody_watched_makes_it_incomplete() -> None:
     assert shown(span(5, 1, unwatched_after_s=300.0))["is_complete"] is False
-    assert shown(span(5, 1, unwatched_after_s=59.0))["is_complete"] is True  # the end of any node, between two lists
     assert shown(span(60 * 24, 1, unwatched_before_s=300.0))["is_complete"] is True
     assert shown(is_complete=False)["is_complete"] is False
 
