@@ -26,7 +26,7 @@ export interface ILine {
 const SHORT_MS = 3_000;
 
 /** Why a link is lost when its node is gone or stopped. */
-const WITH_NODE = new Set(['node_not_found', 'wrong_state']);
+export const WITH_NODE = new Set(['node_not_found', 'wrong_state']);
 
 /** The line to show now; null if all is well. */
 export function describe(

@@ -102,6 +102,16 @@ function isRefuted({ verb, updated_at }: IIntent, node: INode | undefined): bool
   );
 }
 
+/** Whether a node stops or is deleted, or soon will be, by request. */
+export function isEnding(list: INodeList | null, name: string): boolean {
+  const node = list?.nodes.find(one => one.name === name);
+  const isRequested = list?.intents.some(
+    ({ node_name, verb, settled }) =>
+      node_name === name && !settled && (verb === 'stop' || verb === 'delete')
+  );
+  return isRequested || node?.state === 'STOPPING' || node?.state === 'DELETING';
+}
+
 /** Failed creations that no node refutes. */
 export function failedCreations({ intents, nodes }: INodeList): IFailedIntent[] {
   const isFailed = (intent: IIntent): intent is IFailedIntent =>

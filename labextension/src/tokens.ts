@@ -131,7 +131,14 @@ export interface IKernelEvent {
   readonly error_code: string;
 }
 
-/** An event of {@link KERNEL_SCHEMA}: the progress of a kernel's start. */
+/** An event of {@link FLEET_SCHEMA}: a change of a node or of a request about it. */
+export interface IFleetEvent {
+  readonly node_name: string;
+  /** The node's state; empty if unknown. */
+  readonly state: string;
+}
+
+/** An event of {@link LINK_SCHEMA}: the connection of a kernel to its node. */
 export interface ILinkEvent extends ILink {
   readonly kernel_id: string;
   readonly kernel_name: string;

@@ -4,14 +4,14 @@ import React from 'react';
 import { IGrantMail, ISpendOfNode } from '../api.generated';
 import { Header } from '../components/header';
 import { SaidContext } from '../components/problem';
-import { afterKernel, afterLink } from '../money/connections';
+import { afterKernel, afterLink, afterNode } from '../money/connections';
 import { CleanupQuestion } from '../money/dialogs';
 import { moneyRenderers } from '../money/renderers';
 import { IMoneyActions } from '../money/section';
 import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
 import { TpuRequestError } from '../request';
 import { Item } from '../spend/statusitem';
-import { list, node, STOCKOUT, trans } from './fixtures';
+import { intent, list, node, STOCKOUT, trans } from './fixtures';
 import {
   answered,
   autostop,
@@ -794,10 +794,26 @@ describe('a lost connection', () => {
     expect([...afterKernel(cuts, died).keys()]).toEqual(['k2']);
   });
 
+  it('ends with the run of the node, and is not one when its node has ended', () => {
+    const { cuts } = model(ago(1), 'busy');
+    expect(afterNode(cuts, { node_name: NODE, state: 'READY' }).size).toBe(1);
+    expect(afterNode(cuts, { node_name: NODE, state: 'STOPPED' }).size).toBe(0);
+    const lost = { ...link, state: 'lost' as const, error_code: 'wrong_state', since: ago(1) };
+    expect(afterLink(cuts, lost).size).toBe(0);
+  });
+
   it('is shown in the status bar', () => {
     const nodes = [{ ...spend().nodes[0], name: NODE, node_id: 'my-node', is_open: true }];
     const shown = model(ago(12), 'unknown');
-    render(<Item spend={spend({ nodes })} model={shown} trans={trans} onOpen={() => undefined} />);
+    render(
+      <Item
+        spend={spend({ nodes })}
+        model={shown}
+        list={null}
+        trans={trans}
+        onOpen={() => undefined}
+      />
+    );
     screen.getByRole('button', { name: /my-node disconnected/ });
   });
 });
@@ -807,9 +823,23 @@ describe('the item of the status bar', () => {
     const nodes = [autostop(), autostop({ node_id: 'later', ends_at: 9000 })];
     const open = jest.fn();
     const model = modelOf({ autostops: answered({ as_of: null, nodes }) }, []);
-    render(<Item spend={spend()} model={model} trans={trans} onOpen={open} />);
+    render(<Item spend={spend()} model={model} list={null} trans={trans} onOpen={open} />);
     await click('TPU $9.60/h · my-node deleted in 42 min');
     expect(open).toHaveBeenCalled();
+  });
+
+  it('names no auto-stop of a node that ends already', () => {
+    const stops = answered({ as_of: null, nodes: [autostop()] });
+    const model = modelOf({ autostops: stops }, []);
+    const ends = [
+      list({ nodes: [node('my-node', { name: NODE, state: 'STOPPING' })] }),
+      list({ intents: [intent('my-node', { verb: 'delete', node_name: NODE })] })
+    ];
+    for (const each of ends) {
+      render(<Item spend={spend()} model={model} list={each} trans={trans} onOpen={jest.fn()} />);
+      screen.getByRole('button', { name: 'TPU $9.60/h' });
+      cleanup();
+    }
   });
 
   it('counts the queued nodes that wait', () => {
@@ -817,7 +847,13 @@ describe('the item of the status bar', () => {
     const queue = answered({ as_of: 1, is_complete: true, unreachable: [], items });
     const idle = spend({ usd_per_hour: 0 });
     render(
-      <Item spend={idle} model={modelOf({ queue }, [])} trans={trans} onOpen={() => undefined} />
+      <Item
+        spend={idle}
+        model={modelOf({ queue }, [])}
+        list={null}
+        trans={trans}
+        onOpen={() => undefined}
+      />
     );
     screen.getByRole('button', { name: 'TPU: nothing running · 1 queued' });
   });
@@ -827,7 +863,7 @@ describe('the item of the status bar', () => {
     const free = spend({ nodes, usd_per_hour: 0 });
     const stops = [autostop({ action: 'stop' })];
     const model = modelOf({ autostops: answered({ as_of: null, nodes: stops }) }, []);
-    render(<Item spend={free} model={model} trans={trans} onOpen={() => undefined} />);
+    render(<Item spend={free} model={model} list={null} trans={trans} onOpen={() => undefined} />);
     screen.getByRole('button', { name: 'TPU $0.00/h · my-node stops in 42 min · idle' });
   });
 });

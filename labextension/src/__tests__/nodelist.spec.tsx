@@ -101,6 +101,19 @@ describe('the list of nodes', () => {
     expect(places).toEqual(['us-central1-a', 'us-east1-d', 'v5litepod-8']);
   });
 
+  it('shows no auto-stop of a node that stops or is deleted already', () => {
+    const money = { autostopRow: ({ node_id }: INode) => <b>{`auto-stop of ${node_id}`}</b> };
+    const renderers = {
+      money: { ...money, autostopAlerts: () => null, autostopBrief: () => null }
+    };
+    const nodes = [node('a'), node('b'), node('c', { state: 'STOPPING' })];
+    const intents = [intent('b', { verb: 'delete' })];
+    show({ nodes, intents }, renderers as unknown as INodeRenderers, 'a', 'b', 'c');
+    expect(screen.getAllByText(/^auto-stop of/).map(({ textContent }) => textContent)).toEqual([
+      'auto-stop of a'
+    ]);
+  });
+
   it('sorts by state with what runs first, and keeps failed creations on top', () => {
     const nodes = [node('a', { state: 'PREEMPTED' }), node('b', { state: 'STOPPED' }), node('c')];
     const intents = [intent('z', { settled: true, error: STOCKOUT })];

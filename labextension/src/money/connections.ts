@@ -1,7 +1,8 @@
 /** Lost connections of the server to nodes, from its events; pure. */
 
 import { ILink, INodeAutostop } from '../api.generated';
-import { IKernelEvent, ILinkEvent, KERNEL_ENDED } from '../tokens';
+import { WITH_NODE } from '../connectionstate';
+import { IFleetEvent, IKernelEvent, ILinkEvent, KERNEL_ENDED } from '../tokens';
 
 /** Lost connections by kernel: kernels of one node share its connection, and report its loss one by one. */
 export type Cuts = ReadonlyMap<string, ILinkEvent>;
@@ -10,14 +11,27 @@ export type Cuts = ReadonlyMap<string, ILinkEvent>;
 const SETTLED_S = 60;
 
 export function afterLink(cuts: Cuts, event: ILinkEvent): Cuts {
-  const next = new Map(cuts);
   if (event.state === 'live' || event.state === 'connecting') {
-    // all kernels of a node share one connection
-    next.forEach((cut, kernelId) => cut.node_name === event.node_name && next.delete(kernelId));
+    return withoutNode(cuts, event.node_name);
+  }
+  const next = new Map(cuts);
+  if (WITH_NODE.has(event.error_code)) {
+    next.delete(event.kernel_id);
   } else {
     next.set(event.kernel_id, event);
   }
   return next;
+}
+
+/** Drop the lost connections of a node that does not run: once it runs again, they are those of an earlier time. */
+export function afterNode(cuts: Cuts, { node_name, state }: IFleetEvent): Cuts {
+  return state && state !== 'READY' ? withoutNode(cuts, node_name) : cuts;
+}
+
+/** All kernels of a node share one connection. */
+function withoutNode(cuts: Cuts, nodeName: string): Cuts {
+  const left = [...cuts].filter(([, { node_name }]) => node_name !== nodeName);
+  return left.length < cuts.size ? new Map(left) : cuts;
 }
 
 /** Drop a kernel that has ended, because it no longer reports its connection. */

@@ -7,9 +7,16 @@ import { problemOf } from '../request';
 import { WARNING_S, withWarnings } from '../autostop/rules';
 import { SpendHistoryModel } from '../spend/historymodel';
 import { isRunning } from '../spend/rates';
-import { FLEET_SCHEMA, IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
+import {
+  FLEET_SCHEMA,
+  IFleetEvent,
+  IKernelEvent,
+  ILinkEvent,
+  KERNEL_SCHEMA,
+  LINK_SCHEMA
+} from '../tokens';
 import { MoneyClient } from './client';
-import { afterKernel, afterLink, Cuts } from './connections';
+import { afterKernel, afterLink, afterNode, Cuts } from './connections';
 import { Part, waitingIn } from './parts';
 import { IDated, IMoneyModel, IPart, IParts, IRevealed, SectionName } from './tokens';
 
@@ -290,6 +297,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       if (event.kind === 'cloud') {
         this._forget();
       }
+      this._setCuts(afterNode(this._cuts, event as unknown as IFleetEvent));
       void this._refetch.invoke();
       void this._settle.invoke();
     } else if (event.schema_id === LINK_SCHEMA) {

@@ -95,7 +95,7 @@ export const spendStatus: JupyterFrontEndPlugin<void> = {
       });
       void Promise.allSettled([nodes.refresh(), money.refresh()]);
     };
-    const item = new SpendStatus(money, trans, open);
+    const item = new SpendStatus(money, nodes, trans, open);
     statusBar?.registerStatusItem('jupyter-tpu:money-status', { item, align: 'left', rank: 90 });
   }
 };

@@ -101,7 +101,7 @@ function Card(props: IProps): JSX.Element {
         </>
       )}
       {node && <Health node={node} />}
-      {node && renderers.money?.autostopAlerts(node)}
+      {node && !isEnding(row) && renderers.money?.autostopAlerts(node)}
       {row.failures.map(each => (
         <Failure key={each.intent_id} intent={each} actions={actions} trans={trans} />
       ))}
@@ -186,6 +186,12 @@ function stateOf({ node, intent }: IRow): string {
   return requested ?? node?.state ?? REQUESTED.create;
 }
 
+/** Whether the node stops or is deleted already, so that its auto-stop no longer matters. */
+function isEnding(row: IRow): boolean {
+  const state = stateOf(row);
+  return state === REQUESTED.stop || state === REQUESTED.delete;
+}
+
 function priceText({ price }: INode, trans: TranslationBundle): string {
   return price
     ? messages.pricePerHour(formatUsd(price.usd_per_hour), trans)
@@ -261,7 +267,7 @@ interface IBodyProps extends IProps {
   node: INode;
 }
 
-function Body({ id, node, changeTurn, actions, renderers, trans }: IBodyProps): JSX.Element {
+function Body({ id, row, node, changeTurn, actions, renderers, trans }: IBodyProps): JSX.Element {
   const isReady = node.state === 'READY';
   const terms = provisioningName(node, trans);
   const note =
@@ -284,7 +290,7 @@ function Body({ id, node, changeTurn, actions, renderers, trans }: IBodyProps): 
       )}
       {note && <div className="jp-tpu-Muted">{note}</div>}
       {isReady && renderers.kernels?.list(node)}
-      {renderers.money?.autostopRow(node, changeTurn)}
+      {!isEnding(row) && renderers.money?.autostopRow(node, changeTurn)}
       {isReady && renderers.load?.chips(node)}
       {isReady && renderers.load?.section(node)}
       <NodeDetails node={node} onCopy={actions.onCopy} trans={trans} />

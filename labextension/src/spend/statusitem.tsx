@@ -3,9 +3,10 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import React from 'react';
-import { INodeAutostop, ISpend } from '../api.generated';
+import { INodeAutostop, INodeList, ISpend } from '../api.generated';
 import { nextToStop } from '../autostop/rules';
 import { useNow } from '../components/now';
+import { isEnding } from '../fleet';
 import { tpuIcon } from '../icons';
 import { autostopSummary } from '../messages/autostop';
 import * as messages from '../messages/spend';
@@ -16,6 +17,7 @@ import { cutOf } from '../money/connections';
 import { serverNow } from '../money/model';
 import { waitingIn } from '../money/parts';
 import { IMoneyModel } from '../money/tokens';
+import { ITpuModel } from '../tokens';
 import { budgetErrors, budgetPercent, isRunning } from './rates';
 
 type Model = Pick<IMoneyModel, 'parts' | 'cuts'>;
@@ -24,18 +26,25 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
   /** @param _open shows the pop-up */
   constructor(
     model: IMoneyModel,
+    private readonly _nodes: Pick<ITpuModel, 'list' | 'stateChanged'>,
     private readonly _trans: TranslationBundle,
     private readonly _open: () => void
   ) {
     super(model);
+    this._nodes.stateChanged.connect(this.update, this);
     this.addClass('jp-tpu-MoneyStatus');
+  }
+
+  dispose(): void {
+    this._nodes.stateChanged.disconnect(this.update, this);
+    super.dispose();
   }
 
   protected render(): JSX.Element {
     const { dated, problem } = this.model.parts.spend;
     const shown = { trans: this._trans, onOpen: this._open };
     if (dated) {
-      return <Item spend={dated.data} model={this.model} {...shown} />;
+      return <Item spend={dated.data} model={this.model} list={this._nodes.list} {...shown} />;
     }
     const text = !problem
       ? surfaces.notLoaded(this._trans)
@@ -49,15 +58,16 @@ export class SpendStatus extends VDomRenderer<IMoneyModel> {
 interface IProps {
   spend: ISpend;
   model: Model;
+  list: INodeList | null;
   trans: TranslationBundle;
   onOpen: () => void;
 }
 
 /** One button with all of it, which opens the pop-up. */
-export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
+export function Item({ spend, model, list, trans, onOpen }: IProps): JSX.Element {
   const now_ms = useNow();
   const { dated } = model.parts.autostops;
-  const autostops = dated?.data.nodes ?? [];
+  const autostops = (dated?.data.nodes ?? []).filter(({ name }) => !isEnding(list, name));
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
   const next = nextToStop(autostops);
   const cut = firstCut(spend, model, autostops, now_ms / 1000);

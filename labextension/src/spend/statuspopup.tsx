@@ -98,13 +98,16 @@ function NodeStatus({ node, money, load, trans }: INodeProps): JSX.Element {
   const now_ms = useNow();
   const duty = useDuty(node, load);
   const { dated } = money.parts.autostops;
+  const isLeaving = node.state === 'STOPPING' || node.state === 'DELETING';
   const autostop = dated?.data.nodes.find(({ name }) => name === node.name);
   const cut = cutOf(money.cuts, node.name, autostop, now_ms / 1000);
   const line = cut && describe({ link: cut, offlineSince_ms: null }, now_ms, trans);
   const facts = [
     formatPrice(node.price, trans),
     duty === null ? '' : messages.chips(Math.round(duty), trans),
-    dated && autostop ? autostopSummary(autostop, serverNow(dated, now_ms), trans) : ''
+    dated && autostop && !isLeaving
+      ? autostopSummary(autostop, serverNow(dated, now_ms), trans)
+      : ''
   ];
   return (
     <li>
