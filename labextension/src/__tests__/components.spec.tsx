@@ -293,7 +293,8 @@ describe('the form', () => {
       ...{ status: { ...STATUS, error }, list: null, offers: OFFERS, isFormOpen: true }
     });
     const form = within(screen.getByRole('form'));
-    expect(form.getByRole('alert').textContent).toContain('No Google credentials.');
+    expect(form.getByRole('alert').textContent).toBe('No Google credentials.');
+    expect(screen.getAllByText(hint)).toHaveLength(1);
     const create = form.getByRole<HTMLButtonElement>('button', { name: 'Create' });
     expect(create.disabled).toBe(true);
     fireEvent.submit(screen.getByRole('form'));
@@ -440,11 +441,11 @@ describe('the form', () => {
   });
 
   it('goes to the first field that is wrong', async () => {
+    open(jest.fn());
     const seen: (string | null | undefined)[] = [];
     Element.prototype.scrollIntoView = function (this: Element) {
       seen.push(this.querySelector('label')?.textContent);
     };
-    open(jest.fn());
     fill('Name', 'Bad Name');
     screen.getByLabelText('Where').focus();
     submit();

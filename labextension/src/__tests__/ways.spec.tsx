@@ -140,6 +140,28 @@ describe('the form, where there are other ways to a node', () => {
     expect(onCreate).toHaveBeenCalled();
   });
 
+  it('does not say twice why nothing can be asked', async () => {
+    const scroll = jest.fn();
+    HTMLElement.prototype.scrollIntoView = scroll;
+    const coverage = jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT));
+    render(
+      <CreateForm
+        offers={OFFERS}
+        list={list()}
+        trans={trans}
+        createActions={createActions({ coverage })}
+        blocked={STOCKOUT}
+        onCreate={onCreate}
+        onCancel={onCancel}
+      />
+    );
+    await later();
+    expect(coverage).toHaveBeenCalled();
+    expect(screen.getAllByText(STOCKOUT.message, { exact: false })).toHaveLength(1);
+    expect(scroll.mock.contexts).toEqual([screen.getByRole('heading')]);
+    delete (HTMLElement.prototype as Partial<HTMLElement>).scrollIntoView;
+  });
+
   it('searches the zones that are left', async () => {
     const actions = createActions();
     open(actions);

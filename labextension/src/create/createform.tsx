@@ -7,6 +7,7 @@ import { useRequest } from '../components/userequest';
 import * as common from '../messages/common';
 import * as messages from '../messages/create';
 import { submitLabel } from '../messages/create';
+import { messageOf } from '../messages/problems';
 import { IProblem } from '../tokens';
 import { Chips } from './chips';
 import {
@@ -39,7 +40,11 @@ export function CreateForm(props: ICreateFormProps): JSX.Element {
   const { isSending, problem, send } = useRequest();
   const state = useChosen(props);
   const checks = useChecks(props, state.chosen);
-  useEffect(() => form.current?.querySelector<HTMLElement>('input')?.focus(), []);
+  useEffect(() => {
+    form.current?.querySelector<HTMLElement>('input')?.focus();
+    // the first steps above the form can be long
+    scrollToCenter(form.current?.querySelector('h3'));
+  }, []);
   useEscape(form, onCancel);
 
   if (Object.keys(offers.zones).length === 0) {
@@ -173,7 +178,7 @@ interface IFootProps {
   readonly problem: IProblem | null;
 }
 
-/** Always in sight: what the node costs, what is wrong, and the button. */
+/** Always in sight: what the node costs, what is wrong, and the button. What to do about it stands above the form. */
 function Foot(props: IPartProps & IFootProps): JSX.Element {
   const { offers, trans, idleDefault_s = 0, onCancel, isSending, problem } = props;
   const { chosen, changeDraft, coverage, quota, mustConsent, isConsented } = props;
@@ -183,7 +188,11 @@ function Foot(props: IPartProps & IFootProps): JSX.Element {
   return (
     <div className="jp-tpu-Form-foot">
       {offer && (
-        <Summary provisioning={termsOf(spec)} {...{ idleDefault_s, offer, coverage, trans }} />
+        <Summary
+          provisioning={termsOf(spec)}
+          isBlocked={Boolean(props.blocked)}
+          {...{ idleDefault_s, offer, coverage, trans }}
+        />
       )}
       <Exceeded answer={quota} trans={trans} />
       {mustConsent && (
@@ -193,7 +202,11 @@ function Foot(props: IPartProps & IFootProps): JSX.Element {
           onChange={acceptsUnknownPrice => changeDraft({ acceptsUnknownPrice })}
         />
       )}
-      {props.blocked && <Problem problem={props.blocked} trans={trans} />}
+      {props.blocked && (
+        <div className="jp-tpu-Complaint" role="alert">
+          {messageOf(props.blocked, trans)}
+        </div>
+      )}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onCancel}>{common.cancel(trans)}</Button>

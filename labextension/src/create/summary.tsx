@@ -11,6 +11,8 @@ interface IProps {
   offer: IOffer;
   provisioning: Provisioning;
   coverage: IAnswer<ICoverage>;
+  /** Whether no node can be created anyway, so that an unknown cost is no news. */
+  isBlocked: boolean;
   /** The idle timeout that the user has set for new nodes, in seconds; 0 for the server's. */
   idleDefault_s: number;
   trans: TranslationBundle;
@@ -18,7 +20,7 @@ interface IProps {
 
 /** What a choice costs, when auto-stop ends it, and the most it can cost if it is forgotten, in one sentence. */
 export function Summary(props: IProps): JSX.Element {
-  const { coverage, trans } = props;
+  const { coverage, isBlocked, trans } = props;
   const { data, problem } = coverage;
   return (
     <div className="jp-tpu-Price" role="status" aria-label={messages.choiceSummary(trans)}>
@@ -26,7 +28,7 @@ export function Summary(props: IProps): JSX.Element {
         <Cost {...props} /> {data && <Forgotten {...props} coverage={data} />}
       </div>
       {data?.detail && <div className="jp-tpu-Muted">{data.detail}</div>}
-      {problem && (
+      {problem && !isBlocked && (
         <div className="jp-tpu-Muted">
           {messages.notKnown(messages.billing(trans), problem.message || problem.code, trans)}
         </div>
@@ -63,7 +65,7 @@ function Forgotten({
   coverage,
   idleDefault_s,
   trans
-}: Omit<IProps, 'coverage'> & { coverage: ICoverage }): JSX.Element {
+}: Omit<IProps, 'coverage' | 'isBlocked'> & { coverage: ICoverage }): JSX.Element {
   const price = coverage.covered ? null : priceOf(offer, provisioning);
   return (
     <span title={messages.idleMeans(trans)}>
