@@ -8,10 +8,18 @@ import { IKernelEvent, INodeKey, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
 /** How texts of the server name the command: without the node, which a link to its worker does not know. */
 const SSH = '`jupyter tpu ssh`';
 
+/** The code of an error after which a later kernel may start. */
+const UNREACHABLE = 'worker_unreachable';
+
+/** JupyterLab cuts longer notifications, even inside a word. */
+const MAX_LENGTH = 140;
+
 interface INotice {
   id: string;
   /** Kernels that the notice is about. */
   readonly kernels: Set<string>;
+  /** Whether its worker could not be reached, which any kernel that starts there refutes. */
+  isUnreachable: boolean;
   /** Whether the node was listed since. */
   wasListed: boolean;
   /** Whether the node was listed in a state other than READY since. */
@@ -54,22 +62,27 @@ export class FailureNotices {
     }
   }
 
-  private _notify({ node_name, kernel_id, message }: IKernelEvent): void {
+  private _notify({ node_name, kernel_id, message, error_code }: IKernelEvent): void {
     const old = this._shown.get(node_name);
     const actions = message.includes(SSH) ? [this._copySsh(keyOfName(node_name))] : [];
-    if (old && Notification.update({ id: old.id, message, actions })) {
+    const text = wholeSentences(message);
+    const isUnreachable = error_code === UNREACHABLE;
+    if (old && Notification.update({ id: old.id, message: text, actions })) {
       old.kernels.add(kernel_id);
+      old.isUnreachable = isUnreachable;
       return;
     }
-    const id = Notification.error(message, { autoClose: false, actions });
-    const notice = { id, kernels: new Set([kernel_id]), wasListed: false, wasAway: false };
+    const id = Notification.error(text, { autoClose: false, actions });
+    const kernels = new Set([kernel_id]);
+    const notice = { id, kernels, isUnreachable, wasListed: false, wasAway: false };
     this._shown.set(node_name, notice);
     updateNotice(notice, this._list ? find(node_name, this._list) : undefined);
   }
 
   private _onReady({ node_name, kernel_id }: IKernelEvent): void {
     const notice = this._shown.get(node_name);
-    if (notice?.kernels.delete(kernel_id) && notice.kernels.size === 0) {
+    const isOver = notice?.kernels.delete(kernel_id) && notice.kernels.size === 0;
+    if (notice && (isOver || notice.isUnreachable)) {
       this._withdraw(node_name, notice);
     }
   }
@@ -81,6 +94,16 @@ export class FailureNotices {
 
   private readonly _shown = new Map<string, INotice>();
   private _list: INodeList | null = null;
+}
+
+/** The sentences that a notification has room for; the notebook has all of them. */
+function wholeSentences(message: string): string {
+  const sentences = message.split(/(?<=[.。]) /);
+  let count = 1;
+  while (sentences.slice(0, count + 1).join(' ').length <= MAX_LENGTH && count < sentences.length) {
+    count += 1;
+  }
+  return sentences.slice(0, count).join(' ');
 }
 
 function keyOfName(name: string): INodeKey {

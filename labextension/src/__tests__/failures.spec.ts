@@ -54,6 +54,24 @@ describe('FailureNotices', () => {
     expect(labels).toContainEqual([]);
   });
 
+  it('ends with a whole sentence, where JupyterLab would cut', () => {
+    const [first, second] = ['a'.repeat(60), 'b'.repeat(60)];
+    notices.onEvent(null, event('a', `${first}. ${second}. The node may be running and billed.`));
+    expect(shown()).toEqual([`${first}. ${second}.`]);
+    notices.onEvent(null, event('a', 'a'.repeat(150)));
+    expect(shown()).toEqual(['a'.repeat(150)]);
+  });
+
+  it('withdraws that a node is not reached when any kernel starts there', () => {
+    const error_code = 'worker_unreachable';
+    notices.onEvent(null, event('a', 'a does not answer.', { phase: 'failed', error_code }));
+    const other = { kernel_id: 'other', phase: 'ready', error_code: '' };
+    notices.onEvent(null, event('b', 'It runs.', other));
+    expect(shown()).toEqual(['a does not answer.']);
+    notices.onEvent(null, event('a', 'It runs.', other));
+    expect(shown()).toEqual([]);
+  });
+
   it('shows a new notice after one was dismissed', () => {
     notices.onEvent(null, event('a', 'first'));
     Notification.dismiss();
