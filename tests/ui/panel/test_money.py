@@ -185,6 +185,7 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
 ) -> None:
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
+    form.get_by_role("radio", name="On demand").check()  # the form remembers what an earlier test chose
     form.get_by_label("Where").select_option("Anywhere (search)")
     form.get_by_text("More", exact=True).click()
     accepted = form.get_by_role("group", name="Accept any of these")
