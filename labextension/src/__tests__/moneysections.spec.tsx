@@ -579,6 +579,20 @@ describe('the form of a grant', () => {
     screen.getByText('To save, enter the first day and the number of days.');
   });
 
+  it('adds a row once, however often its button is clicked', async () => {
+    show({ grants: answered({ grants: [] }) }, 'grants');
+    await click('Add a grant or credit…');
+    await click('Add a row manually');
+    fill('Chips', '64');
+    fill('Generation', 'v6e');
+    fill('Zone', 'us-east1-d');
+    await click('Add row');
+    await click('Add row');
+    const rows = screen.getByRole('list', { name: 'Grant rows' });
+    expect(within(rows).getAllByRole('listitem')).toHaveLength(1);
+    expect(screen.getByLabelText<HTMLInputElement>('Chips').value).toBe('');
+  });
+
   it('takes no name that is there, and says what would be replaced', async () => {
     show({ grants: answered({ grants: [grant({ name: 'trc' })] }) }, 'grants');
     await click('Add a grant or credit…');

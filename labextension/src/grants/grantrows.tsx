@@ -97,7 +97,13 @@ function NewRow({ trans, onAdd }: INewRowProps): JSX.Element {
       <div className="jp-tpu-Actions">
         <Button
           isOff={!isWhole}
-          onClick={() => onAdd({ chips: Number(chips), generation, zone, spot })}
+          onClick={() => {
+            onAdd({ chips: Number(chips), generation, zone, spot });
+            // a second click would add the row once more
+            setChips('');
+            setGeneration('');
+            setZone('');
+          }}
         >
           {messages.addRow(trans)}
         </Button>
