@@ -13,6 +13,7 @@ import { CreationNotices } from './creationnotices';
 import { ErrorActions } from './erroractions';
 import { FailureNotices } from './failures';
 import { sshCommand } from './fleet';
+import { setLanguage } from './money/moments';
 import { KernelStatus } from './notebooktoolbar';
 import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
@@ -68,6 +69,9 @@ const model: JupyterFrontEndPlugin<ITpuModel> = {
     { serviceManager, started }: JupyterFrontEnd,
     translator: ITranslator | null
   ): ITpuModel => {
+    if (translator) {
+      setLanguage(translator.languageCode);
+    }
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new TpuClient(serviceManager.serverSettings, trans);
     const nodes = new TpuModel(client, serviceManager.events.stream);

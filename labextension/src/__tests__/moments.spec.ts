@@ -1,4 +1,12 @@
-import { formatCountdown, formatMoment, nextMoment, onServer, suggestTime } from '../money/moments';
+import {
+  clockTime,
+  formatCountdown,
+  formatMoment,
+  nextMoment,
+  onServer,
+  setLanguage,
+  suggestTime
+} from '../money/moments';
 
 /** By the clock of the browser, wherever it stands. */
 function at(hours: number, minutes: number): Date {
@@ -54,5 +62,25 @@ describe('a time of the day', () => {
     const moment_s = at(18, 0).getTime() / 1000;
     expect(onServer(at(18, 0), now.getTime(), server_s - 0.9)).toBe(moment_s);
     expect(onServer(at(18, 0), now.getTime(), server_s + 3600)).toBe(moment_s + 3600);
+  });
+});
+
+describe('the language of dates', () => {
+  afterEach(() => {
+    jest.restoreAllMocks();
+    setLanguage('en');
+  });
+
+  it('is that of the page, in the variant of the browser', () => {
+    const at = new Date(2026, 10, 28, 14, 13).getTime() / 1000;
+    const browser = jest.spyOn(navigator, 'languages', 'get');
+    browser.mockReturnValue(['en-US', 'en']);
+    setLanguage('zh_CN');
+    expect(clockTime(at)).toBe('14:13');
+    expect(formatMoment(at, at - 86_400)).toContain('11月28日');
+    browser.mockReturnValue(['de-DE', 'en-GB']);
+    setLanguage('en');
+    expect(clockTime(at)).toBe('14:13');
+    expect(formatMoment(at, at - 86_400)).toContain('28 Nov');
   });
 });

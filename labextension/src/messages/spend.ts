@@ -11,7 +11,7 @@ import {
   ISpendOfTime
 } from '../api.generated';
 import { formatUsd } from '../format';
-import { formatMoment } from '../money/moments';
+import { dateLocale, formatMoment } from '../money/moments';
 import { isUpTo, slotName } from '../spend/historydata';
 import { HistoryChoice } from '../spend/historymodel';
 import { IUsedBefore, knownRate } from '../spend/rates';
@@ -451,7 +451,7 @@ export function burnDownDescription(
     '%1 of %2 used; half of that was used by %3.',
     formatAmount(used, unit, trans),
     formatAmount(amount, unit, trans),
-    new Date(halfway.at * 1000).toLocaleString(undefined, {
+    new Date(halfway.at * 1000).toLocaleString(dateLocale(), {
       dateStyle: 'medium',
       timeStyle: 'short'
     })

@@ -1,4 +1,4 @@
-/** Clock times as people read and type them; pure. */
+/** Clock times as people read and type them; pure, but for the language of the page. */
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -7,9 +7,23 @@ const EVENING_H = 18;
 /** Further ahead than this, the end of the working day is not a useful suggestion. */
 const MAX_AHEAD_MS = 12 * HOUR_MS;
 
-/** The time of day, in the browser's own format. */
+let locale: string | undefined;
+
+/** Set the page's language, such as `zh_CN`; the browser's own variant of it, such as `en-GB`, is preferred. */
+export function setLanguage(code: string): void {
+  const [language] = code.split(/[_-]/);
+  const own = navigator.languages.find(each => each.split('-')[0] === language);
+  locale = own ?? code.replace('_', '-');
+}
+
+/** The locale in which dates and times are formatted. */
+export function dateLocale(): string | undefined {
+  return locale;
+}
+
+/** The time of day, in the page's language. */
 export function clockTime(seconds: number): string {
-  return new Date(seconds * 1000).toLocaleTimeString(undefined, { timeStyle: 'short' });
+  return new Date(seconds * 1000).toLocaleTimeString(locale, { timeStyle: 'short' });
 }
 
 /** The time left, to the second: `4:12`, `1:04:12`. */
@@ -63,13 +77,13 @@ function asTime(moment: Date): string {
   return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
 }
 
-/** A moment in the browser's format: with the date unless it is today, with the year unless it is this one. */
+/** A moment in the page's language: with the date unless it is today, with the year unless it is this one. */
 export function formatMoment(seconds: number, now_s: number): string {
   const date = new Date(seconds * 1000);
   const now = new Date(now_s * 1000);
   return date.toDateString() === now.toDateString()
     ? clockTime(seconds)
-    : date.toLocaleString(undefined, {
+    : date.toLocaleString(locale, {
         year: date.getFullYear() === now.getFullYear() ? undefined : 'numeric',
         month: 'short',
         day: 'numeric',

@@ -7,6 +7,7 @@ import { sshCommand } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
 import { formatPriceSource, formatSize } from '../messages/units';
+import { dateLocale } from '../money/moments';
 
 interface IProps {
   node: INode;
@@ -81,5 +82,5 @@ function addressOf(worker: IWorker): string {
 
 function formatTime(rfc3339: string): string {
   const time = new Date(rfc3339);
-  return Number.isNaN(time.getTime()) ? rfc3339 : time.toLocaleString();
+  return Number.isNaN(time.getTime()) ? rfc3339 : time.toLocaleString(dateLocale());
 }

@@ -5,6 +5,7 @@ import { JSONObject } from '@lumino/coreutils';
 import * as common from '../messages/common';
 import * as messages from '../messages/simulator';
 import { ICloud, ILinkFault, IScriptedFault, placeOf } from './records';
+import { dateLocale } from '../money/moments';
 
 /** A fault of the form: its label, and the fields of its request to the control API. */
 export interface IChoice {
@@ -165,9 +166,9 @@ function nodeChanges(before: ICloud, after: ICloud, trans: TranslationBundle): s
     .map(({ name, state }) => common.nodeIs(placeOf(name).id, state, trans));
 }
 
-/** A moment of the emulated time in the browser's format. */
+/** A moment of the emulated time in the page's language. */
 export function formatMoment(seconds: number): string {
-  return new Date(seconds * 1000).toLocaleString(undefined, {
+  return new Date(seconds * 1000).toLocaleString(dateLocale(), {
     dateStyle: 'medium',
     timeStyle: 'medium'
   });

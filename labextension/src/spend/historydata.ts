@@ -1,7 +1,7 @@
 /** Spending over time as the numbers of a chart; pure. */
 
 import { IBudget, IBudgetBurnDown, ISpendHistory, ISpendOfSlot } from '../api.generated';
-import { clockTime, formatMoment } from '../money/moments';
+import { clockTime, dateLocale, formatMoment } from '../money/moments';
 
 /** One bar for each hour or day. */
 export interface IBars {
@@ -35,7 +35,7 @@ export function slotName(
     return formatMoment(slot.starts_at ?? 0, now);
   }
   const [year, month, day] = (slot.day ?? '').split('-').map(Number);
-  return new Date(year, month - 1, day).toLocaleDateString(undefined, {
+  return new Date(year, month - 1, day).toLocaleDateString(dateLocale(), {
     month: 'short',
     day: 'numeric'
   });

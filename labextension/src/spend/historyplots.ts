@@ -2,7 +2,7 @@
 
 import type UPlot from 'uplot';
 import { PLAIN_OPTIONS, FONT, IDesign, IDrawing, plotter } from '../chart/drawing';
-import { clockTime } from '../money/moments';
+import { clockTime, dateLocale } from '../money/moments';
 import { IBars, ICurve } from './historydata';
 
 /** Theme colours of the chart and the legend. */
@@ -148,7 +148,10 @@ function moments(ticks: readonly number[], curve: ICurve | null): string[] {
 }
 
 function dayName(seconds: number): string {
-  return new Date(seconds * 1000).toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
+  return new Date(seconds * 1000).toLocaleDateString(dateLocale(), {
+    month: 'short',
+    day: 'numeric'
+  });
 }
 
 /** An axis as wide as its longest label. */
