@@ -56,8 +56,8 @@ class Generation:
         name: as in the catalogue, such as ``v5e``.
         api_type: its ``AcceleratorConfig.Type``, such as ``V5LITE_POD``.
         quota_family: its name in the ids of its quotas, such as ``V5s``.
-        quota_metrics: its quotas in Service Usage, such as ``tpu-v5s-litepod``, by the suffix of their ids after the
-            family, such as ``Litepod``; the quota of small nodes comes first.
+        quota_metrics: names of its Service Usage metrics, such as ``tpu-v5s-litepod``, by the part of the quota id
+            after the family, such as ``Litepod``; the metric of small nodes comes first.
         quota_unit: the unit of its quotas.
         gce_machine_type: template of its machine types, such as ``ct5lp-hightpu-{chips}t``.
         device_files: glob pattern, such as ``/dev/vfio/*``.
@@ -144,7 +144,10 @@ def refuse_unserved(accelerator_type: str) -> None:
                 accelerator_type=accelerator_type[:70],
             ),
             exists="Nothing was created.",
-            hint=Text("Choose a type of {generations}, such as v6e-8.", generations=", ".join(generations())),
+            hint=Text(
+                "Choose an accelerator type such as v6e-8. Supported generations: {generations}.",
+                generations=", ".join(generations()),
+            ),
         )
 
 

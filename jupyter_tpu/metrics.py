@@ -1,7 +1,7 @@
 """Samples of a worker's chips, host and TPU processes: the records that agent and laptop share.
 
 Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, with the reason beside it. Ids of chips and
-cores are libtpu's: they count over all workers of a slice, so the first one of a worker need not be 0.
+cores are libtpu's: they are numbered across all workers of a slice, so the first one of a worker need not be 0.
 """
 
 from __future__ import annotations

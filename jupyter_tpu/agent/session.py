@@ -257,7 +257,7 @@ class Session:
             raise KernelFailed(
                 f"The worker's record of kernel {kernel.kernel_id} ends before the last message that this client "
                 "has received.",
-                exists="The worker's disk lost the end of it, or this is another kernel with the same id.",
+                exists="The worker's disk lost the end of the record, or this is another kernel with the same id.",
                 hint="Restart the kernel.",
             )
         self._forget_in_flight(number)

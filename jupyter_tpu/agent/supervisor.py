@@ -72,7 +72,7 @@ class Supervisor:
         return agent
 
     def _watch(self, agent: subprocess.Popen[bytes]) -> bool:
-        """Wait for the agent's end, and return whether a signal had asked for it."""
+        """Wait for the agent to exit; return whether SIGTERM caused it."""
         while agent.returncode is None:
             if signal.sigwait(_SIGNALS) == signal.SIGTERM:
                 agent.terminate()

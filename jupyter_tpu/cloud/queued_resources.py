@@ -187,7 +187,7 @@ def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     if status.code == _DEADLINE_EXCEEDED:
         return OutOfCapacity(
             Text(
-                "There was no capacity for {queued_resource} in {zone} in time.",
+                "{queued_resource} timed out: no capacity in {zone} before its deadline.",
                 queued_resource=name.queued_id,
                 zone=name.zone,
             ),

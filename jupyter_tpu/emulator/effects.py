@@ -118,7 +118,7 @@ class Effects:
 
     @documented(
         "preemptible-end",
-        "A preemptible node is preempted at most 24 hours after it became READY; a spot node has no such limit.",
+        "A preemptible node is pre-empted at most 24 hours after it became READY; a spot node has no such limit.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def _schedule_end(self, node: NodePb) -> None:
@@ -170,7 +170,7 @@ class Effects:
 
     @recorded(
         "preemption",
-        "A preempted node is PREEMPTED, stays listed, and can only be deleted.",
+        "A pre-empted node is PREEMPTED, stays listed, and can only be deleted.",
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:

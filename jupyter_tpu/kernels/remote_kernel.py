@@ -186,7 +186,7 @@ class RemoteKernel:
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
-        """Note that the user wants the kernel to end, so that the end is not reported as a death."""
+        """Record that the user wants the kernel to end, so that the end is not reported as a death."""
         self.is_asked_to_end = True
 
     async def interrupt(self) -> None:

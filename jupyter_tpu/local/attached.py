@@ -106,6 +106,6 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
             node=specs[0].node_name.rpartition("/")[2],
             environment=repr(environment[:40]),
         ),
-        exists=Text("It has {environments}.", environments=there),
+        exists=Text("Its environments: {environments}.", environments=there),
         hint=Text("%tpu env make {node} FRAMEWORK creates one.", node=specs[0].node_name.rpartition("/")[2]),
     )

@@ -141,7 +141,7 @@ def billed_view(costs: Rows, credits: Rows, *, table: ExportTable, project: str,
     if len(currencies) > 1:
         raise CloudRefused(
             Text(
-                "The billing export {table} has costs in several currencies, which cannot be added: {currencies}.",
+                "The billing export {table} mixes currencies, so there is no total: {currencies}.",
                 table=table,
                 currencies=", ".join(currencies)[:60],
             ),

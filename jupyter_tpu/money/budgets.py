@@ -132,7 +132,7 @@ def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
     if unknown:
         raise _bad(
             Text("A budget has no field {field}.", field=repr(unknown[0][:40])),
-            Text("Use {fields}.", fields=", ".join(FIELDS)),
+            Text("Valid fields: {fields}.", fields=", ".join(FIELDS)),
         )
     period: Period = _one_of(PERIODS, data.get("period"), "period")
     return Budget(
@@ -154,7 +154,7 @@ def _one_of(choices: tuple[str, ...], value: object, what: str) -> Any:
     if not isinstance(value, str) or value not in choices:
         raise _bad(
             Text("{value} is not a valid {what} for a budget.", value=repr(str(value)[:40]), what=what),
-            Text("Use {choices}.", choices=", ".join(choices)),
+            Text("Valid values: {choices}.", choices=", ".join(choices)),
         )
     return value
 
@@ -265,7 +265,7 @@ def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float 
 
 
 def amount_text(budget: Budget, amount: float) -> str:
-    """Format an amount as ``$20.00`` or ``7.50 hours``; small amounts keep their digits."""
+    """Format an amount as ``$20.00`` or ``7.50 hours``; dollar amounts below $0.10 get six decimals."""
     if budget.unit == "hours":
         return f"{amount:,.2f} hours"
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.6f}"

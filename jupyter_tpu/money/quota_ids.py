@@ -26,7 +26,7 @@ _LARGEST_SERVING_CHIPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One quota of a generation, on demand or preemptible (which includes spot), per zone or per region.
+    """One quota of a generation, on-demand or preemptible (which includes spot), per zone or per region.
 
     Attributes:
         bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
@@ -60,7 +60,7 @@ class Quota:
         """The quota in plain words: ``v5e, up to 8 chips, spot``."""
         if self.is_preemptible:
             return Text("{generation}{sizes}, spot", generation=self.generation, sizes=self._sizes)
-        return Text("{generation}{sizes}, on demand", generation=self.generation, sizes=self._sizes)
+        return Text("{generation}{sizes}, on-demand", generation=self.generation, sizes=self._sizes)
 
     @property
     def _sizes(self) -> str:

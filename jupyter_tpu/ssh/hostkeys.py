@@ -92,7 +92,7 @@ def host_key_changed(
     return HostKeyChanged(
         Text("The SSH host key of {worker} is not the pinned one.", worker=name or alias),
         exists=Text(
-            "Expected {expected}, found {found}. Nothing was sent to it, and the pinned key stays.",
+            "Expected {expected}, found {found}. Nothing was sent to the worker; the pinned key is unchanged.",
             expected=expected,
             found=fingerprint(shown),
         ),

@@ -29,12 +29,12 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
         "guard": {"state": "cannot", "detail": "no scope"},
     }
     assert report_lines(said) == [
-        "execution: quiet, last 2 min ago",
+        "running cells: quiet, last 2 min ago",
         "Idle timeout: 1 h; maximum session length: no limit.",
         "Auto-stop in 15 min (idle).",
         "Kept running for 2 h.",
         "Kept running until the current cell ends.",
-        "Guard: cannot (no scope).",
+        "Guard: can't stop the node (no scope).",
     ]
 
 

@@ -55,7 +55,7 @@ def create_for_the_example(page: Page, panel: Locator, picture: Picture) -> Loca
     page.locator(".jp-LauncherCard", has_text="Example: digits").click()
     form = panel.get_by_role("form", name="Create a node")
     cost = form.get_by_role("status", name="Price and quota for this choice")
-    expect(cost).to_contain_text("$9.60 per hour on demand · auto-stop after 1 h idle")
+    expect(cost).to_contain_text("$9.60 per hour on-demand · auto-stop after 1 h idle")
     expect(cost).to_contain_text("at most $19.20 if you forget it")
     create = form.get_by_role("button", name="Create", exact=True)
     expect(create).to_be_in_viewport(ratio=1)

@@ -105,7 +105,7 @@ class Chips:
         # It may have used them between two measurements.
         if is_new:
             return ChipUse("active", f"{who} has just opened the chips")
-        # The duty cycle is known to be 0.
+        # The duty cycle is known, and too low to count as use.
         if isinstance(duty, float):
             if cpu >= _LEAST_CPU:
                 return ChipUse("quiet", f"{who} has the chips open but does not use them", working=f"{who} works")

@@ -47,6 +47,6 @@ def _refused(action: str, error: CannotEnd) -> CloudRefused:
     other = "Delete it with %tpu delete, or run" if error.is_refused and action == "stop" else "Run"
     return CloudRefused(
         f"This node cannot end itself: {error}.",
-        exists="It is still running and billed.",
+        exists="The node is still running and billed.",
         hint=f"{other} `jupyter tpu {action} NODE` on your own machine.",
     )

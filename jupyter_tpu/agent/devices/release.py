@@ -116,7 +116,9 @@ class _Selection:
         processes = None if listed is None and pid is None else _processes([{"pid": pid}] if listed is None else listed)
         force, by = params.get("force", False), params.get("by", "")
         if type(force) is not bool or not isinstance(by, str):
-            raise BadInput("The field 'force' must be true or false, and 'by' a string.", exists="Nothing was ended.")
+            raise BadInput(
+                "The field 'force' must be true or false, and 'by' a string.", exists="No process was ended."
+            )
         return cls(processes, force, by.strip()[:_LONGEST_NAME] or "someone with access to this node")
 
     def matches(self, holder: Holder) -> bool:
@@ -132,7 +134,7 @@ def _processes(listed: Any) -> dict[int, float | None]:
             return found
     except (TypeError, LookupError, AttributeError):
         pass
-    raise BadInput(f"{str(listed)[:40]!r} is not a list of process ids.", exists="Nothing was ended.")
+    raise BadInput(f"{str(listed)[:40]!r} is not a list of process ids.", exists="No process was ended.")
 
 
 def _messages(selection: _Selection, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:

@@ -33,7 +33,7 @@ _REMEMBERED = 10_000
 
 
 class OutputCapture:
-    """The kernel's messages to the agent; one object per process.
+    """Send the kernel's messages to the agent, and resend those not acknowledged; one object per process.
 
     Args:
         pipe: Unix socket on which forked processes pass on their output; it may change later.

@@ -54,7 +54,7 @@ class SampleHistory:
         return other
 
     def history(self, since: float, step_s: float, points: int = SAMPLES) -> dict[str, Any]:
-        """Return the series since then, one point per `step_s` (see `thinned`), the newest `points` of them.
+        """Return the series after `since`, one point per `step_s` (see `thinned`), at most the newest `points`.
 
         Args:
             since: Unix seconds.

@@ -163,7 +163,7 @@ class RequestIndex:
         return [asdict(request) for request in self._requests.values()]
 
     def expect_reply(self, parts: Sequence[bytes]) -> None:
-        """Note that a request other than a cell is passed to the kernel, on the shell channel."""
+        """Record that a request other than a cell is passed to the kernel, on the shell channel."""
         if not (place := header_place(parts)):
             return
         kind, msg_id = kind_and_id(parts[place])

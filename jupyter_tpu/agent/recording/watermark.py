@@ -30,12 +30,12 @@ class Watermark:
         self.number, self.next_seq, self.assigned = _STATE.unpack(self._memory[:])
 
     def save(self, number: int, next_seq: int) -> None:
-        """Note that everything up to `number` is on disk, before `next_seq`."""
+        """Record that everything up to `number` is on disk, before `next_seq`."""
         self.number, self.next_seq = number, next_seq
         self.assign(next_seq)
 
     def assign(self, next_seq: int) -> None:
-        """Note that seqs below `next_seq` were used, on disk or not."""
+        """Record that seqs below `next_seq` were used, on disk or not."""
         self.assigned = next_seq
         self._memory[:] = _STATE.pack(self.number, self.next_seq, self.assigned)
 

@@ -32,11 +32,11 @@ FIRST = (
 NOTEBOOKS = (
     Command(
         name="kernels",
-        help="list the kernels that run on all READY nodes, or end one",
+        help="list kernels on all READY nodes, or shut one down",
         arguments=(
             action("list", "end"),
             argument(
-                "kernel", metavar="ID", nargs="?", help="kernel to end: its id, or the first characters of the id"
+                "kernel", metavar="ID", nargs="?", help="kernel to shut down: its id, or the first characters of the id"
             ),
             argument("--zone", help="only nodes in this zone"),
             YES,

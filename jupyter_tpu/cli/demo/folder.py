@@ -129,7 +129,7 @@ class DemoFolder:
             return ""
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment variables of the demo's JupyterLab: its folders, but no cloud yet."""
+        """Return the demo's environment variables, without those of the emulated cloud (added once it runs)."""
         jupyter = self.root / "jupyter"
         return {
             **os.environ,

@@ -155,9 +155,9 @@ def _check_of(error: TpuError) -> str:
 
 def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
     text = (
-        _("The project {project} answers: 1 node.", project=project)
+        _("Project {project} is reachable: 1 node.", project=project)
         if nodes == 1
-        else _("The project {project} answers: {count} nodes.", project=project, count=nodes)
+        else _("Project {project} is reachable: {count} nodes.", project=project, count=nodes)
     )
     if not unreachable:
         return Finding(check="API", state=OK, text=text)

@@ -167,7 +167,7 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
         Text("{count} kernels have an id that starts with {start}.", count=len(found), start=start)
         if found
         else Text("No kernels have an id that starts with {start}.", start=start),
-        exists=Text("No kernel was ended. {why}", why=_(failures[0].message)) if failures else "Nothing was ended.",
+        exists=Text("No kernel was ended. {why}", why=_(failures[0].message)) if failures else "No kernel was ended.",
         hint="`jupyter tpu kernels` lists the kernels.",
     )
 

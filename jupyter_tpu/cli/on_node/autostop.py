@@ -32,8 +32,11 @@ _WORDS = {
     "deadline": Text("deadline"),
     "stop": Text("stop"),
     "delete": Text("delete"),
+    "armed": Text("on"),
+    "off": Text("off"),
+    "cannot": Text("can't stop the node"),
 }
-"""Words of the rules and of what they lead to; the guard's own states come from the node, in English."""
+"""Words of the rules, of what they lead to, and of the guard's states."""
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
 # bounds a command on a worker that never answers; a first connection over a slow network takes some seconds

@@ -59,7 +59,7 @@ def _run_make(options: argparse.Namespace) -> int:
         warn(_(each))
     say(
         _(
-            "{title} is on {node}, with Python {python} and {count} packages.",
+            "{title} is installed on {node}, with Python {python} and {count} packages.",
             title=made["title"],
             node=node.name.node_id,
             python=made["python"],

@@ -197,7 +197,7 @@ def _remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(_("The budget {name} is removed.", name=plain(options.name)))
+        say(_("Removed budget {name}.", name=plain(options.name)))
     return 0
 
 

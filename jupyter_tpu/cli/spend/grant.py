@@ -114,8 +114,7 @@ def _remove(options: argparse.Namespace) -> int:
     else:
         say(
             _(
-                "The grant {name} is removed. All usage that the grant covered now counts as billed, including "
-                "past usage.",
+                "Removed grant {name}. All usage that the grant covered now counts as billed, including past usage.",
                 name=options.name,
             )
         )

@@ -49,7 +49,7 @@ async def _read(options: argparse.Namespace) -> QuotaReport:
     async with open_cloud(cloud_settings(options)) as cloud:
         report = await read_quota(cloud)
     if report.limits is None and report.limits_error and not report.uses():
-        raise report.limits_error  # there are no limits to show
+        raise report.limits_error  # without limits or usage the report would be empty
     return report
 
 

@@ -108,7 +108,7 @@ def _wait_for(client: RestClient, operation: Mapping[str, Any]) -> None:
         operation = client.read(f"/v1/{operation.get('name', '')}", {})
     if error := operation.get("error"):
         raise CloudRefused(
-            "The Cloud TPU API was not enabled.",
+            "Google Cloud could not enable the Cloud TPU API.",
             hint=Text("The cloud said: {quotation}", quotation=str(error.get("message", ""))[:300]),
             raw=str(error),
         )

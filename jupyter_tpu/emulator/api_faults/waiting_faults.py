@@ -1,4 +1,4 @@
-"""The scripted faults that wait, and which of them a call meets."""
+"""Pending scripted faults, and which of them a call hits."""
 
 from __future__ import annotations
 

@@ -32,9 +32,9 @@ def _preempt(control: EmulatorControl, options: argparse.Namespace) -> Any:
 
 def _format_preempt(done: Mapping[str, Any]) -> Iterator[str]:
     if done["notice_s"]:
-        yield f"{done['node']} will be preempted in {done['notice_s']:g} virtual seconds."
+        yield f"{done['node']} will be pre-empted in {done['notice_s']:g} virtual seconds."
     else:
-        yield f"{done['node']} is preempted: it is no longer billed, and can only be deleted."
+        yield f"{done['node']} is pre-empted: it is no longer billed, and can only be deleted."
 
 
 def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +154,7 @@ def _format_reset(info: Mapping[str, Any]) -> Iterator[str]:
 COMMANDS = (
     Command(
         name="preempt",
-        summary="Preempt a node, as Google preempts spot nodes: it becomes PREEMPTED, and its workers die.",
+        summary="Pre-empt a node, as Google pre-empts spot nodes: it becomes PREEMPTED, and its workers die.",
         arguments=_preempt_arguments,
         perform=_preempt,
         format_lines=_format_preempt,

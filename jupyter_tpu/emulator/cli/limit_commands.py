@@ -214,7 +214,8 @@ COMMANDS = (
         arguments=_project_arguments,
         perform=_project,
         format_lines=_project_lines,
-        notes="Such as: project api_enabled=false, or project denied_permissions=tpu.nodes.list,tpu.nodes.create, or "
-        "project allowlist=v5e,v6e@us-east5-b, or project creates_per_minute=none.",
+        notes="Examples: `jupyter tpu emulator project api_enabled=false`, `jupyter tpu emulator project "
+        "denied_permissions=tpu.nodes.list,tpu.nodes.create`, `jupyter tpu emulator project "
+        "allowlist=v5e,v6e@us-east5-b` and `jupyter tpu emulator project creates_per_minute=none`.",
     ),
 )

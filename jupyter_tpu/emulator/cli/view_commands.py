@@ -209,7 +209,7 @@ def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _format_span(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
     end = "now" if span["ended"] is None else format_moment(span["ended"])
-    waived = ", waived: preempted in its first minute" if span["waived"] else ""
+    waived = ", waived: pre-empted in its first minute" if span["waived"] else ""
     return (
         f"  {last_part(bill['name'])}: {format_moment(span['started'])} to {end}, {span['seconds']} s, "
         f"{format_money(span['nano_usd'])}{waived}"

@@ -160,7 +160,7 @@ class EmulatorControl:
         body = {"reservation_id": reservation_id, "zone": zone, "family": family, "chips": chips}
         self._request("POST", "reservations", body)
 
-    # -- preemption and maintenance
+    # -- pre-emption and maintenance
 
     def preempt(self, node: str, *, notice_s: float = 0.0) -> None:
         """Preempt a node, at once or with `notice_s` virtual seconds of notice."""

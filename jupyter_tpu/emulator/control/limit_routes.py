@@ -1,4 +1,4 @@
-"""The part of the control API for the rules of the project, and for preemption and maintenance."""
+"""The part of the control API for the rules of the project, and for pre-emption and maintenance."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Leftover:
 
 
 class HalfCreated:
-    """The agenda of leftovers, stored so that it survives a restart."""
+    """Schedule of leftovers, stored so that it survives a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store

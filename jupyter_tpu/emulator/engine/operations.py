@@ -281,7 +281,7 @@ def is_queued_name(name: str) -> bool:
 
 
 class OperationAgenda:
-    """The agenda of operations whose effect is due; those of one target run one after another."""
+    """Schedule of operations whose effect is due; those of one target run one after another."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store

@@ -73,7 +73,7 @@ class Admission:
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
         """Return whether the region of a zone has external addresses for all that is held, new nodes included (E10).
 
-        `held` lists nodes that have VMs, so none that are stopped or preempted.
+        `held` lists nodes that have VMs, so none that are stopped or pre-empted.
         """
         limit = self._project.switches.addresses_per_region
         region = accelerators.region_of(zone)

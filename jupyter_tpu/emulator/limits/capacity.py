@@ -36,7 +36,7 @@ class Capacity:
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
         """Return whether new nodes of one zone fit, all at once.
 
-        `held`: the nodes that occupy chips (from CREATING to READY, none that are stopped or preempted), of all zones.
+        `held`: the nodes that occupy chips (from CREATING to READY, none that are stopped or pre-empted), of all zones.
         """
         occupied = list(held)
         families = {family_of(node) for node in nodes}

@@ -31,9 +31,9 @@ class Switches:
         api_enabled: off: every call is refused with E9.
         denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*`` (E8).
         denied_locations: zones or regions that an organisation's policy forbids (E6).
-        allowlist: generations (``v5p``) or types (``v5p-8``), each of one zone with ``@us-east5-a``, that the project
-            may ask for; None: all of them (E7).
-        addresses_per_region: external IP addresses in use in a region; None: unlimited (E10).
+        allowlist: generations (``v5p``) or types (``v5p-8``) that the project may request; a suffix such as
+            ``@us-east5-a`` limits one to a zone; None: all (E7).
+        addresses_per_region: most external IP addresses that a region may use; None: unlimited (E10).
         creates_per_minute: CreateNode calls in a virtual minute; None: unlimited (E11).
         quota_profile: the limits where none is set: one of `quota_profiles.PROFILES`.
         stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.

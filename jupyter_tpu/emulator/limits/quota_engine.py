@@ -52,8 +52,8 @@ class QuotaUse:
 
 @recorded(
     "leftovers-count",
-    "The remains of a node (PREEMPTED, STOPPED) or of a queued resource (SUSPENDED, FAILED) count against the quota "
-    "until they are deleted.",
+    "A PREEMPTED or STOPPED node, and a SUSPENDED or FAILED queued resource, counts against the quota until it is "
+    "deleted.",
     source="marin-community/marin#87; notes of a public repository",
 )
 @assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")

@@ -116,7 +116,7 @@ class Maintenance:
         if node is not None and node.state == State.READY:
             with self._store.transaction():
                 event = self._repairing(node, event)
-        # the node is stopped, preempted or gone: there is nothing to maintain
+        # the node is stopped, pre-empted or gone: there is nothing to maintain
         if node is None or not event.is_ongoing:
             self._drop(event)
             return
@@ -161,7 +161,7 @@ class Maintenance:
         return ongoing
 
     def _drop(self, event: MaintenanceEvent) -> None:
-        """Forget maintenance of a node that is gone, stopped or preempted."""
+        """Forget maintenance of a node that is gone, stopped or pre-empted."""
         with self._store.transaction():
             self._forget(event)
             self._finish_operation(event, None)

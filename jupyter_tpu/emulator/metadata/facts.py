@@ -22,10 +22,10 @@ class NodeStore(Protocol):
 
 
 class Notices(Protocol):
-    """The notices of preemption."""
+    """The notices of pre-emption."""
 
     def is_announced(self, node: NodePb) -> bool:
-        """Return whether the node has a notice that it will be preempted."""
+        """Return whether the node has a notice that it will be pre-empted."""
 
 
 class CloudFacts(Protocol):
@@ -40,7 +40,7 @@ class CloudFacts(Protocol):
 
     @property
     def notices(self) -> Notices:
-        """The notices of preemption."""
+        """The notices of pre-emption."""
 
     def extras_of(self, name: str) -> Mapping[str, Any]:
         """Return the fields of a resource that v2's protobuf lacks, as JSON."""
@@ -53,7 +53,7 @@ class WorkerFacts:
     Attributes:
         node: the node as it is now.
         upcoming_maintenance: as in the API's JSON; None: none was announced.
-        is_preempted: the node has a notice and will be preempted in a moment.
+        is_preempted: the node has a notice and will be pre-empted in a moment.
         metrics_port: where the worker's runtime metrics are served while a process uses its chips.
     """
 

@@ -74,7 +74,7 @@ def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
 
 
 def is_preemptible_node(facts: WorkerFacts) -> bool:
-    """Return whether the node can be preempted."""
+    """Return whether the node can be pre-empted."""
     scheduling = facts.node.scheduling_config
     return bool(scheduling.preemptible or scheduling.spot)
 

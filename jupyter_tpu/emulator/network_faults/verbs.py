@@ -141,7 +141,7 @@ def _verb(value: object) -> str:
 
 def _direction(value: object) -> str:
     if value not in (UP, DOWN, BOTH):
-        raise ValueError(f"{value!r} is not a direction: {UP}, {DOWN} or {BOTH}")
+        raise ValueError(f"unknown direction {value!r}; directions: {UP}, {DOWN} and {BOTH}")
     return str(value)
 
 

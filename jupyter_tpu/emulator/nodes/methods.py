@@ -88,7 +88,7 @@ class Nodes:
             raise errors.already_exists(node.name)
         if node.cidr_block:
             check_cidr_free(node.cidr_block, (each.cidr_block for each in self._store.nodes()))
-        # stopped and preempted nodes count as well, until they are deleted (behaviour `leftovers-count`)
+        # stopped and pre-empted nodes count as well, until they are deleted (behaviour `leftovers-count`)
         held = [*self._store.held_nodes(), *self._store.held_by_queue()]
         self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)

@@ -16,7 +16,7 @@ AGAIN_S = 60.0
 
 
 class NodeExpiry:
-    """The agenda of preemptible nodes that have reached their maximum age of a day (see `timeline.Agenda`)."""
+    """Schedule of preemptible nodes that have reached their maximum age of a day (see `timeline.Agenda`)."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class NodeExpiry:
         """Give notice; a node that is being maintained ends once it is READY again."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
-            # its end is then an ordinary preemption, announced like any other
+            # its end is then an ordinary pre-emption, announced like any other
             self._notices.announce(node)
         is_over = node is None or node.state not in (State.REPAIRING, State.RESTARTING)
         with self._store.transaction():

@@ -1,4 +1,4 @@
-"""Announce preemptions half a minute ahead, so that a program on the node can save its work."""
+"""Announce pre-emptions half a minute ahead, so that a program on the node can save its work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTICE_S = 30.0
 
 
 class PreemptionNotices:
-    """The agenda of announced preemptions, stored so that they happen after a restart too."""
+    """Schedule of announced pre-emptions; stored, so that they also happen after a restart."""
 
     def __init__(
         self,
@@ -41,10 +41,10 @@ class PreemptionNotices:
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )
     def announce(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
-        """Announce the preemption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
+        """Announce the pre-emption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
 
         Raises:
-            Refusal: the node's state does not allow a preemption.
+            Refusal: the node's state does not allow a pre-emption.
         """
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
@@ -59,19 +59,19 @@ class PreemptionNotices:
         return given is not None and given[1] == str(node.id)
 
     def waiting(self) -> list[Due]:
-        """Return the announced preemptions, and when they happen."""
+        """Return the announced pre-emptions, and when they happen."""
         return [
             Due(moment, f"preempt {name}", functools.partial(self._preempt_now, name))
             for name, (moment, _) in self._given().items()
         ]
 
     def _given(self) -> dict[str, tuple[float, str]]:
-        """Return the virtual moment and the uid of each announced preemption, by node name."""
+        """Return the virtual moment and the uid of each announced pre-emption, by node name."""
         return self._setting.read() or {}
 
     async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
-        # a node that was stopped, deleted or recreated meanwhile is not preempted
+        # a node that was stopped, deleted or recreated meanwhile is not pre-empted
         is_due = node is not None and node.state == State.READY and self.is_announced(node)
         with self._store.transaction():
             self._setting.write({other: given for other, given in self._given().items() if other != name})

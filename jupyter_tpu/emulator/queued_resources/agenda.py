@@ -275,7 +275,7 @@ class Queue:
 
     @documented(
         "queued-suspend",
-        "When a node is preempted or the run duration is over, the service deletes all nodes: the queued resource is "
+        "When a node is pre-empted or the run duration is over, the service deletes all nodes: the queued resource is "
         "SUSPENDING, then SUSPENDED. It stays until it is deleted, and is not provisioned again.",
         source="cloud.google.com/tpu/docs/queued-resources, request-using-flex-start",
     )

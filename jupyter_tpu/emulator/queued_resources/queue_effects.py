@@ -65,7 +65,7 @@ class QueueEffects:
 
     async def _make_ready_again(self, node: NodePb) -> None:
         current = self._store.node(node.name)
-        if current is None or current.state != State.RESTARTING:  # deleted or preempted while its workers restarted
+        if current is None or current.state != State.RESTARTING:  # deleted or pre-empted while its workers restarted
             await self._workers.stop(node)
             return
         with self._store.transaction():

@@ -160,7 +160,7 @@ def _core_state(core: int, chips: Chips) -> Any:
 
 @recorded(
     "device-ids",
-    "Device ids count over all workers of a slice.",
+    "Device ids are numbered across all workers of a slice.",
     source="Google's example output of tpu-info on a slice (chips 8, 9, …)",
 )
 def _devices(chips: Chips) -> range:

@@ -232,13 +232,13 @@ class SessionProcess(asyncio.SubprocessProtocol):
             self._channel.write(data, asyncssh.EXTENDED_DATA_STDERR if fd == 2 else None)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Note that an output was closed."""
+        """Record that an output was closed."""
         if fd != 0:
             self._open_pipes.discard(fd)
             self._exit_when_done()
 
     def process_exited(self) -> None:
-        """Note that the process has exited."""
+        """Record that the process has exited."""
         self._exit_when_done()
 
     def _output_ended(self) -> None:

@@ -134,7 +134,7 @@ class Ledger:
 
     @documented(
         "first-minute-free",
-        "A node that is preempted in its first minute costs nothing.",
+        "A node that is pre-empted in its first minute costs nothing.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def node_preempted(self, node: NodePb, now: float) -> None:

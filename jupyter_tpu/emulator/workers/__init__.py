@@ -1,1 +1,1 @@
-"""The machines behind nodes: processes, homes, chips and images on this computer. Start with `workers`."""
+"""Emulated workers: their processes, home folders, chips and images on this computer. Start with `workers`."""

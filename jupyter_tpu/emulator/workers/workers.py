@@ -119,7 +119,7 @@ class Workers:
     @assumed(
         "killed-emulator",
         "The processes on workers outlive a killed emulator, as they would outlive the API's servers. The next start "
-        "on the same state folder takes them over, and ends those of nodes that are stopped, preempted or gone.",
+        "on the same state folder takes them over, and ends those of nodes that are stopped, pre-empted or gone.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
         """Kill processes on workers of any nodes except these; the homes stay."""

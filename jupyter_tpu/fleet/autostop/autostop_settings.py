@@ -47,7 +47,7 @@ class NodeSettings:
 
     Attributes:
         revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 = never.
-        acted_at: when a person last used the node, as any process here knows (Unix seconds).
+        acted_at: last user activity that any process on this computer recorded (Unix seconds); None = unknown.
         ready_since: when the node became READY, by the ledger; None = not known.
         is_ours: this user created the node.
         damage: what cannot be read and what applies instead, for display; empty = all can be read.

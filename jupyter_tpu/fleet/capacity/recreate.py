@@ -299,7 +299,7 @@ async def set_recovery(
     if is_on and node.provisioning == "flex-start":
         raise BadInput(
             Text("{node} is a flex-start node: the cloud deletes it when its run time is over.", node=name.node_id),
-            exists="It is not recreated.",
+            exists="Auto-recovery is unchanged.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
             actions=(show_queue(),),
         )

@@ -154,7 +154,7 @@ def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
         raise BadInput(
             Text("{name} matches {count} items.", name=repr(name[:100]), count=len(found)),
             exists="Nothing was deleted.",
-            hint=Text("Give the full name: {names}.", names=several),
+            hint=Text("Use one of these full names: {names}.", names=several),
         )
     raise BadInput(
         _no_such(repr(name[:200]), holdings),

@@ -173,6 +173,6 @@ def _gaps(holdings: Holdings) -> Iterable[Result]:
 def _silent(zone: str) -> TpuError:
     return CloudUnavailable(
         Text("{zone} did not answer.", zone=zone),
-        exists="Nodes there that were not seen before may be running, and billed.",
+        exists="Unlisted nodes in this zone may be running and billed.",
         hint="Run it again until every zone answers, or check the Google Cloud console.",
     )

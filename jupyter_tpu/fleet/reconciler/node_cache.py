@@ -33,7 +33,7 @@ class NodeCache:
 
     @property
     def read_at(self) -> dict[NodeName, float]:
-        """Return when single nodes, or their absence, were read since the last list was requested (Unix seconds)."""
+        """Return when each node was read on its own (found or not) since the last list request, in Unix seconds."""
         return {name: at.wall for name, at in self._looked_at.items()}
 
     def get(self, name: NodeName) -> Node | None:

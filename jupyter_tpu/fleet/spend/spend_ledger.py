@@ -247,7 +247,7 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
                 budget=repr(read.name[:70]),
                 reason=error.message,
             ),
-            exists="Until it is fixed, jupyter_tpu requests nothing that costs money.",
+            exists="Until the budget is fixed, jupyter_tpu requests nothing that costs money.",
             hint="Set it again, or remove it, with `jupyter tpu budget`.",
             actions=(show_budgets(),),
         )

@@ -150,7 +150,8 @@ class TerminationExecutor:
     async def stop(self, name: str) -> Result:
         """Stop a node; delete it where the cloud cannot stop it, or keeps refusing.
 
-        No answer, and a refusal for the rate of requests, say nothing about the node: they cost no disk.
+        Never delete after a timeout or a rate-limit error: neither means that the node cannot be stopped, and deletion
+        loses its disk.
         """
         error = await self._attempt("stop", "node", name)
         # most refusals are temporary, and a deletion loses the disk
@@ -232,7 +233,7 @@ class TerminationExecutor:
                     node=intent.node_name.node_id,
                     seconds=round(self._accepted_s),
                 ),
-                exists="It may still be running, and billed.",
+                exists="The node may still be running and billed.",
                 hint="Try again, or delete it in the Google Cloud console.",
             )
         with contextlib.suppress(TimeoutError):

@@ -148,7 +148,7 @@ class ExecutionLog:
             self.ran_on = self.ran_on or lost.runs[0].node
 
     def note_successor(self) -> None:
-        """Note that the kernel was started again after its node was lost."""
+        """Record that the kernel was started again after its node was lost."""
         if lost := self.lost():
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 

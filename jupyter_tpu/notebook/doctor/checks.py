@@ -140,8 +140,11 @@ def _guard(answer: Answer) -> Findings:
     yield found
 
 
+_GUARD_STATES = {"armed": Text("on"), "off": Text("off"), "cannot": Text("can't stop the node")}
+
+
 def _guard_text(guard: Mapping[str, Any]) -> Text:
-    state = {"armed": Text("armed"), "off": Text("off"), "cannot": Text("cannot")}.get(guard["state"], guard["state"])
+    state = _GUARD_STATES.get(guard["state"], guard["state"])
     return Text("{state}: {detail}.", state=state, detail=guard["detail"])
 
 
@@ -187,8 +190,11 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
             yield Finding(check=check, state=FAULT, text=why, fix=Text("Recreate the node with one of those."))
             return
-    type_ = facts.worker.accelerator_type or Text("an unknown type")
-    yield Finding(check=check, state=OK, text=Text("{version} on {type}.", version=found, type=type_))
+    if known_type := facts.worker.accelerator_type:
+        text = Text("{version} supports {type}.", version=found, type=known_type)
+    else:
+        text = Text("{version}; the accelerator type is unknown.", version=found)
+    yield Finding(check=check, state=OK, text=text)
 
 
 # -- the kernels' Python

@@ -16,20 +16,20 @@ _IN_USE = {
     ("unknown", "delete"): Text("Activity unknown (treated as busy): auto-delete {duration} after it becomes idle."),
 }
 _WORDS = {
-    "execution": Text("execution"),
-    "accelerator": Text("accelerator"),
-    "human": Text("human"),
+    "execution": Text("running cells"),
+    "accelerator": Text("chip use"),
+    "human": Text("your activity"),
     "output": Text("output"),
     "connection": Text("connection"),
-    "cpu": Text("cpu"),
+    "cpu": Text("CPU time"),
     "active": Text("active"),
     "idle": Text("idle"),
     "unknown": Text("unknown"),
     "session": Text("session"),
     "deadline": Text("deadline"),
-    "armed": Text("armed"),
+    "armed": Text("on"),
     "off": Text("off"),
-    "cannot": Text("cannot"),
+    "cannot": Text("can't stop the node"),
 }
 """Words of the agent's report; its details stay in English."""
 # Both times are measured by the agent in one call, so they differ by rounding only.

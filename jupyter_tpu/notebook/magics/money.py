@@ -288,5 +288,5 @@ def _chips(view: JSON) -> dict[str, Any]:
 
 
 def terms_text(row: JSON) -> Text:
-    """Return whether a grant's chips are spot or on demand."""
-    return Text("spot") if row["spot"] else Text("on demand")
+    """Return whether a grant's chips are spot or on-demand."""
+    return Text("spot") if row["spot"] else Text("on-demand")

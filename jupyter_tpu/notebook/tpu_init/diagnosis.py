@@ -164,7 +164,7 @@ def unknown_flags(framework: str, raw: str) -> TpuError:
     """Return the error for a flag that XLA does not know; a trial in another process found it."""
     return AcceleratorFailed(
         Text(
-            "The variable XLA_FLAGS has an unknown flag: {framework} would crash this kernel.",
+            "XLA_FLAGS contains an unknown flag, so starting {framework} would crash this kernel.",
             framework=TITLES[framework],
         ),
         exists="Nothing was started.",

@@ -129,7 +129,7 @@ function render(context) {
     time.hidden = data.ends_in_s === null;
     put(time, data.ends_in_s === null ? "" : countdownText(data.ends_in_s - passed));
     put(why, endText(data));
-    put(warning, data.is_warning ? translated("This node ends soon.") : ""); // without a number, so that it is read out only once
+    put(warning, data.is_warning ? translated("Auto-stop for this node is due soon.") : ""); // without a number, so that it is read out only once
     put(reminder, data.reminder);
     put(kept, keptText(data, passed));
     for (const [name, [title, node]] of Object.entries(values)) {

@@ -115,7 +115,7 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     if not was_reached(node):
         raise WorkerUnreachable(
             Text("This machine has not been connected to {node} yet.", node=name),
-            exists="Its metrics are shown after the first connection.",
+            exists="Metrics appear after the first connection.",
             hint="Start a kernel on it.",
         )
     return workers_of(node, endpoint)

@@ -22,7 +22,7 @@ class Acknowledgements:
         self._record = 0
 
     def write(self, seq: int, *, has_messages: bool) -> bytes | None:
-        """Note that everything up to `seq` will be written.
+        """Record that everything up to `seq` is about to be written.
 
         Args:
             has_messages: whether any of it is for this page.

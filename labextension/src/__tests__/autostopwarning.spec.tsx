@@ -121,7 +121,7 @@ describe('the warning in a notebook', () => {
 
   it('announces it once, without a time that goes on', async () => {
     await open(ending());
-    const said = 'my-node, where this notebook runs, ends soon: idle';
+    const said = 'Auto-stop for my-node, where this notebook runs, is due soon: idle';
     expect(screen.getByRole('status').textContent).toBe(said);
   });
 

@@ -418,7 +418,7 @@ describe('the time left of a node', () => {
   it('warns', () => {
     const nodes = [autostop({ is_warning: true })];
     showRow({ autostops: answered({ as_of: null, nodes }) }, 'autostopAlerts');
-    expect(screen.getByRole('alert').textContent).toBe('my-node ends soon.');
+    expect(screen.getByRole('alert').textContent).toBe('Auto-stop for my-node is due soon.');
   });
 
   it('is said in short on a closed card, and extended by a click', async () => {

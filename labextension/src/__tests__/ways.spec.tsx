@@ -88,7 +88,7 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions());
     await later();
     expect(summary()).toBe(
-      '$9.60 per hour on demand · auto-stop after 1 h idle (2 h if a cell runs without output): ' +
+      '$9.60 per hour on-demand · auto-stop after 1 h idle (2 h if a cell runs without output): ' +
         'at most $19.20 if you forget it' +
         BILLED.detail
     );
@@ -108,7 +108,7 @@ describe('the form, where there are other ways to a node', () => {
     open(createActions({ coverage: jest.fn().mockResolvedValue(granted) }));
     await later();
     expect(summary()).toBe(
-      'Free under your TRC grant trc until 2027-01-29, then $9.60 per hour on demand' +
+      'Free under your TRC grant trc until 2027-01-29, then $9.60 per hour on-demand' +
         ' · auto-stop after 1 h idle (2 h if a cell runs without output)'
     );
   });
@@ -225,7 +225,7 @@ describe('the form, where there are other ways to a node', () => {
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
     await click('checkbox', 'Create anyway (price unknown)');
     await click('button', 'Queue');
-    screen.getByText('Use a number up to 168.');
+    screen.getByText('Enter between 0.02 and 168 hours.');
     expect(actions.onQueue).not.toHaveBeenCalled();
     fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '2' } });
     await click('button', 'Queue');

@@ -118,7 +118,7 @@ function RunTime({ draft, trans, onChange }: IProps): JSX.Element {
       label={messages.runFor(trans)}
       note={messages.runForNote(trans)}
       value={draft.runHours}
-      error={runTime(draft) === null ? messages.useNumberUpTo168(trans) : ''}
+      error={runTime(draft) === null ? messages.enterRunHours(trans) : ''}
       onChange={runHours => onChange({ runHours })}
     />
   );

@@ -18,7 +18,7 @@ export function rowLabel(name: string, trans: TranslationBundle): string {
 }
 
 export function endsSoon(name: string, trans: TranslationBundle): string {
-  return trans.__('%1 ends soon.', name);
+  return trans.__('Auto-stop for %1 is due soon.', name);
 }
 
 export function needsServer(reason: string, trans: TranslationBundle): string {
@@ -44,7 +44,7 @@ export function change(trans: TranslationBundle): string {
 // Above the notebook
 
 export function endsSoonBecause(name: string, why: string, trans: TranslationBundle): string {
-  return trans.__('%1, where this notebook runs, ends soon: %2', name, why);
+  return trans.__('Auto-stop for %1, where this notebook runs, is due soon: %2', name, why);
 }
 
 export function isBilled(name: string, trans: TranslationBundle): string {

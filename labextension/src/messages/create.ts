@@ -241,8 +241,8 @@ export function runForNote(trans: TranslationBundle): string {
   return trans.__('Google Cloud deletes the node this long after it becomes READY.');
 }
 
-export function useNumberUpTo168(trans: TranslationBundle): string {
-  return trans.__('Use a number up to 168.');
+export function enterRunHours(trans: TranslationBundle): string {
+  return trans.__('Enter between 0.02 and 168 hours.');
 }
 
 // Price, billing and quota of a choice
@@ -324,7 +324,7 @@ function idleText(idle_s: number, longest_s: number | null, trans: TranslationBu
 
 export function idleMeans(trans: TranslationBundle): string {
   return trans.__(
-    'Idle: no chip use, no output and no user action. A cell that runs without output on idle chips counts as idle after 2 h.'
+    'Idle: no chip use, no output and no user action. A cell that runs without output on idle chips for long also counts as idle.'
   );
 }
 
@@ -346,7 +346,7 @@ export function submitLabel(way: Way, isSending: boolean, trans: TranslationBund
 
 export function priceTerms(provisioning: Provisioning, trans: TranslationBundle): string {
   const names: { readonly [terms in Provisioning]: string } = {
-    'on-demand': trans.__('on demand'),
+    'on-demand': trans.__('on-demand'),
     spot: trans.__('as spot'),
     preemptible: trans.__('as preemptible'),
     reserved: trans.__('as reserved'),

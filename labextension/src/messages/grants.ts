@@ -161,7 +161,7 @@ export function addRow(trans: TranslationBundle): string {
 
 export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string {
   const chips = trans._n('%1 chip', '%1 chips', row.chips);
-  const kind = row.spot ? trans.__('spot') : trans.__('on demand');
+  const kind = row.spot ? trans.__('spot') : trans.__('on-demand');
   const what = row.device ? `${row.generation} (${row.device})` : row.generation;
   return `${chips} ${what} · ${kind} · ${row.zone}`;
 }

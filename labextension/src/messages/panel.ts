@@ -111,7 +111,7 @@ export function noNodes(trans: TranslationBundle): string {
 }
 
 export function noNodesHint(trans: TranslationBundle): string {
-  return trans.__('Create one to run notebooks on it as on a local kernel.');
+  return trans.__('Create one to run notebooks on it as you would on a local kernel.');
 }
 
 export function nodeGone(name: string, trans: TranslationBundle): string {

@@ -34,7 +34,7 @@ export function deleteToFree(name: string, trans: TranslationBundle): string {
 export function quotaUse(quota: IQuotaLimit, trans: TranslationBundle): string {
   const { used, limit, unit } = quota;
   if (quota.is_unlimited) {
-    return trans.__('%1 %2 in use, unlimited', used, unit);
+    return trans.__('%1 %2 in use; no limit', used, unit);
   }
   return limit === null
     ? trans.__('%1 %2 in use; limit unknown', used, unit)

@@ -149,7 +149,9 @@ def test_a_node_is_queued_listed_and_removed(terminal: Terminal, tpu: Callable[.
     terminal.cloud.advance(4000)
     table = tpu("queue").stdout
     assert "FAILED" in table
-    assert "uses quota until it is removed. There was no capacity for waiting in us-central1-a in time." in table
+    assert (
+        "uses quota until it is removed. waiting timed out: no capacity in us-central1-a before its deadline." in table
+    )
 
     removed = tpu("queue", "remove", "waiting")
     assert removed.stdout.strip() == "waiting in us-central1-a is being deleted."

@@ -29,7 +29,7 @@ def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
 
     kept = terminal.tpu_json("extend", "braked", "--for", "3h")
     assert kept["kept_until"] - time.time() == pytest.approx(3 * 3600, abs=300)
-    assert "extended" in terminal.tpu_until("guard on the node: armed", "autostop", "braked")
+    assert "extended" in terminal.tpu_until("guard on the node: on", "autostop", "braked")
     assert "braked" in terminal.tpu("autostop").stdout
     assert terminal.tpu_json("extend", "braked", "--off")["kept_until"] is None
 

@@ -56,7 +56,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
     (found,) = terminal.tpu_json("env", "list", "my-node")["environments"]
 
     assert made.returncode == 0, made.stderr
-    assert made.stdout.startswith("JAX 0.10 is on my-node, with Python 3.")
+    assert made.stdout.startswith("JAX 0.10 is installed on my-node, with Python 3.")
     assert "Notebooks run in it with the kernel tpu-my-node-us-central1-a-jax." in made.stdout
     assert "skipped in pyproject.toml, because it does not apply to the node: mine @ ./x" in made.stderr
     assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]

@@ -60,7 +60,7 @@ def test_quota_says_what_is_used_by_what(terminal: Terminal, elsewhere: Elsewher
     assert shown.returncode == 0, shown.stderr
     header, *rows = shown.stdout.splitlines()
     assert header.split()[:3] == ["QUOTA", "WHERE", "LIMIT"]
-    on_demand = next(row for row in rows if "on demand" in row and ZONE in row)
+    on_demand = next(row for row in rows if "on-demand" in row and ZONE in row)
     assert on_demand.split()[-5:] == ["8", "8", "chips", "theirs", "8"]
     assert any(row.endswith("preempted 8 (PREEMPTED leftover)") for row in rows)
     assert "jupyter tpu cleanup" in shown.stderr

@@ -86,12 +86,12 @@ async def test_a_node_is_preempted_by_its_name(ready: Any, run: Run) -> None:
     ran = run("preempt", "n1")
 
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out == "n1 is preempted: it is no longer billed, and can only be deleted.\n"
+    assert ran.out == "n1 is pre-empted: it is no longer billed, and can only be deleted.\n"
     assert (await ready.get()).state == State.PREEMPTED
 
 
 async def test_a_node_is_preempted_with_notice(ready: Any, run: Run) -> None:
-    assert run("preempt", "n1", "--notice", "30").out == "n1 will be preempted in 30 virtual seconds.\n"
+    assert run("preempt", "n1", "--notice", "30").out == "n1 will be pre-empted in 30 virtual seconds.\n"
 
     assert (await ready.get()).state == State.READY
     ready.control.advance(31)

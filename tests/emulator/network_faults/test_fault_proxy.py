@@ -470,7 +470,7 @@ async def test_a_seed_always_makes_up_the_same_script() -> None:
         ({"verb": "rate", "kib_per_s": 0}, "not a positive number"),
         ({"verb": "cut", "after": "x"}, "whole number"),
         ({"verb": "reset", "ms": 5}, "takes no ms"),
-        ({"verb": "stall", "direction": "sideways"}, "not a direction"),
+        ({"verb": "stall", "direction": "sideways"}, "unknown direction"),
         ({"verb": 5}, "not a text"),
     ],
 )

@@ -110,14 +110,14 @@ def add_grant(grants: Locator, picture: Picture) -> None:
 
 
 def choose(panel: Locator) -> None:
-    """What is free under the grant is chosen at first; on demand is billed, and the form says so before the click."""
+    """What is free under the grant is chosen at first; on-demand is billed, and the form says so before the click."""
     panel.get_by_role("button", name="Create a node").first.click()
     form = panel.get_by_role("form", name="Create a node")
     meaning = form.get_by_role("status", name="Price and quota for this choice")
     expect(form.get_by_label("Where")).to_have_value("us-central1-a")
     expect(meaning).to_contain_text("Free under your TRC grant trc")
     form.get_by_role("radio", name="On demand").check()
-    expect(meaning).to_contain_text("$9.60 per hour on demand")
+    expect(meaning).to_contain_text("$9.60 per hour on-demand")
 
 
 def clean_up(panel: Locator, picture: Picture) -> None:

@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 
 
 class ComputeRefusal(Exception):
-    """Compute Engine refuses; it has HTTP codes and an envelope of its own."""
+    """Refusal by Compute Engine, with its own HTTP codes and error envelope."""
 
     def __init__(self, code: int, message: str, reason: str, **places: str) -> None:
         super().__init__(message)
