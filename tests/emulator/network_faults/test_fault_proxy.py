@@ -471,7 +471,7 @@ async def test_a_seed_always_makes_up_the_same_script() -> None:
         ({"verb": "cut", "after": "x"}, "whole number"),
         ({"verb": "reset", "ms": 5}, "takes no ms"),
         ({"verb": "stall", "direction": "sideways"}, "unknown direction"),
-        ({"verb": 5}, "not a text"),
+        ({"verb": 5}, "not a string"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str) -> None:
