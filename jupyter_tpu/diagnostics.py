@@ -32,7 +32,7 @@ FIXES: Mapping[str, tuple[Text, str]] = {
     ),
     "recreate-node": (
         Text("On your own machine: delete the node and create another one."),
-        "jupyter tpu delete {node}, then create another one: the cloud can't stop it. Its disk is lost.",
+        "jupyter tpu delete {node}, then create another node. The cloud can't stop this node, and its disk is lost.",
     ),
     "replace-agent": (
         Text(

@@ -227,7 +227,8 @@ class Methods:
         request = kernel.requests.get(params.get("msg_id"))
         if request is None:
             raise BadInput(
-                "The worker has no record of this request.", exists="It keeps the newest 2,000 requests of each kernel."
+                "The worker has no record of this request.",
+                exists="The worker keeps the newest 2,000 requests of each kernel.",
             )
         head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
         excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))

@@ -54,7 +54,7 @@ class Kernels:
         except (KeyError, TypeError):
             raise KernelFailed(
                 f"There is no kernel {str(kernel_id)[:70]} on the worker.",
-                exists="It was shut down, or the node was recreated since.",
+                exists="The kernel was shut down, or the node was recreated since then.",
                 hint="Start a new kernel.",
             ) from None
 

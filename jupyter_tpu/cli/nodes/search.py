@@ -179,7 +179,7 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
 
 def _not_found(search: Search) -> TpuError:
     """Return why there is no node, and what to do about it if anything can be done."""
-    exists = "It left nothing behind."
+    exists = "The search left no resources behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)
     outcomes = [_(_OUTCOMES[each.outcome]) for each in search.tries if each.outcome != "other"]

@@ -250,7 +250,7 @@ def another_framework(running: str, wanted: str) -> TpuError:
             running=TITLES[running],
             wanted=TITLES[wanted],
         ),
-        exists="libtpu is loaded once, for one framework, and stays until the process exits.",
+        exists="A process loads libtpu only once, for one framework.",
         hint=Text(
             "Use {running} here, or restart the kernel and run %tpu_init {framework} first.",
             running=TITLES[running],

@@ -34,7 +34,9 @@ export function notebookStep(trans: TranslationBundle): string {
 }
 
 export function notebookHint(trans: TranslationBundle): string {
-  return trans.__("Use the node's card below. Run the notebook on the node as you would on a local kernel.");
+  return trans.__(
+    "Use the node's card below. Run the notebook on the node as you would on a local kernel."
+  );
 }
 
 export function nodeIsStarting(trans: TranslationBundle): string {
