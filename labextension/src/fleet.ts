@@ -104,12 +104,24 @@ function isRefuted({ verb, updated_at }: IIntent, node: INode | undefined): bool
 
 /** Whether a node stops or is deleted, or soon will be, by request. */
 export function isEnding(list: INodeList | null, name: string): boolean {
-  const node = list?.nodes.find(one => one.name === name);
+  return isBeing('stop', 'STOPPING', list, name) || isBeingDeleted(list, name);
+}
+
+/** Whether a node is deleted, or soon will be, by request. */
+export function isBeingDeleted(list: INodeList | null, name: string): boolean {
+  return isBeing('delete', 'DELETING', list, name);
+}
+
+function isBeing(
+  verb: 'stop' | 'delete',
+  state: string,
+  list: INodeList | null,
+  name: string
+): boolean {
   const isRequested = list?.intents.some(
-    ({ node_name, verb, settled }) =>
-      node_name === name && !settled && (verb === 'stop' || verb === 'delete')
+    intent => intent.node_name === name && !intent.settled && intent.verb === verb
   );
-  return isRequested || node?.state === 'STOPPING' || node?.state === 'DELETING';
+  return isRequested || list?.nodes.find(one => one.name === name)?.state === state;
 }
 
 /** Failed creations that no node refutes. */
@@ -216,6 +228,11 @@ export function checkName(key: INodeKey, list: INodeList | null, trans: Translat
   if (!NODE_ID.test(key.node_id)) {
     return messages.invalidName(trans);
   }
-  const taken = (list?.nodes ?? []).some(node => keyOf(node) === keyOf(key));
-  return taken ? messages.nameTaken(key.zone, trans) : '';
+  const other = (list?.nodes ?? []).find(node => keyOf(node) === keyOf(key));
+  if (!other) {
+    return '';
+  }
+  return isBeingDeleted(list, other.name)
+    ? messages.nameNotYetFree(trans)
+    : messages.nameTaken(key.zone, trans);
 }

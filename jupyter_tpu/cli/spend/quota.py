@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu import accelerators
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
-from jupyter_tpu.errors import Text, error_from_json
+from jupyter_tpu.errors import BadInput, Text, error_from_json
 from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
 from jupyter_tpu.fleet.spend.quota_report import quota_view, read_quota
 from jupyter_tpu.i18n import _
@@ -32,6 +32,11 @@ def run_quota(options: argparse.Namespace) -> int:
     """Print the limits and their use."""
     report = asyncio.run(_read(options))
     everything = _in_zone(quota_view(report, everything=True), options.zone)
+    if options.zone and report.limits is not None and not everything["limits"]:
+        raise BadInput(
+            Text("The project has no TPU quota for {zone}.", zone=options.zone),
+            hint="`jupyter tpu quota --all` lists the zones that have one.",
+        )
     if options.json:
         say_json(everything)
         return 0

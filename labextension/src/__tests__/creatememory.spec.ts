@@ -148,14 +148,22 @@ describe('recreating a node', () => {
     ...{ provisioning: 'spot', path: 'train.ipynb' }
   };
 
-  async function recreate(known: INode | undefined): Promise<object[]> {
+  async function recreate(known: INode | undefined, isDeleted = false): Promise<object[]> {
     const commands = new CommandRegistry();
     const asked: object[] = [];
     const startNode = (): Promise<void> => Promise.resolve(void asked.push({ start: true }));
-    const nodes = { list: list(), findNode: () => known, startNode } as unknown as ITpuModel;
+    const nodes = { list: list(), findNode: () => known, startNode };
     commands.addCommand(CommandIDs.openForm, { execute: args => asked.push(args) });
+    commands.addCommand(CommandIDs.deleteNode, {
+      execute: () => {
+        if (isDeleted) {
+          nodes.list = list({ nodes: [{ ...(known as INode), state: 'DELETING' }] });
+        }
+      }
+    });
     addCreateCommands({
-      ...{ app: { commands } as unknown as JupyterFrontEnd, nodes, tracker: null, trans },
+      ...{ app: { commands } as unknown as JupyterFrontEnd, tracker: null, trans },
+      nodes: nodes as unknown as ITpuModel,
       memory: memoryOf(new StateDB()),
       waiting: new OpenWhenReady(nodes, jest.fn(), null)
     });
@@ -170,8 +178,15 @@ describe('recreating a node', () => {
     ]);
   });
 
+  const left = node('node-1', { state: 'PREEMPTED', spot: true, provisioning: 'spot' });
+
+  it('keeps the name if what is left of the node is deleted first', async () => {
+    expect(await recreate(left, true)).toMatchObject([
+      { node_id: 'node-1', provisioning: 'spot', open }
+    ]);
+  });
+
   it('leaves the name to the form while something is left of the node', async () => {
-    const left = node('node-1', { state: 'PREEMPTED', spot: true, provisioning: 'spot' });
     expect(await recreate(left)).toMatchObject([{ node_id: '', provisioning: 'spot', open }]);
   });
 

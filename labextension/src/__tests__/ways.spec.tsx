@@ -168,7 +168,7 @@ describe('the form, where there are other ways to a node', () => {
     fireEvent.change(screen.getByLabelText('Where'), { target: { value: '' } });
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
-    await click('checkbox', 'Create anyway (price unknown)');
+    await click('checkbox', 'Also create it where the price is unknown: us-east1-d');
     fireEvent.change(screen.getByLabelText('Keep trying for (minutes)'), {
       target: { value: '30' }
     });

@@ -10,13 +10,13 @@ import { IFormRequest, INodeKey, INodeSpec, IOpenChoice, IProblem } from '../tok
 import { IAnswer, useAnswer } from './answer';
 import {
   choiceOf,
-  hasUnknownPrice,
   ICreateActions,
   IWayDraft,
   nowTerms,
   queueTerms,
   runTime,
   searchTerms,
+  unpricedZones,
   WAY_DRAFT,
   wayOf
 } from './draft';
@@ -95,8 +95,8 @@ export interface IChecks {
   readonly coverage: IAnswer<ICoverage>;
   readonly quota: IAnswer<IQuotasAfter>;
   readonly nameError: string;
-  /** Whether the price is unknown and nothing covers it, so that the user has to accept it. */
-  readonly mustConsent: boolean;
+  /** Zones whose price is unknown and which nothing covers, so that the user has to accept them. */
+  readonly unpriced: readonly string[];
   readonly isConsented: boolean;
   /** Whether the node can be requested. */
   readonly isWhole: boolean;
@@ -113,12 +113,12 @@ export function useChecks(
   const nameError =
     checkName(spec, list, trans) || checkQueued(spec, draft, createActions?.queued() ?? [], trans);
   const isCovered = coverage.data?.covered ?? false;
-  const isUnpriced = Boolean(createActions) && hasUnknownPrice(offers, spec, draft);
-  const mustConsent = isUnpriced && !(isCovered && wayOf(spec, draft) !== 'search');
-  const isConsented = !mustConsent || draft.acceptsUnknownPrice;
+  const isFree = isCovered && wayOf(spec, draft) !== 'search';
+  const unpriced = createActions && !isFree ? unpricedZones(offers, spec, draft) : [];
+  const isConsented = unpriced.length === 0 || draft.acceptsUnknownPrice;
   const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
   const isWhole = !nameError && isMinutes(draft.minutes) && isConsented && isTimed;
-  return { coverage, quota, nameError, mustConsent, isConsented, isWhole };
+  return { coverage, quota, nameError, unpriced, isConsented, isWhole };
 }
 
 /** That a queued node will have this name; a search could create it in the same zone. */

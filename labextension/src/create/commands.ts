@@ -3,8 +3,10 @@
 import { JupyterFrontEnd } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { TranslationBundle } from '@jupyterlab/translation';
+import { INode } from '../api.generated';
 import { argsOf, suggestionOf, text } from '../commands';
-import { hasKernel } from '../fleet';
+import { stateKind } from '../format';
+import { hasKernel, isBeingDeleted } from '../fleet';
 import { tpuIcon } from '../icons';
 import * as messages from '../messages/commands';
 import {
@@ -105,11 +107,27 @@ function addRecreateCommand({ app, nodes, memory, trans }: ICreateContext): void
       const last = memory.choiceOf(key.node_id);
       const { way = 'now', ...choice } = last ?? {};
       const own = { ...choice, ...suggestionOf(args), ...(known && specOf(known)), ...key };
-      // if a leftover of the node still has its name, the form suggests another one
-      const spec = known ? { ...own, node_id: '' } : own;
-      return openForm(app, { way, spec, open });
+      const isFree = !known || (await isLeftoverDeleted(app, nodes, known));
+      return openForm(app, { way, spec: isFree ? own : { ...own, node_id: '' }, open });
     }
   });
+}
+
+/**
+ * What is left of a lost node keeps its name and counts against the quota: ask whether to delete it.
+ *
+ * @returns whether its name is or will be free; if not, the form suggests another one
+ */
+async function isLeftoverDeleted(
+  app: JupyterFrontEnd,
+  nodes: ITpuModel,
+  node: INode
+): Promise<boolean> {
+  if (stateKind(node.state) === 'lost') {
+    const { zone, node_id } = node;
+    await app.commands.execute(CommandIDs.deleteNode, { zone, node_id });
+  }
+  return !nodes.findNode(node) || isBeingDeleted(nodes.list, node.name);
 }
 
 /** The node's notebook, whose cells the user reruns when it is back. */

@@ -181,7 +181,7 @@ interface IFootProps {
 /** Always in sight: what the node costs, what is wrong, and the button. What to do about it stands above the form. */
 function Foot(props: IPartProps & IFootProps): JSX.Element {
   const { offers, trans, idleDefault_s = 0, onCancel, isSending, problem } = props;
-  const { chosen, changeDraft, coverage, quota, mustConsent, isConsented } = props;
+  const { chosen, changeDraft, coverage, quota, unpriced, isConsented } = props;
   const { spec, draft } = chosen;
   const offer = offerOf(offers, spec);
   const canSubmit = !isSending && !props.blocked && offer !== undefined && isConsented;
@@ -195,9 +195,12 @@ function Foot(props: IPartProps & IFootProps): JSX.Element {
         />
       )}
       <Exceeded answer={quota} trans={trans} />
-      {mustConsent && (
+      {unpriced.length > 0 && (
         <Check
-          label={messages.acceptUnknownPrice(trans)}
+          label={messages.acceptUnknownPrice(
+            wayOf(spec, draft) === 'search' ? unpriced : [],
+            trans
+          )}
           checked={draft.acceptsUnknownPrice}
           onChange={acceptsUnknownPrice => changeDraft({ acceptsUnknownPrice })}
         />

@@ -153,15 +153,20 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
   return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
 }
 
-/** Whether a candidate has no known price and no grant covers it, so that the user must accept it first. */
-export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
+/** The zones in which no price is known and no grant covers the node, so that the user must accept them first. */
+export function unpricedZones(
+  offers: IOffers,
+  spec: INodeSpec,
+  draft: IWayDraft
+): readonly string[] {
   const terms = termsOf(spec);
   const wanted =
     wayOf(spec, draft) === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
-  return wanted.some(one => {
+  const unpriced = wanted.filter(one => {
     const offer = offerOf(offers, one);
     return offer !== undefined && priceOf(offer, terms) === null && !offer.covered.includes(terms);
   });
+  return [...new Set(unpriced.map(({ zone }) => zone))];
 }
 
 /** The choice as it can be made again, without the name. */

@@ -19,6 +19,12 @@ export function nameTaken(zone: string, trans: TranslationBundle): string {
   return trans.__('%1 already has a node with this name.', zone);
 }
 
+export function nameNotYetFree(trans: TranslationBundle): string {
+  return trans.__(
+    'The node with this name is still being deleted. Try again in a moment, or enter another name.'
+  );
+}
+
 export function nameQueued(zone: string, trans: TranslationBundle): string {
   return trans.__('A node with this name is already queued in %1.', zone);
 }
@@ -209,8 +215,11 @@ export function reservationNote(trans: TranslationBundle): string {
   return trans.__('Reservation ID. Leave empty for any that fits.');
 }
 
-export function acceptUnknownPrice(trans: TranslationBundle): string {
-  return trans.__('Create anyway (price unknown)');
+/** @param zones the zones of a search whose price is unknown; empty for a node that is created in the chosen zone */
+export function acceptUnknownPrice(zones: readonly string[], trans: TranslationBundle): string {
+  return zones.length === 0
+    ? trans.__('Create anyway (price unknown)')
+    : trans.__('Also create it where the price is unknown: %1', zones.join(', '));
 }
 
 export function acceptAnyOf(trans: TranslationBundle): string {

@@ -85,6 +85,9 @@ def test_quota_shows_what_is_in_use_and_the_zones_that_are_used(terminal: Termin
     assert shown.stderr.splitlines()[-1].startswith(f"{left_out} limits are hidden: `--zone ZONE`")
     assert "hidden" not in everything.stderr
     assert "us-central2-b" in terminal.tpu("quota", "--zone", "us-central2-b").stdout
+    nowhere = terminal.tpu("quota", "--zone", "mars-north1-a")
+    assert (nowhere.returncode, nowhere.stdout) == (1, "")
+    assert "The project has no TPU quota for mars-north1-a." in nowhere.stderr
     assert len(terminal.tpu_json("quota")["limits"]) == len(everything.stdout.splitlines()) - 1
 
 
