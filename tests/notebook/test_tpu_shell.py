@@ -232,9 +232,9 @@ def history(*duty: float | None, step_s: float = 1.0) -> dict[str, Any]:
         (history(0, 0, 0, 0), 4.0, "about 0 µs, 0 % of the time"),
         (history(*[80.0] * 600, step_s=6.0), 3600.0, "about 36 min, 60 % of the time"),
         (history(*[80.0] * 10), 0.5, "unknown: the cell is too short"),
-        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known for only 1 s of it"),
-        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known for only 4 s of it"),
-        ({}, 4.0, "unknown: the chips' duty cycle is known for only 0 s of it"),
+        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known for only 1 s of the cell"),
+        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known for only 4 s of the cell"),
+        ({}, 4.0, "unknown: the chips' duty cycle is known for only 0 s of the cell"),
     ],
 )
 def test_device_time_is_told_where_the_duty_cycle_covers_the_cell(seen: Any, wall_s: float, text: str) -> None:

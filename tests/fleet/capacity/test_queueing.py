@@ -67,7 +67,7 @@ async def test_what_found_no_room_in_time_is_a_leftover_that_holds_quota_until_i
     (leftover,) = (await queue.list()).items
     assert (leftover.state, leftover.is_leftover, leftover.holds_quota) == ("FAILED", True, True)
     assert leftover.error is not None
-    assert "no capacity for my-node in us-central1-a in time" in leftover.error.message
+    assert "my-node timed out: no capacity in us-central1-a before its deadline." in leftover.error.message
     assert "could not be provisioned within its interval" in leftover.error.raw
     with pytest.raises(NodeExists, match="already") as refused:
         await queue.add(bench.spec())

@@ -107,7 +107,7 @@ def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, clo
         ("%tpu create 'open", "parse the line"),
         ("%tpu attach", "NODE is missing."),
         ("%tpu attach no-such-node", "no-such-node"),
-        ("%%tpu no-such-node\n1", "No node no-such-node"),
+        ("%%tpu no-such-node\n1", "No node called no-such-node"),
         ("%%tpu -x\n1", "-x is not a valid argument here"),
         ("%%tpu -o\n1", "-o needs a value"),
         ("%%tpu -o a-b\n1", "not the name of a variable"),
@@ -170,7 +170,7 @@ def test_the_environments_of_a_node_are_no_other_nodes(local: LocalKernel, cloud
     assert local.run("%tpu attach my-node").status == "ok"
     unknown = local.run("%%tpu my-node tf\n1")
     assert "no environment 'tf'" in unknown.traceback
-    assert "It has jax." in unknown.traceback
+    assert "Its environments: jax." in unknown.traceback
 
 
 def test_an_error_on_the_node_is_the_cells_error(local: LocalKernel) -> None:
@@ -252,7 +252,7 @@ def test_the_kernel_on_the_node_ends_when_it_is_detached(
 ) -> None:
     assert local.run("%tpu attach my-node").status == "ok"
     assert local.run("%%tpu\nkept = 1").status == "ok"
-    assert "No node other" in local.run("%tpu detach other").traceback
+    assert "No node called other" in local.run("%tpu detach other").traceback
     assert "has ended" in local.run(line).data[0]["text/plain"]
     assert "is not in use here" in local.run(line).data[0]["text/plain"]
     assert local.run("%%tpu my-node\nkept").status == "error"
