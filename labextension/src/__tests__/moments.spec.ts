@@ -83,4 +83,10 @@ describe('the language of dates', () => {
     expect(clockTime(at)).toBe('14:13');
     expect(formatMoment(at, at - 86_400)).toContain('28 Nov');
   });
+
+  it("is the browser's where the page does not know its own", () => {
+    setLanguage('zh_CN');
+    setLanguage(undefined);
+    expect(formatMoment(1_795_000_000, 1_794_900_000)).not.toContain('月');
+  });
 });

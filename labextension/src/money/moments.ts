@@ -10,7 +10,12 @@ const MAX_AHEAD_MS = 12 * HOUR_MS;
 let locale: string | undefined;
 
 /** Set the page's language, such as `zh_CN`; the browser's own variant of it, such as `en-GB`, is preferred. */
-export function setLanguage(code: string): void {
+export function setLanguage(code: string | undefined): void {
+  if (!code) {
+    // JupyterLab 4.2 does not know its language yet when plugins start
+    locale = undefined;
+    return;
+  }
   const [language] = code.split(/[_-]/);
   const own = navigator.languages.find(each => each.split('-')[0] === language);
   locale = own ?? code.replace('_', '-');
