@@ -8,7 +8,8 @@ from jupyter_tpu.wire.entries import entry_span
 
 # The size of a segment: bounds what each kernel costs in memory while the disk is full.
 _MOST_MEMORY_BYTES = 32 * 1024 * 1024
-# In addition, for what clients wait for: replies, and the messages that say that a cell began or ended.
+# In addition, for what clients wait for: replies, and the messages that say that a cell began or ended. They take some
+# 2 KiB per cell, so this is room for about two thousand cells: our choice.
 _RESERVED_BYTES = 4 * 1024 * 1024
 # Small batches are joined up to this size, so that thousands of them do not slow reading down.
 _PIECE_BYTES = 256 * 1024

@@ -140,7 +140,7 @@ class TerminationExecutor:
         """Delete a node, or a queued resource with its `nodes`, which the audit log then names."""
         if kind == "node":
             return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
-        # before the request, like an intent: whoever sees that its nodes have ended must find that this was requested
+        # before the request, as an intent is: when the nodes end, the log must already say that the user asked for it
         await self._log("delete", name, {"nodes": [str(node) for node in nodes]})
         error = await _error_of(self._perform("delete", kind, name))
         if error:
