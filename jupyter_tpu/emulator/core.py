@@ -147,6 +147,8 @@ class Cloud:
     async def start(self) -> None:
         """Start the workers of READY nodes, and continue with operations in flight."""
         nodes = self.store.nodes()
+        # before any new node can take them
+        self.effects.restore_endpoints(nodes)
         # processes of workers outlive an emulator that was killed
         await self.workers.kill_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
         for node in nodes:

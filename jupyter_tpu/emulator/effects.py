@@ -5,7 +5,7 @@ An effect may be performed twice, if the emulator died in the middle of it; the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from jupyter_tpu.emulator.engine.half_created import HalfCreated
 from jupyter_tpu.emulator.engine.operations import Operations
 from jupyter_tpu.emulator.engine.worker_pool import WorkerPool
 from jupyter_tpu.emulator.limits.placement import Placement
+from jupyter_tpu.emulator.nodes.addresses import Addresses
 from jupyter_tpu.emulator.nodes.preemption_notices import NOTICE_S
 from jupyter_tpu.emulator.queued_resources.agenda import Queue
 from jupyter_tpu.emulator.resources import errors
@@ -25,7 +26,6 @@ from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import Ledger
 
 RUNTIME_PORT = 8470  # the port of real network endpoints (google-cloud-tpu, Node.network_endpoints)
-FIRST_ADDRESS = 2  # .0 is the network and .1 its gateway
 PREEMPTIBLE_S = 86_400.0
 
 ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
@@ -56,6 +56,7 @@ class Effects:
         self._ledger = ledger
         self._workers = workers
         self._worker_count = worker_count
+        self._addresses = Addresses(store.node)
         self._operations = operations
         self._placement = placement
         self._half_created = half_created
@@ -237,15 +238,21 @@ class Effects:
         source="google-cloud-tpu, Node.network_endpoints; gcloud tpu_vm/ssh.py",
     )
     def _with_endpoints(self, node: NodePb) -> NodePb:
-        count = self._worker_count(node.accelerator_type)
+        addresses = self._addresses.assign(node, self._worker_count(node.accelerator_type))
         node.ClearField("network_endpoints")
-        node.network_endpoints.extend(_endpoint(node, worker_id) for worker_id in range(count))
+        node.network_endpoints.extend(_endpoint(node, address) for address in addresses)
         return node
 
+    def restore_endpoints(self, nodes: Iterable[NodePb]) -> None:
+        """Reserve the addresses that nodes had before a restart; one without addresses of its own gets some."""
+        with self._store.transaction():
+            for node in nodes:
+                if node.network_endpoints:
+                    self._store.save_node(self._with_endpoints(node))
 
-def _endpoint(node: NodePb, worker_id: int) -> Any:
-    number = FIRST_ADDRESS + worker_id
-    endpoint = new("NetworkEndpoint", ip_address=f"10.128.{number // 256}.{number % 256}", port=RUNTIME_PORT)
+
+def _endpoint(node: NodePb, address: str) -> Any:
+    endpoint = new("NetworkEndpoint", ip_address=address, port=RUNTIME_PORT)
     if node.network_config.enable_external_ips or node.network_configs:
         endpoint.access_config.external_ip = "127.0.0.1"
     return endpoint

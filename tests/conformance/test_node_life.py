@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 import pytest
@@ -21,9 +22,9 @@ async def test_a_node_lives_from_create_to_delete(driver: Any, emulator: Any, re
     assert (created["name"], created["state"], created["health"]) == (name, "READY", "HEALTHY")
     assert created["acceleratorConfig"] == {"type": "V5LITE_POD", "topology": "2x4"}
     assert isinstance(created["id"], str)
-    assert created["networkEndpoints"] == [
-        {"ipAddress": "10.128.0.2", "port": 8470, "accessConfig": {"externalIp": "127.0.0.1"}}
-    ]
+    (endpoint,) = created["networkEndpoints"]
+    assert ipaddress.ip_address(endpoint.pop("ipAddress")).is_loopback
+    assert endpoint == {"port": 8470, "accessConfig": {"externalIp": "127.0.0.1"}}
     assert await driver.list(f"projects/{emulator.project}/locations/-") == [name]
 
     updated = await driver.set_labels(name, {"purpose": "test"})

@@ -215,11 +215,15 @@ async def test_a_worker_learns_who_and_where_it_is(make_worker: Any, cloud: Any)
         "accelerator-type": "v5litepod-8",
         "agent-worker-number": "0",
         "instance-id": "n1",
-        "worker-network-endpoints": "unknown:unknown:10.128.0.2",
+        "worker-network-endpoints": f"unknown:unknown:{await own_address(cloud)}",
         "mine": "value",
     }
     lines = (await worker.text("instance/attributes/tpu-env")).splitlines()
     assert {"ACCELERATOR_TYPE: 'v5litepod-8'", "CHIPS_PER_HOST_BOUNDS: '2,4,1'", "TYPE: 'V5LITE_POD'"} <= set(lines)
+
+
+async def own_address(cloud: Any) -> str:
+    return str((await cloud.get()).network_endpoints[0].ip_address)
 
 
 async def test_jax_finds_all_workers_of_a_slice(cloud: Any, make_worker: Any) -> None:
@@ -232,7 +236,7 @@ async def test_jax_finds_all_workers_of_a_slice(cloud: Any, make_worker: Any) ->
     assert await worker.run(program) == "4 0\n"
 
 
-async def test_metadata_is_listed_read_as_text_and_read_as_json(make_worker: Any) -> None:
+async def test_metadata_is_listed_read_as_text_and_read_as_json(make_worker: Any, cloud: Any) -> None:
     worker = await make_worker()
 
     assert (await worker.text("")).split() == ["instance/", "oslogin/", "project/", "universe/"]
@@ -243,10 +247,11 @@ async def test_metadata_is_listed_read_as_text_and_read_as_json(make_worker: Any
     assert headers["Content-Type"].startswith("application/json")
     assert sorted(json.loads(body)) == ["aliases", "email", "scopes"]
     everything = json.loads(await worker.text("?recursive=true"))
-    assert everything["instance"]["networkInterfaces"][0]["ip"] == "10.128.0.2"
+    address = await own_address(cloud)
+    assert everything["instance"]["networkInterfaces"][0]["ip"] == address
     assert everything["instance"]["attributes"]["agent-worker-number"] == "0"
     lines = await worker.text("instance/network-interfaces/?recursive=true&alt=text")
-    assert "0/ip 10.128.0.2" in lines.splitlines()
+    assert f"0/ip {address}" in lines.splitlines()
     assert await worker.text("instance/preempted?alt=json") == '"FALSE"'
 
 

@@ -34,7 +34,7 @@ async def test_a_node_has_one_endpoint_and_one_door_per_vm(cloud: Any) -> None:
     node = await cloud.create(accelerator_type="v5litepod-16")
 
     workers = await cloud.guest_items()
-    assert [endpoint.ip_address for endpoint in node.network_endpoints] == [f"10.128.0.{n}" for n in range(2, 6)]
+    assert len(node.network_endpoints) == 4
     assert len({each["hostkeys/ssh-ed25519"] for each in workers}) == 4
     assert len({each["emulator/ssh-port"] for each in workers}) == 4
     assert [each["guestInventory/Hostname"][-4:] for each in workers] == [f"-w-{n}" for n in range(4)]
