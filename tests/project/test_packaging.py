@@ -64,7 +64,7 @@ def test_every_lower_bound_is_a_version_that_can_be_installed_with_all_others():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     bounds = dict(
-        re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", need).groups()
+        re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)(?:,<[\d.]+)?", need).groups()
         for need in [*project["dependencies"], *extras["emulator"], *extras["demo"][1:]]
     )
     raised = {

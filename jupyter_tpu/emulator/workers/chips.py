@@ -102,7 +102,7 @@ def device_files(chips: Chips) -> list[str]:
 @assumed(
     "jax-devices-of-the-cpu",
     "CPU devices stand in for the chips: their platform and kind are cpu, and jax.devices('cpu') returns the same "
-    "devices. On a slice, each process sees only the devices of its own worker.",
+    "devices. On a slice, a process sees only the devices of its own worker until it has joined the others.",
 )
 @assumed(
     "chips-are-asked-for",

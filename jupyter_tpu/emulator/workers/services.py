@@ -15,6 +15,7 @@ from jupyter_tpu.emulator.workers import chips
 from jupyter_tpu.emulator.workers.machine import Machine
 
 LARGEST_GUEST_ATTRIBUTES = 256 * 1024  # assumed (behaviour `guest-attributes-size`); bounds what a program can store
+COORDINATOR_PORT = 8482  # jax/_src/clusters/cloud_tpu_cluster.py
 UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some tests
 
 
@@ -73,6 +74,7 @@ class WorkerServices:
             self._metrics_port.close()
             raise
         self._machine.variables.update(GCE_METADATA_HOST=address, GCE_METADATA_IP=address)
+        self._machine.variables.update(slice_variables(self._node, self._machine.worker_id))
         self.publish_api()
 
     @assumed(
@@ -137,6 +139,27 @@ class WorkerServices:
     def guest_items(self) -> list[tuple[str, str, str]]:
         """Return the namespace, key and value of each attribute that the worker's processes published."""
         return [(space, key, value) for space, items in self._guests.items() for key, value in items.items()]
+
+
+@assumed(
+    "jax-joins-the-workers",
+    "On a node of several workers jax.distributed.initialize() without arguments joins the workers, as on a slice. A "
+    "real VM needs no variables for it: JAX sees the chips and reads the rest from the metadata server. Here a login "
+    "has JAX_FORCE_TPU_INIT and TPU_WORKER_HOSTNAMES, because JAX sees no chip, and JAX_COORDINATOR_BIND_ADDRESS, so "
+    "that the coordinators of two nodes do not share port 8482; a program that passes coordinator_address itself must "
+    "also pass coordinator_bind_address.",
+)
+def slice_variables(node: NodePb, worker_id: int) -> dict[str, str]:
+    """Return the variables by which JAX on one worker of several finds the others; empty for a single worker."""
+    addresses = [str(endpoint.ip_address) for endpoint in node.network_endpoints]
+    if len(addresses) < 2:
+        return {}
+    joined = ",".join(addresses)
+    return {
+        "JAX_FORCE_TPU_INIT": "1",
+        "TPU_WORKER_HOSTNAMES": joined,
+        "JAX_COORDINATOR_BIND_ADDRESS": f"{addresses[worker_id]}:{COORDINATOR_PORT}",
+    }
 
 
 def _guest_file(folder: Path) -> Path:

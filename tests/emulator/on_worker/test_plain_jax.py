@@ -45,3 +45,26 @@ async def test_importing_jax_takes_no_chips(connection: Any) -> None:
     done = await connection.run("python3 -c 'import jax, emulated_tpu; print(emulated_tpu.holder())'")
 
     assert done.stdout.split() == ["None"]
+
+
+JOINED = """\
+import emulated_tpu, jax, os
+jax.distributed.initialize()
+mesh = jax.make_mesh((jax.device_count(),), ("all",))
+spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("all"))
+parts = jax.jit(lambda: jax.numpy.arange(1024.0), out_shardings=spread)()
+print(jax.process_index(), jax.process_count(), jax.device_count(), jax.local_device_count())
+print(float(jax.jit(lambda values: values.sum())(parts)), emulated_tpu.holder() == os.getpid())
+"""
+
+
+@pytest.mark.shows("jax-joins-the-workers")
+async def test_plain_jax_joins_the_workers_of_a_slice(cloud: Any, user_key: Any, login: Any) -> None:
+    await cloud.create(accelerator_type="v5p-16", runtime_version="v2-alpha-tpuv5", metadata=user_key.metadata)
+    connections = [await login(items) for items in await cloud.guest_items()]
+
+    done = await asyncio.gather(*(each.run("python3 -", input=JOINED) for each in connections))
+
+    assert [each.exit_status for each in done] == [0, 0], [each.stderr for each in done]
+    lines = [[line for line in each.stdout.splitlines() if not line.startswith("[Gloo]")] for each in done]
+    assert lines == [["0 2 8 4", "523776.0 True"], ["1 2 8 4", "523776.0 True"]]
