@@ -25,6 +25,11 @@ def record_of(worker: Any) -> Path:
     return Path(worker.home) / ".jupyter-tpu/kernels/kernel-1/record"
 
 
+def came_twice(client: Any) -> bool:
+    """Whether a message came twice; the second one is not in `messages`, as Jupyter's Session refuses it."""
+    return len(client.raw) != len(client.messages)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Look again and again; the file system tells nobody of changes."""
     async with asyncio.timeout(60):
@@ -50,11 +55,44 @@ async def test_what_a_full_disk_did_not_take_is_not_lost_with_the_agent(client: 
     await client.run("print('second')")
     worker.kill(client.link.agent["pid"])
     await client.run("print('third')")
+    assert client.printed() == "first\nsecond\nthird\n"
+    assert not came_twice(client)
     assert [seq for seq, _, _ in client.raw] == sorted({seq for seq, _, _ in client.raw})
     later = type(client)(client.link)
     later.attach()
     await later.wait(lambda message: "third" in later.printed())
     assert later.printed() == "first\nsecond\nthird\n"
+
+
+async def test_agents_that_die_one_after_another_on_a_full_disk_show_nothing_twice(client: Any, worker: Any) -> None:
+    await client.start()
+    behind = type(client)(client.link)
+    behind.attach()
+    await client.run("print('recorded')")
+    await behind.wait(lambda _: "recorded" in behind.printed())
+    behind.stream.hold()
+    limit_files(client.link.agent["pid"], 1)
+    limit_files(worker.supervisor_pid(), 1)  # the next agents inherit it
+    expected = ["recorded"]
+    for word in "abcd":
+        await client.run(f"print('one {word}')\nprint('two {word}', flush=True)\nprint('three {word}')")
+        expected += [f"{number} {word}" for number in ("one", "two", "three")]
+        worker.kill(worker.agent_pid())
+    await client.run("print('end')")
+    assert client.printed().splitlines() == [*expected, "end"]
+    assert not came_twice(client)
+    assert not any("no longer stored" in str(message) for message in client.messages)
+    behind.stream.resume()
+    await behind.wait(lambda _: "end" in behind.printed())
+    assert behind.printed().splitlines() == [*expected, "end"]
+    assert not came_twice(behind)
+
+    limit_files(worker.agent_pid(), -1)
+    await until(lambda: any(b"two d" in path.read_bytes() for path in record_of(worker).iterdir()))
+    later = type(client)(client.link)
+    later.attach()
+    await later.wait(lambda _: "end" in later.printed())
+    assert later.printed().splitlines() == [*expected, "end"]
 
 
 async def test_what_a_process_writes_past_the_notebook_does_not_fill_the_disk(client: Any, worker: Any) -> None:

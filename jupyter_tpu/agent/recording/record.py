@@ -46,7 +46,8 @@ class Record:
         cap_bytes: most bytes on disk.
 
     Attributes:
-        next_seq: the seq of the next entry.
+        next_seq: the seq of the next entry; no client can have seen it.
+        tail_seq: the seq after the last entry; lower than `next_seq` while seqs are reserved, see `reserve`.
         urgent: the newest control replies, ``(seq, offset, entry)``, for clients that are far behind.
     """
 
@@ -56,7 +57,7 @@ class Record:
         self._cap_bytes = cap_bytes
         self._segment_bytes = min(_SEGMENT_BYTES, cap_bytes // 16)
         self._segments = _found_segments(folder) or [Segment.create(folder, 0, 1)]
-        self.next_seq = self._segments[-1].recover()
+        self.next_seq = self.tail_seq = self._segments[-1].recover()
         self.urgent: deque[tuple[int, int, bytes]] = deque(maxlen=_MOST_URGENT)
         self._waiting: list[bytes] = []
         self._waiting_seq = self.next_seq
@@ -86,14 +87,19 @@ class Record:
         """Seq of the oldest entry that is still stored."""
         return self._segments[0].first_seq
 
-    def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
+    def append(
+        self, channel: int, parts: Sequence[bytes], time: float, reserved_seq: int | None = None
+    ) -> tuple[int, int]:
         """Add a message; return its seq and the size of its entry, or size 0 if the message is too large and omitted.
 
         Args:
             time: Unix seconds.
+            reserved_seq: the reserved seq of this message. It gets the next one if a later entry is there already.
         """
-        seq = self.next_seq
-        self.next_seq += 1
+        is_free = reserved_seq is not None and self.tail_seq <= reserved_seq < self.next_seq
+        seq = reserved_seq if reserved_seq is not None and is_free else self.next_seq
+        self.tail_seq = seq + 1
+        self.next_seq = max(self.next_seq, self.tail_seq)
         if sum(map(len, parts)) > _MOST_ENTRY_BYTES:
             log.error("%s: left out a message that is too large for any client", self._folder)
             return seq, 0
@@ -110,10 +116,10 @@ class Record:
         Output that exceeds the memory limit is lost and shows as a gap in the seqs.
         """
         if not self._waiting:
-            self._waiting_seq = self.next_seq
+            self._waiting_seq = self.tail_seq
             return
         data, self._waiting = b"".join(self._waiting), []
-        first_seq, self._waiting_seq = self._waiting_seq, self.next_seq
+        first_seq, self._waiting_seq = self._waiting_seq, self.tail_seq
         try:
             # Entries that wait in memory are older and must come first.
             self._overflow.release(self._write)
@@ -144,7 +150,14 @@ class Record:
         """Skip seqs that may have been used: clients may have entries that the disk lost in a reboot."""
         self.flush()
         self.next_seq += count
-        self._waiting_seq = self.next_seq
+        self._waiting_seq = self.tail_seq = self.next_seq
+
+    def reserve(self, next_seq: int) -> None:
+        """Reserve the seqs below `next_seq` for messages that come again: clients may have them, but the disk does not.
+
+        Readers wait for these entries. One whose message does not come again shows as a gap.
+        """
+        self.next_seq = max(self.next_seq, next_seq)
 
     def _room_for(self, size: int, first_seq: int) -> Segment:
         if self._written - self._segments[-1].start >= self._segment_bytes:

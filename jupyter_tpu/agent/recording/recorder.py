@@ -74,9 +74,9 @@ class Recorder:
 
     def recover(self) -> None:
         """Restore index and number from the files of an earlier agent."""
-        # What that agent had in memory only is lost, but its seqs may have been seen by clients.
+        # What that agent had in memory only is lost, but clients may have seen it. The kernel sends its messages again.
         self._number = self._watermark.number
-        self._record.skip(max(0, self._watermark.assigned - self._record.next_seq))
+        self._record.reserve(self._watermark.assigned)
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
         for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
@@ -84,12 +84,14 @@ class Recorder:
             # Written after the watermark's last update: each is one more of the kernel's numbered messages.
             if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
+        while (given := self._watermark.seq_of(self._number + 1)) is not None and given < self._record.tail_seq:
+            self._number += 1
 
     def restart_numbering(self) -> None:
         """Expect number 1 next: a new process begins to count."""
         self._number = 0
         self.is_attached = False
-        self._watermark.save(0, self._record.next_seq)
+        self._watermark.restart(self._record.next_seq)
 
     def record(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
         """Record messages that are not numbered, on the given channel."""
@@ -111,8 +113,7 @@ class Recorder:
             elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)
             elif self.is_attached and numbered[1] > self._number:
-                self._advance(numbered[1], now)
-                self._append(numbered[0], parts[1:], now)
+                self._append_numbered(*numbered, parts[1:], now)
         self._flush(now)
 
     def event(self, name: str, **content: Any) -> None:
@@ -137,22 +138,28 @@ class Recorder:
 
     # -- internals -----------------------------------------------------------------------------------------------------
 
-    def _advance(self, number: int, now: float) -> None:
-        """Move on to `number`, and record a gap if the kernel has dropped messages before it."""
+    def _append_numbered(self, channel: int, number: int, parts: list[bytes], now: float) -> None:
+        """Move on to `number` and record its message, after a gap if the kernel has dropped messages before it."""
+        seq = self._watermark.seq_of(number)
         if missed := number - self._number - 1:
-            self._append(Channel.EVENT, _event("gap", {"messages": missed, "reason": _OVERFLOW}), now)
+            gap = _event("gap", {"messages": missed, "reason": _OVERFLOW})
+            self._append(Channel.EVENT, gap, now, seq and seq - 1)
         self._number = number
+        if given := self._append(channel, parts, now, seq):
+            self._watermark.note(number, given)
 
-    def _append(self, channel: int, parts: list[bytes], now: float) -> None:
+    def _append(self, channel: int, parts: list[bytes], now: float, reserved_seq: int | None = None) -> int | None:
+        """Record a message and return its seq; None if clients must not get it."""
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
-            return
+            return None
         # The agent has replied to this request in the kernel's place: clients must not get a second reply.
         if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
-            return
-        seq, size = self._record.append(channel, parts, now)
+            return None
+        seq, size = self._record.append(channel, parts, now, reserved_seq)
         self.requests.observe(seq, now, channel, parts, size)
         self._unsaved += size
+        return seq
 
     def _flush(self, now: float) -> None:
         self._record.flush()
@@ -168,9 +175,9 @@ class Recorder:
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_TRY_AGAIN_S, self._try_again)
         elif self._number != self._watermark.number:
-            self._watermark.save(self._number, self._record.next_seq)
+            self._watermark.save(self._number, self._record.tail_seq, self._record.next_seq)
             self._on_written(self._number)
-            self._checkpoint.grown(self._unsaved, self.requests, self._record.next_seq)
+            self._checkpoint.grown(self._unsaved, self.requests, self._record.tail_seq)
             self._unsaved = 0
 
     def _try_again(self) -> None:
@@ -181,6 +188,10 @@ class Recorder:
 
     def _warn_of_full_disk(self) -> None:
         """Record the event ``disk_full``, once until the disk takes the record again."""
+        if (
+            self._watermark.seq_of(self._number + 1) is not None
+        ):  # more comes again, and would lose its seqs to the event
+            return
         is_new, self._has_warned = self._record.has_overflow and not self._has_warned, self._record.has_overflow
         if is_new:
             self.event("disk_full", message=_DISK_FULL)

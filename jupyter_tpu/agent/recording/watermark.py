@@ -1,14 +1,22 @@
-"""The watermark: how far a kernel's messages are on disk, in a few bytes that can be written even to a full disk."""
+"""The watermark: how far a kernel's messages are on disk, in a small file that can be written even to a full disk."""
 
 from __future__ import annotations
 
+import bisect
 import errno
 import mmap
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 _STATE = struct.Struct("!QQQ")
+_RUNS_HEAD = struct.Struct("!QQ")
+_RUN = struct.Struct("!QQ")
+_RUNS_AT = _STATE.size + _RUNS_HEAD.size
+# Room for a thousand runs: each cell that runs while the disk is full begins one or two.
+_FILE_BYTES = 16 * 1024
+_MOST_RUNS = (_FILE_BYTES - _RUNS_AT) // _RUN.size
 
 
 class Watermark:
@@ -16,28 +24,70 @@ class Watermark:
 
     If the agent is killed between writing the record and this file, `next_seq` tells which entries came in between.
     Entries that are in memory only, because the disk is full, are lost with the agent; their seqs must not be used
-    again, since clients may have seen them.
+    for other messages, since clients may have seen them. The kernel sends its own messages again to the next agent:
+    `seq_of` gives each the seq that it had, so that clients recognise it.
 
     Attributes:
         number: number of the kernel's last message that is on disk.
-        next_seq: seq after that message in the record.
+        next_seq: seq after the last entry on disk.
         assigned: seqs below this were used, on disk or not.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._memory = _mapped(path)
-        self.number, self.next_seq, self.assigned = _STATE.unpack(self._memory[:])
+        self.number, self.next_seq, self.assigned = _STATE.unpack_from(self._memory)
+        # Runs of messages whose numbers and seqs both rise by one: the first number and the first seq of each.
+        self._numbers, self._seqs, self._last_number = _runs_in(self._memory)
+        self._has_room = True
 
-    def save(self, number: int, next_seq: int) -> None:
-        """Record that everything up to `number` is on disk, before `next_seq`."""
+    def save(self, number: int, next_seq: int, assigned: int) -> None:
+        """Record that everything up to `number` is on disk, before `next_seq`; seqs below `assigned` were used."""
         self.number, self.next_seq = number, next_seq
-        self.assign(next_seq)
+        if number >= self._last_number:
+            self._forget_runs()
+        self.assign(assigned)
 
-    def assign(self, next_seq: int) -> None:
-        """Record that seqs below `next_seq` were used, on disk or not."""
-        self.assigned = next_seq
-        self._memory[:] = _STATE.pack(self.number, self.next_seq, self.assigned)
+    def restart(self, next_seq: int) -> None:
+        """Record that a new process begins, whose messages are numbered from 1."""
+        self._forget_runs()
+        self.save(0, next_seq, next_seq)
+
+    def assign(self, assigned: int) -> None:
+        """Record that seqs below `assigned` were used, on disk or not, and the seqs of the numbers noted so far."""
+        self.assigned = assigned
+        if len(self._memory) == _FILE_BYTES:
+            runs = b"".join(map(_RUN.pack, self._numbers, self._seqs))
+            self._memory[_RUNS_AT : _RUNS_AT + len(runs)] = runs
+            self._memory[_STATE.size : _RUNS_AT] = _RUNS_HEAD.pack(self._last_number, len(self._numbers))
+        self._memory[: _STATE.size] = _STATE.pack(self.number, self.next_seq, self.assigned)
+
+    def note(self, number: int, seq: int) -> None:
+        """Note the seq of a numbered message; `assign` stores it."""
+        if not self._has_room or self.seq_of(number) == seq:
+            return
+        while self._numbers and self._numbers[-1] >= number:  # these got other seqs
+            self._numbers.pop()
+            self._seqs.pop()
+        if not self._numbers or seq - number != self._seqs[-1] - self._numbers[-1]:
+            self._has_room = len(self._numbers) < _MOST_RUNS
+            if not self._has_room:
+                return
+            self._numbers.append(number)
+            self._seqs.append(seq)
+        self._last_number = number
+
+    def seq_of(self, number: int) -> int | None:
+        """Return the seq that a message got which may not be on disk; None if that is not known."""
+        at = bisect.bisect_right(self._numbers, number) - 1
+        if at < 0 or number > self._last_number:
+            return None
+        return self._seqs[at] + number - self._numbers[at]
+
+    def _forget_runs(self) -> None:
+        self._numbers.clear()
+        self._seqs.clear()
+        self._last_number, self._has_room = 0, True
 
     @property
     def is_whole(self) -> bool:
@@ -52,8 +102,8 @@ class Watermark:
         """
         if not self._path.exists():
             removed, self._memory = self._memory, _mapped(self._path)
-            self._memory[:] = removed[:]
             removed.close()
+            self.assign(self.assigned)
 
     def close(self) -> None:
         """Close the mapping."""
@@ -64,9 +114,26 @@ def _mapped(path: Path) -> mmap.mmap:
     # The blocks are allocated here; later writes to the mapping need no more space.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        missing = os.fstat(fd).st_size < _STATE.size
-        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # an almost full disk may accept only a part
+        if not _extend(fd, _STATE.size):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        return mmap.mmap(fd, _STATE.size)
+        # Without room for runs, as on a full disk, only the seqs of lost messages are unknown.
+        return mmap.mmap(fd, _FILE_BYTES if _extend(fd, _FILE_BYTES) else _STATE.size)
     finally:
         os.close(fd)
+
+
+def _extend(fd: int, wanted: int) -> bool:
+    """Allocate the file's bytes up to `wanted`; an almost full disk may accept only a part."""
+    size = os.fstat(fd).st_size
+    with suppress(OSError):
+        while size < wanted:
+            size += os.pwrite(fd, bytes(wanted - size), size)
+    return size >= wanted
+
+
+def _runs_in(memory: mmap.mmap) -> tuple[list[int], list[int], int]:
+    if len(memory) < _FILE_BYTES:
+        return [], [], 0
+    last_number, count = _RUNS_HEAD.unpack_from(memory, _STATE.size)
+    runs = [_RUN.unpack_from(memory, _RUNS_AT + at * _RUN.size) for at in range(min(count, _MOST_RUNS))]
+    return [number for number, _ in runs], [seq for _, seq in runs], last_number
