@@ -1,4 +1,4 @@
-"""``jupyter tpu emulator fault call``, ``list`` and ``clear``: scripted faults of the API's calls, by hand."""
+"""``jupyter tpu emulator fault call``, ``list``, ``clear`` and ``worker``: faults of API calls and workers, by hand."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jupyter_tpu.emulator.api_faults.kinds import KINDS
 from jupyter_tpu.emulator.cli.options import Command, number
 from jupyter_tpu.emulator.cli.view_commands import format_fault
 from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.workers.worker_faults import MEANINGS
 
 _OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "target": (str, "only calls that name this node (alone or in full) or this zone"),
@@ -77,6 +78,30 @@ def _kinds_listed() -> str:
     return f"Kinds (a call meets at most one, and may be slow and skewed as well):\n\n{kinds}"
 
 
+def _worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", help="short or full name of the node")
+    parser.add_argument(
+        "verb", metavar="VERB", nargs="?", default="", help=f"{', '.join(MEANINGS)}; without one: show the faults"
+    )
+    parser.add_argument("--worker", type=int, default=0, metavar="ID", help="the worker (default: 0)")
+    parser.add_argument("--other", type=int, metavar="ID", help="cut: the worker that it no longer reaches")
+    parser.add_argument("--factor", type=int, metavar="N", help="slow: how many times as long everything takes")
+
+
+def _worker(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    given = {"other_worker_id": options.other, "factor": options.factor}
+    if options.verb:
+        fields = {name: value for name, value in given.items() if value is not None}
+        control.fault_worker(options.node, options.verb, options.worker, **fields)
+    return {"workers": [{"faults": each["faults"]} for each in control.workers(options.node)]}
+
+
+def _format_workers(answer: Mapping[str, Any]) -> Iterator[str]:
+    for worker_id, worker in enumerate(answer["workers"]):
+        faults = ", ".join(" ".join(f"{name}={value}" for name, value in each.items()) for each in worker["faults"])
+        yield f"worker {worker_id}: {faults.replace('verb=', '') or 'no faults'}"
+
+
 COMMANDS = (
     Command(
         name="fault call",
@@ -95,5 +120,13 @@ COMMANDS = (
         arguments=_clear_arguments,
         perform=_clear,
         format_lines=_format,
+    ),
+    Command(
+        name="fault worker",
+        summary="Break a worker of a node: kill its processes, slow it down, cut it off from another worker.",
+        arguments=_worker_arguments,
+        perform=_worker,
+        format_lines=_format_workers,
+        notes="Verbs:\n\n" + "\n".join(f"- {verb}: {meaning}" for verb, meaning in MEANINGS.items()),
     ),
 )

@@ -179,8 +179,8 @@ class EmulatorControl:
 
     # -- workers and the links to them
 
-    def workers(self, node: str) -> list[dict[str, str]]:
-        """Return the home folder and the process token of each worker of a node that is up."""
+    def workers(self, node: str) -> list[dict[str, Any]]:
+        """Return the home folder, process token and faults of each worker of a node that is up."""
         return list(self._request("GET", f"workers?node={urllib.parse.quote(node)}")["workers"])
 
     def close_ssh(self, node: str, worker_id: int = 0) -> None:
@@ -190,6 +190,10 @@ class EmulatorControl:
     def open_ssh(self, node: str, worker_id: int = 0) -> None:
         """Restart a worker's SSH server."""
         self._change(node, worker_id, "open_ssh")
+
+    def fault_worker(self, node: str, verb: str, worker_id: int = 0, **fields: int) -> None:
+        """Break a worker; verbs as in `workers.worker_faults`, and `clear`."""
+        self._change(node, worker_id, verb, **fields)
 
     def set_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:
         """Script the metrics that the chips report while a process uses them; see `runtime_metrics.metrics_script`."""
@@ -217,8 +221,8 @@ class EmulatorControl:
         """Empty the project."""
         self._request("POST", "reset", {})
 
-    def _change(self, node: str, worker_id: int, action: str) -> None:
-        self._request("POST", "workers", {"node": node, "worker_id": worker_id, "action": action})
+    def _change(self, node: str, worker_id: int, action: str, **fields: int) -> None:
+        self._request("POST", "workers", {"node": node, "worker_id": worker_id, "action": action, **fields})
 
     def _request(self, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()

@@ -18,12 +18,16 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 from jupyter_tpu.emulator.resources import errors, fields
 from jupyter_tpu.emulator.resources.behaviours import behaviours
+from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.runtime_metrics.metrics_script import CHECKS, Script, write_script
 from jupyter_tpu.emulator.store.ledger import ledger_json
 from jupyter_tpu.emulator.store.schema import DiskFull
 from jupyter_tpu.emulator.transport.json_answers import refused
 from jupyter_tpu.emulator.transport.json_text import json_object
+from jupyter_tpu.emulator.workers.cut_connections import CannotCut
+from jupyter_tpu.emulator.workers.machine import Machine
 from jupyter_tpu.emulator.workers.services import chips_folder
+from jupyter_tpu.emulator.workers.worker_faults import FIELDS, MEANINGS
 
 BASE = "/emulator/v1"
 
@@ -34,7 +38,13 @@ _CLOCK: Mapping[str, fields.Check] = {
     "settle": fields.flag,  # accepted and ignored: a jump always waits for what falls due
 }
 _METRICS: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, **CHECKS}
-_WORKER: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, "action": fields.text}
+_WORKER: Mapping[str, fields.Check] = {
+    "node": fields.text,
+    "worker_id": fields.whole,
+    "action": fields.text,
+    **{name: check for needed in FIELDS.values() for name, check in needed.items()},
+}
+_ACTIONS = ("close_ssh", "open_ssh", "change_host_key", *MEANINGS)
 
 Answer = Callable[[web.Request], Awaitable[Any]]
 
@@ -133,24 +143,53 @@ class ControlRoutes:
         """Return where the workers of a node are on this machine."""
         node = node_named(self._cloud.store, request.query["node"])
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
-        return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
+        faults = self._cloud.workers.faults
+        return {
+            "workers": [{"home": str(each.home), "token": each.token, "faults": faults.of(each)} for each in machines]
+        }
 
     async def change_worker(self, request: web.Request) -> Any:
-        """Break one worker: its SSH server stops, restarts, or shows another host key."""
+        """Break one worker: its SSH server, or by a fault of `worker_faults`."""
         settings = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
+        # worker 0 is the only one of most nodes
+        name, worker_id, action = settings.pop("node"), settings.pop("worker_id", 0), settings.pop("action")
+        if action not in _ACTIONS:
+            raise ValueError(f"action: {action[:40]!r} is not one of {', '.join(_ACTIONS)}")
+        needed = FIELDS.get(action, {})
+        fields.checked(settings, needed, required=needed)
+        await self._break_worker(node_named(self._cloud.store, name), worker_id, action, **settings)
+        return {}
+
+    async def _break_worker(self, node: NodePb, worker_id: int, action: str, **settings: int) -> None:
         workers = self._cloud.workers
-        actions = {
+        ssh = {
             "close_ssh": workers.stop_ssh,
             "open_ssh": workers.restart_ssh,
             "change_host_key": workers.change_host_key,
         }
-        # a table, so that the refusal can name what exists
-        act = actions.get(settings["action"])
-        if act is None:
-            raise ValueError(f"action: {settings['action'][:40]!r} is not one of {', '.join(actions)}")
-        # worker 0 is the only one of most nodes
-        await act(node_named(self._cloud.store, settings["node"]), settings.get("worker_id", 0))
-        return {}
+        if action in ssh:
+            await ssh[action](node, worker_id)
+            return
+        machine = workers.machine(node, worker_id)
+        match action:
+            case "kill":
+                await workers.faults.kill(machine)
+            case "slow":
+                await workers.faults.slow(machine, settings["factor"])
+            case "freeze":
+                await workers.faults.freeze(machine)
+            case "cut":
+                await self._cut(machine, workers.machine(node, settings["other_worker_id"]))
+            case "clear":
+                await workers.faults.clear(machine.token)
+
+    async def _cut(self, machine: Machine, other: Machine) -> None:
+        if machine is other:
+            raise ValueError("other_worker_id: a worker has no network to itself")
+        try:
+            await self._cloud.workers.faults.cut(machine, other)
+        except CannotCut as error:
+            raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
         """Script the metrics of the chips of a node's workers, or of one; without a metric, measure again."""

@@ -30,6 +30,7 @@ from jupyter_tpu.emulator.workers.machine import (
 from jupyter_tpu.emulator.workers.process_tree import kill_workers
 from jupyter_tpu.emulator.workers.services import SharedContext, WorkerServices
 from jupyter_tpu.emulator.workers.startup_script import is_booting, record_shutdown, run_startup_script
+from jupyter_tpu.emulator.workers.worker_faults import WorkerFaults, resume_after_crash
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class Workers:
         self._running: dict[str, list[RunningWorker]] = {}
         self._scripts: set[asyncio.Task[None]] = set()
         self._wiping: set[asyncio.Future[None]] = set()
+        self.faults = WorkerFaults()
         self._surroundings = SharedContext(tokens=self._tokens(), metrics_port=metrics_port)
 
     def attach(self, cloud: CloudFacts) -> None:
@@ -99,7 +101,9 @@ class Workers:
 
     async def stop(self, node: NodePb) -> None:
         """Stop the SSH servers and kill every process of the node's workers; their homes stay."""
-        for worker in self._running.pop(str(node.id), []):
+        workers = self._running.pop(str(node.id), [])
+        await self.faults.clear(*(worker.machine.token for worker in workers))
+        for worker in workers:
             await _shut_down(worker)
         await self._kill_below(self._place(node))
 
@@ -130,6 +134,7 @@ class Workers:
 
     async def close(self) -> None:
         """Stop every worker, including those that an earlier emulator on this folder left running."""
+        await self.faults.close()
         for workers in self._running.values():
             for worker in workers:
                 await _shut_down(worker)
@@ -233,6 +238,7 @@ class Workers:
             image=self._image,
         )
         machine.authorized = _keys_of(node)
+        await resume_after_crash(machine)
         services = WorkerServices(machine, node, self._surroundings)
         await services.start()
         worker = RunningWorker(machine, services, None, _public_key(machine))

@@ -173,6 +173,13 @@ async def test_faults_of_calls_are_set_listed_and_cleared(ready: Any, run: Run) 
     assert run("fault", "clear").out == "No fault waits for a call.\n"
 
 
+async def test_a_worker_is_broken_and_mended(ready: Any, run: Run) -> None:
+    assert run("fault", "worker", "n1", "slow", "--factor", "3").out == "worker 0: slow factor=3\n"
+    assert run("fault", "worker", "n1", "--json").json["workers"] == [{"faults": [{"verb": "slow", "factor": 3}]}]
+    assert run("fault", "worker", "n1", "clear").out == "worker 0: no faults\n"
+    assert "factor is missing" in run("fault", "worker", "n1", "slow").err
+
+
 async def test_the_state_names_what_there_is(ready: Any, run: Run) -> None:
     run("fault", "call", "GetNode", "drop", "--nth", "3", "--probability", "0.5", "--seed", "9")
     run("capacity", "us-central1-a", "v5e", "16")

@@ -229,6 +229,9 @@ NONSENSE = [
     ("reservations", {"reservation_id": "a", "zone": ZONE, "family": "v9", "chips": 1}, "has no chips of 'v9'"),
     ("workers", {"node": "n1", "action": "explode"}, "is not one of close_ssh, open_ssh, change_host_key"),
     ("workers", {"node": "n1", "action": "close_ssh", "worker_id": -1}, "worker_id: -1 is not a whole number"),
+    ("workers", {"node": "n1", "action": "slow"}, "factor is missing"),
+    ("workers", {"node": "n1", "action": "slow", "factor": 0}, "factor: must be at least 1"),
+    ("workers", {"node": "n1", "action": "kill", "factor": 2}, "unknown field 'factor'"),
     ("links", {}, "node is missing or unknown"),
 ]
 

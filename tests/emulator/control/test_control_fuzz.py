@@ -30,7 +30,7 @@ FIELDS: dict[str, list[str]] = {
     "preempt": ["node", "notice_s"],
     "maintenance": ["node", "kind", "in_s"],
     "reservations": ["reservation_id", "zone", "family", "chips"],
-    "workers": ["node", "worker_id", "action"],
+    "workers": ["node", "worker_id", "action", "other_worker_id", "factor"],
     "links": ["node", "worker_id", "verb", "ms", "for_s"],
 }
 WORDS = [
@@ -43,6 +43,8 @@ WORDS = [
     "latency",
     "SCHEDULED",
     "close_ssh",
+    "cut",
+    "freeze",
     "stall",
     "n1",
 ]

@@ -1,0 +1,151 @@
+"""The faults of workers that are up: all processes killed, a slow or frozen machine, a network cut between two."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from jupyter_tpu.emulator.resources import fields
+from jupyter_tpu.emulator.workers.cut_connections import (
+    cut_connections,
+    refuse_if_impossible,
+    restore_connections,
+)
+from jupyter_tpu.emulator.workers.process_tree import kill_workers, processes_of
+
+if TYPE_CHECKING:  # the command line needs the verbs only, and must not load an SSH server for them
+    from jupyter_tpu.emulator.workers.machine import Machine
+
+MEANINGS: Mapping[str, str] = {
+    "kill": "all processes of the worker are killed; its SSH server stays up",
+    "slow": "the worker's processes take this many times as long",
+    "freeze": "the worker's processes stand still, as if the machine hung",
+    "cut": "no packet passes between the worker and another one; both ends of each connection wait",
+    "clear": "the end of all faults of the worker",
+}
+FIELDS: Mapping[str, Mapping[str, fields.Check]] = {
+    "slow": {"factor": fields.counting},
+    "cut": {"other_worker_id": fields.whole},
+}
+"""The fields that a verb needs."""
+
+_PERIOD_S = 0.1
+_ROUNDS = 10  # how often processes are stopped before new ones are looked for, which takes a while
+_LOOK_EVERY_S = 0.1
+
+_Key = tuple[str, str, str]
+"""A verb, the token of the worker, and that of the other worker or an empty string."""
+
+
+class WorkerFaults:
+    """The faults of all workers. Each lasting one is a task, because processes and connections come and go."""
+
+    def __init__(self) -> None:
+        self._lasting: dict[_Key, tuple[asyncio.Task[None], dict[str, Any]]] = {}
+
+    async def kill(self, machine: Machine) -> None:
+        """Kill all processes of a worker."""
+        await kill_workers([machine.token])
+
+    async def slow(self, machine: Machine, factor: int) -> None:
+        """Let the processes of a worker take `factor` times as long."""
+        await self._pace(machine, "slow", {"factor": factor}, factor)
+
+    async def freeze(self, machine: Machine) -> None:
+        """Stop the processes of a worker."""
+        await self._pace(machine, "freeze", {}, math.inf)
+
+    async def _pace(self, machine: Machine, verb: str, values: dict[str, Any], factor: float) -> None:
+        # the newest counts
+        await self._end(lambda key: key[0] in ("slow", "freeze") and key[1] == machine.token)
+        self._begin((verb, machine.token, ""), values, _paced(machine, factor))
+
+    async def cut(self, machine: Machine, other: Machine) -> None:
+        """Cut the network between two workers.
+
+        Raises:
+            CannotCut: this system does not allow it.
+        """
+        refuse_if_impossible()
+        # once before the answer, so that it is cut from then on, or the refusal is known
+        await asyncio.to_thread(cut_connections, machine.token, other.token)
+        key = ("cut", machine.token, other.token)
+        await self._end(lambda each: each == key)
+        self._begin(key, {"other_worker_id": other.worker_id}, _cut(machine.token, other.token))
+
+    async def clear(self, *tokens: str) -> None:
+        """End all faults of these workers."""
+        await self._end(lambda key: not {key[1], key[2]}.isdisjoint(tokens))
+
+    async def close(self) -> None:
+        """End all faults."""
+        await self._end(lambda _: True)
+
+    def of(self, machine: Machine) -> list[dict[str, Any]]:
+        """Return the lasting faults that a worker was given."""
+        return [{"verb": key[0], **values} for key, (_, values) in self._lasting.items() if key[1] == machine.token]
+
+    def _begin(self, key: _Key, values: dict[str, Any], acting: Coroutine[Any, Any, None]) -> None:
+        self._lasting[key] = (asyncio.ensure_future(acting), values)
+
+    async def _end(self, is_meant: Callable[[_Key], bool]) -> None:
+        tasks = [self._lasting.pop(key)[0] for key in list(self._lasting) if is_meant(key)]
+        for task in tasks:
+            task.cancel()
+        # each ends what it has done before it is over
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def resume_after_crash(machine: Machine) -> None:
+    """Let the processes of a worker run that a killed emulator has left stopped."""
+    if _mark(machine).exists():
+        await asyncio.to_thread(_resume, machine)
+
+
+async def _paced(machine: Machine, factor: float) -> None:
+    """Stop and resume a worker's processes in turn, until it is cancelled."""
+    stopped_s, running_s = _PERIOD_S * (1 - 1 / factor), _PERIOD_S / factor
+    await asyncio.to_thread(_mark(machine).touch)
+    try:
+        while True:
+            # found again and again: some have ended, and others have come
+            processes = await asyncio.to_thread(processes_of, [machine.token])
+            for _ in range(_ROUNDS):
+                _for_each(processes, psutil.Process.suspend)
+                await asyncio.sleep(stopped_s)
+                if running_s:
+                    _for_each(processes, psutil.Process.resume)
+                    await asyncio.sleep(running_s)
+    finally:
+        await asyncio.to_thread(_resume, machine)
+
+
+def _resume(machine: Machine) -> None:
+    _for_each(processes_of([machine.token]), psutil.Process.resume)
+    _mark(machine).unlink(missing_ok=True)
+
+
+def _for_each(processes: list[psutil.Process], act: Callable[[psutil.Process], None]) -> None:
+    for process in processes:
+        with suppress(psutil.Error):  # it has ended
+            act(process)
+
+
+def _mark(machine: Machine) -> Path:
+    return machine.folder / "stopped"
+
+
+async def _cut(first: str, second: str) -> None:
+    """Cut connections between two workers as they are made, until it is cancelled."""
+    try:
+        while True:
+            await asyncio.sleep(_LOOK_EVERY_S)
+            await asyncio.to_thread(cut_connections, first, second)
+    finally:
+        await asyncio.to_thread(restore_connections, first, second)
