@@ -165,7 +165,7 @@ constraints: .make/packages
 
 # What we install on workers ourselves: any Python from 3.10 on, any platform.
 worker-lock: environment
-	python -c "from jupyter_tpu.agent.lock import *; print(UV, *AGENT_NEEDS, *KERNEL_NEEDS, *WIDGET_NEEDS, sep='\n')" \
+	python -c "from jupyter_tpu.agent.lock import *; print(UV, *AGENT_NEEDS, *KERNEL_NEEDS, *SLICE_NEEDS, *WIDGET_NEEDS, sep='\n')" \
 	  | uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header --output-file jupyter_tpu/agent/lock.txt -
 

@@ -8,6 +8,7 @@ the machine that sends wheels.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,10 @@ KERNEL_NEEDS = ("ipykernel>=6.29",)
 """Requirements of kernels; ipykernel brings the agent's along."""
 WIDGET_NEEDS = ("ipywidgets>=8.1", "anywidget>=0.9")
 """Further packages of environments for frameworks, with which `jupyter_tpu.notebook.widgets` are live."""
+SLICE_NEEDS = ("ipyparallel>=9.2,<9.3", "tqdm", "decorator")
+"""What kernels on all workers of a slice need beside ipykernel; `jupyter_tpu.notebook.slices` uses private names."""
 _ONLY_FOR_WIDGETS = frozenset({"anywidget", "ipywidgets", "jupyterlab-widgets", "psygnal", "widgetsnbextension"})
+_ONLY_FOR_SLICES = frozenset({"ipyparallel", "tqdm"})
 
 
 @cache
@@ -42,10 +46,11 @@ def lock_text() -> str:
 
 
 def locked(needs: Sequence[str]) -> str:
-    """Return the part of the lock for ``uv``, for `AGENT_NEEDS` or, with all their dependencies, for `KERNEL_NEEDS`."""
+    """Return the part of the lock for ``uv``, `AGENT_NEEDS`, `SLICE_NEEDS` or, with dependencies, `KERNEL_NEEDS`."""
     named = {_name(need) for need in needs}
     # The lock is a flat list: only the kernels' part needs its dependencies: everything except these.
-    others = _ONLY_FOR_WIDGETS | {UV} if named == set(map(_name, KERNEL_NEEDS)) else set(map(_name, _blocks())) - named
+    of_others = _ONLY_FOR_WIDGETS | _ONLY_FOR_SLICES | {UV}
+    others = of_others if named == set(map(_name, KERNEL_NEEDS)) else set(map(_name, _blocks())) - named
     return "\n".join(block for block in _blocks() if _name(block) not in others)
 
 
@@ -71,4 +76,4 @@ def _blocks() -> tuple[str, ...]:
 
 
 def _name(requirement: str) -> str:
-    return requirement.partition("=")[0].rstrip("><")
+    return re.split(r"[<>=]", requirement, maxsplit=1)[0]

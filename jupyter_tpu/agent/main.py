@@ -31,12 +31,14 @@ from jupyter_tpu.agent.home_watch import HomeWatch
 from jupyter_tpu.agent.kernels.kernel import KernelContext
 from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.kernels.launcher import Launcher
+from jupyter_tpu.agent.kernels.notebooks import by_pid
 from jupyter_tpu.agent.kernels.process import ReportedExits
 from jupyter_tpu.agent.metrics.methods import Metrics
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch
 from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.session import Session
+from jupyter_tpu.agent.slices.methods import Slices
 from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
@@ -64,17 +66,21 @@ class Agent:
         self._sessions: set[Session] = set()
         self.reports = ReportedExits()
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._notify_sessions)
-        self._kernels = Kernels(KernelContext(home, self._context, self.reports, self._launcher), self._wake_sessions)
+        context = KernelContext(home, self._context, self.reports, self._launcher, self._kernel_ended)
+        self._kernels = Kernels(context, self._wake_sessions)
+        self._slices = Slices(home, python, self._kernels, self.reports)
         notices = Notices(self._kernels)
-        self._guard = AutostopDaemon(home.autostop_file, ActivityWatch(self._kernels, notices, self._pages), notices)
+        activity = ActivityWatch(self._kernels, notices, self._pages, self._notebooks)
+        self._guard = AutostopDaemon(home.autostop_file, activity, notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
-        self._metrics = Metrics(self._kernels, python)
+        self._metrics = Metrics(self._kernels, python, self._notebooks)
         more = {
             "tell": snapshots.store,
             "told": snapshots.read,
             "end_node": EndNodeMethod(os.environ, notices).end_node,
             **self._metrics.methods,
+            **self._slices.methods,
             **FrameworkEnvironments(home).methods(),
             "examine": DoctorMethod(python, home.socket).examine,
         }
@@ -85,6 +91,13 @@ class Agent:
     def _wake_sessions(self) -> None:
         for session in self._sessions:
             session.wake()
+
+    def _kernel_ended(self, kernel_id: str, generation: int) -> None:
+        self._slices.kernel_ended(kernel_id, generation)
+
+    def _notebooks(self) -> dict[int, tuple[str, str]]:
+        """Return kernel id and notebook by the pid of each process that runs cells; called from any thread."""
+        return {**self._slices.by_pid(), **by_pid(self._kernels)}
 
     def _pages(self) -> int:
         return sum(session.pages for session in self._sessions)
@@ -123,12 +136,13 @@ class Agent:
             listener: the socket that clients connect to, already listening.
         """
         # Before the first client: it must find the kernels of the previous agent.
+        self._slices.adopt()
         self._kernels.adopt()
         self._launcher.spares.begin()
         await self._serve_at(listener)
         home_watch = HomeWatch(self._home, self._kernels, self._serve_at, self._end_sessions)
         orphans = Orphans(self._kernels.all, self._has_client)
-        parts = (self._guard, self._notice_watch, self._metrics, home_watch, orphans)
+        parts = (self._guard, self._notice_watch, self._metrics, self._slices, home_watch, orphans)
         watches = [asyncio.create_task(part.run()) for part in parts]
         await stop.wait()
         # First what could start something new, then the calls, and the kernels' sockets and records last.
@@ -138,6 +152,7 @@ class Agent:
             server.close()
         await self._calls.close()
         await self._launcher.spares.close()
+        self._slices.close()
         self._kernels.close()
         self._context.destroy(linger=0)
 

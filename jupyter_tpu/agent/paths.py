@@ -170,6 +170,11 @@ class Home:
         return self.root / "kernels"
 
     @property
+    def slices(self) -> Path:
+        """The folder with one folder for each kernel of worker 0 that this worker takes part in."""
+        return self.root / "slices"
+
+    @property
     def environments(self) -> Path:
         """The folder of Python environments."""
         return self.root / "env"

@@ -299,11 +299,28 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 
 @pytest.fixture
-async def open_link(worker: Worker) -> AsyncIterator[Callable[..., Awaitable[Link]]]:
-    """Opens links to the worker that are closed after the test."""
-    links: list[Link] = []
+def new_worker(tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
+    """Makes further workers, each with a home folder of this name."""
+    made: list[Worker] = []
 
-    async def open_one(**options: object) -> Link:
+    def make(name: str) -> Worker:
+        (tmp_path / name).mkdir()
+        made.append(Worker(tmp_path / name))
+        return made[-1]
+
+    yield make
+    for worker in made:
+        worker.kill_everything()
+        Home(worker.home / ".jupyter-tpu").remove_run()
+
+
+@pytest.fixture
+async def open_link(worker: Worker) -> AsyncIterator[Callable[..., Awaitable[Link]]]:
+    """Opens links to the worker, or to another one, that are closed after the test."""
+    links: list[Link] = []
+    first = worker
+
+    async def open_one(worker: Worker = first, **options: object) -> Link:
         links.append(Link(worker.connect, **options))  # type: ignore[arg-type]
         await links[-1].open()
         return links[-1]

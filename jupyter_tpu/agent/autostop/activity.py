@@ -9,13 +9,13 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.autostop.chip_activity import Chips, ChipUse
+from jupyter_tpu.agent.devices.holders import Kernels as Notebooks
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.kernels.notebooks import by_pid, name_of
+from jupyter_tpu.agent.kernels.notebooks import name_of
 from jupyter_tpu.agent.kernels.process import boot_id
 from jupyter_tpu.autostop import Activity, Moment, Source, moment_from_json
 
@@ -38,14 +38,17 @@ class ActivityWatch:
 
     Args:
         pages: returns how many pages and clients have a kernel of this worker open.
+        notebooks: returns whose notebook each process belongs to that runs cells.
     """
 
-    def __init__(self, kernels: Kernels, notices: Notices, pages: Callable[[], int]) -> None:
+    def __init__(
+        self, kernels: Kernels, notices: Notices, pages: Callable[[], int], notebooks: Callable[[], Notebooks]
+    ) -> None:
         self._kernels = kernels
         self._notices = notices
         self._pages = pages
         self._hooks_before = 0
-        self._chips = Chips(os.environ, partial(by_pid, kernels))
+        self._chips = Chips(os.environ, notebooks)
         self._measuring = asyncio.Lock()
         self._use = ChipUse("unknown", "no data yet")
         self._used_at = -_FRESH_S

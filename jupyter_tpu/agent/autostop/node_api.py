@@ -13,19 +13,16 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_tpu.agent.metadata import metadata_host, read_metadata
 from jupyter_tpu.agent.recording.jupyter_messages import json_object
 
 API = "https://tpu.googleapis.com/"
 API_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
 """Names another endpoint of the Cloud TPU API, for gcloud and for jupyter_tpu."""
 
-_METADATA_VARIABLE = "GCE_METADATA_HOST"
-_METADATA_HOST = "metadata.google.internal"
 _SCOPES = "instance/service-accounts/default/scopes"
 _TOKEN = "instance/service-accounts/default/token"
 _CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-# The metadata server is local to the VM's host and answers in milliseconds.
-_METADATA_S = 5.0
 # Time limit of one API call; the guard tries again.
 _API_S = 30.0
 # Bounds memory; a node is described in a few KiB.
@@ -48,7 +45,7 @@ class OwnNode:
     """The node that this VM is a worker of; `environ` may name another metadata server and another API."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._metadata = environ.get(_METADATA_VARIABLE) or _METADATA_HOST
+        self._metadata = metadata_host(environ)
         self._api = (environ.get(API_VARIABLE) or API).rstrip("/")
 
     def check(self) -> str:
@@ -98,19 +95,10 @@ class OwnNode:
 
     def _read_metadata(self, path: str) -> str:
         """Read a value from the metadata server; empty if there is none at this path."""
-        request = urllib.request.Request(
-            f"http://{self._metadata}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
-        )
         try:
-            # Never through the user's proxy: the answer may be a token.
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
-                request, timeout=_METADATA_S
-            ) as response:
-                return str(response.read(_LONGEST_ANSWER).decode(errors="replace"))
+            return read_metadata(self._metadata, path)
         except urllib.error.HTTPError as error:
             with error:
-                if error.code == 404:
-                    return ""
                 raise CannotEnd(f"the metadata server refuses {path} (HTTP {error.code})") from error
         except OSError as error:
             raise CannotEnd(f"there is no metadata server at {self._metadata}") from error

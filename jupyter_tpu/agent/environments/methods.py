@@ -74,13 +74,13 @@ class FrameworkEnvironments:
         files = EnvironmentFiles(self._home, framework)
         async with self._progress[framework].lock:
             was_there = files.folder.exists()
-            if users := await _in_daemon(lambda: _processes_in(files)):
+            if users := await in_daemon(lambda: _processes_in(files)):
                 raise WrongState(
                     f"The environment {framework} is in use on the worker by process {', '.join(map(str, users))}.",
                     exists="It was not changed.",
                     hint="Shut down the kernels that run in the environment: `jupyter tpu kernels` lists all kernels.",
                 )
-            await _in_daemon(files.remove)
+            await in_daemon(files.remove)
         return {"was_there": was_there}
 
     async def _make(self, order: EnvironmentRequest) -> list[str]:
@@ -94,13 +94,13 @@ class FrameworkEnvironments:
         async with progress.lock:
             build = Build(EnvironmentFiles(self._home, order.framework), order, report)
             progress.step = {"phase": PHASE, "message": "Checking what is installed", "fraction": 0.0}
-            await _in_daemon(build.run)
+            await in_daemon(build.run)
         return build.notes
 
     async def _describe(self, framework: str) -> dict[str, Any]:
         progress, files = self._progress[framework], EnvironmentFiles(self._home, framework)
-        seen = await _in_daemon(files.describe)
-        is_unfinished = await _in_daemon(files.is_unfinished)
+        seen = await in_daemon(files.describe)
+        is_unfinished = await in_daemon(files.is_unfinished)
         return {**seen, "making": progress.step if progress.lock.locked() else None, "is_unfinished": is_unfinished}
 
     def _continue_unfinished(self) -> None:
@@ -130,7 +130,7 @@ def _processes_in(files: EnvironmentFiles) -> list[int]:
     return found
 
 
-async def _in_daemon(work: Callable[[], Result]) -> Result:
+async def in_daemon(work: Callable[[], Result]) -> Result:
     """Do blocking work in a daemon thread: the agent must not wait for an installation when it exits."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()

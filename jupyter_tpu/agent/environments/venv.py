@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.agent.environments.uv import Report, can_run, find_uv, run, try_wheels_then_index
-from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, locked, requirements_file
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, SLICE_NEEDS, locked, requirements_file
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
@@ -71,7 +71,27 @@ class Environments:
         options = ("--system-site-packages",)
         made = self._environment(name, python, KERNEL_NEEDS, phase="kernel", check=HAS_IPYKERNEL, options=options)
         if _is_virtual(python):
-            _share_packages(self.home.environments / name)
+            _share_packages(self.home.environments / name, sysconfig.get_path("purelib"))
+        return made
+
+    def slice_python(self, python: str, packages: str) -> str:
+        """Return a Python with `SLICE_NEEDS`: one of ours gets them installed, any other a new environment on top.
+
+        Args:
+            python: a Python with ipykernel.
+            packages: the folder of its packages.
+
+        Raises:
+            EnvironmentFailed: they can't be installed.
+        """
+        if Path(python).is_relative_to(self.home.environments):
+            self._install(find_uv(self.home, "kernel", self.report), python, SLICE_NEEDS)
+            return python
+        name = "slice-" + hashlib.sha256(python.encode()).hexdigest()[:8]
+        options = ("--system-site-packages",)
+        made = self._environment(name, python, SLICE_NEEDS, phase="kernel", check=HAS_IPYKERNEL, options=options)
+        if _is_virtual(python):
+            _share_packages(self.home.environments / name, packages)
         return made
 
     def _environment(
@@ -89,22 +109,18 @@ class Environments:
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "create a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
-        with requirements_file(locked(needs)) as lock:
-            argv = [
-                uv,
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                own_python,
-                "--require-hashes",
-                "--requirement",
-                str(lock),
-            ]
-            try_wheels_then_index(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
+        self._install(uv, own_python, needs)
         # Last, so that an interrupted build does not count.
         marker.write_text(mark)
         return own_python
+
+    def _install(self, uv: str, python: str, needs: Sequence[str]) -> None:
+        # What `SLICE_NEEDS` need besides is there, in versions that may not be those of the lock.
+        options = ["--no-deps"] if needs == SLICE_NEEDS else []
+        with requirements_file(locked(needs)) as lock:
+            argv = [uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "--requirement", str(lock)]
+            argv += options
+            try_wheels_then_index(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
 
 
 def _find_python(wanted: str) -> str:
@@ -127,10 +143,10 @@ def _is_virtual(python: str) -> bool:
     return (Path(python).parent.parent / "pyvenv.cfg").is_file()
 
 
-def _share_packages(environment: Path) -> None:
-    """Make the packages of the running virtual environment visible in another one.
+def _share_packages(environment: Path, packages: str) -> None:
+    """Make the packages of a virtual environment visible in another one.
 
     The other one's own option for system packages would share only those of the base Python.
     """
-    for packages in environment.glob("lib/python*/site-packages"):
-        (packages / "worker.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    for folder in environment.glob("lib/python*/site-packages"):
+        (folder / "worker.pth").write_text(f"import site; site.addsitedir({packages!r})\n")

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import zmq
@@ -16,7 +17,7 @@ from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
 from jupyter_tpu.agent.kernels.launch_request import Launch
 from jupyter_tpu.agent.kernels.launcher import Launcher
 from jupyter_tpu.agent.kernels.lost_replies import LostReplies
-from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id, end_of
 from jupyter_tpu.agent.kernels.replies import Replies
 from jupyter_tpu.agent.kernels.sockets import KernelSockets
 from jupyter_tpu.agent.kernels.takeover import Takeover, abort_all
@@ -44,8 +45,6 @@ _MOST_CALLERS = 100
 # Seqs that are skipped after a reboot, since it is unknown how many entries the disk has lost: more than a page cache
 # holds.
 _SKIP_AFTER_BOOT = 10_000_000
-# How often the process's own output is checked against its limit.
-_TRIM_EVERY_S = 2.0
 _STATE_DAMAGED = "The state of this kernel on the worker's disk is damaged, so the kernel was ended."
 _CUT_OFF = (
     "The kernel's sockets were removed from the worker, and the agent that was connected to them has ended: the kernel "
@@ -60,12 +59,17 @@ _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last
 
 @dataclass(frozen=True)
 class KernelContext:
-    """The resources that an agent's kernels share: its folder, the ZMQ context, reported exits and the launcher."""
+    """The resources that an agent's kernels share: its folder, the ZMQ context, reported exits and the launcher.
+
+    Attributes:
+        on_end: called with a kernel's id and generation when the end of its process is recorded.
+    """
 
     home: Home
     context: zmq.Context[zmq.Socket[bytes]]
     reports: ReportedExits
     launcher: Launcher
+    on_end: Callable[[str, int], None]
 
 
 class Kernel:
@@ -420,6 +424,16 @@ class Kernel:
         return note if isinstance(note, dict) else {}
 
     @property
+    def generation(self) -> int:
+        """How many processes the kernel has had."""
+        return int(self._folder.state.get("generation", 0))
+
+    @property
+    def controller_folder(self) -> Path:
+        """Where the controller of a slice keeps its files; removed with the kernel."""
+        return self._folder.controller
+
+    @property
     def pid(self) -> int | None:
         """The pid of the kernel's process; None while it has none."""
         return self._process.pid if self._process else None
@@ -443,7 +457,8 @@ class Kernel:
             "state_since": self.requests.state_since,
             "note": state.get("note"),
             "pid": self.pid,
-            "generation": state.get("generation", 0),
+            "generation": self.generation,
+            "workers": state.get("workers", 1),
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
             "now": time.time(),
@@ -465,7 +480,7 @@ class Kernel:
         await self._end_is_recorded()
         self._folder.check_room()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
-        generation = int(self._folder.state.get("generation", 0)) + 1
+        generation = self.generation + 1
         # Before a later agent can find the process, whose messages are numbered from 1 again.
         self._recorder.restart_numbering()
         self._folder.save(
@@ -481,6 +496,7 @@ class Kernel:
             is_cut_off=False,
             launched_by=_with_caller(self._folder.state.get("launched_by"), caller, caller[1] if caller else 0),
             ends_alone_after_s=launch.ends_alone_after_s,
+            workers=launch.workers,
             exit=None,
         )
         self._connect(process)
@@ -522,7 +538,7 @@ class Kernel:
 
     async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
         """Wait for the end of the process, record its last messages and then the end itself."""
-        ended = await self._end_of(process)
+        ended = await end_of(process, self._folder.trim_output)
         await sockets.drain()
         sockets.close()
         process.close()
@@ -532,17 +548,6 @@ class Kernel:
         self._sockets = self._process = None
         await self._lost_replies.kernel_ended()
         self._record_end(process.pid, ended)
-
-    async def _end_of(self, process: Process) -> Exit:
-        """Wait for the end of the process, and keep its output file small until then."""
-        ending = asyncio.create_task(process.wait())
-        try:
-            while not ending.done():
-                self._folder.trim_output()
-                await asyncio.wait([ending], timeout=_TRIM_EVERY_S)
-            return ending.result()
-        finally:
-            ending.cancel()
 
     def _close_takeover(self) -> None:
         if self._takeover is not None:
@@ -576,6 +581,7 @@ class Kernel:
         generation = self._folder.state["generation"]
         self._recorder.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))
         self._ended.set()
+        self._around.on_end(self.kernel_id, generation)
 
     async def _end(self) -> None:
         if self._process is not None:

@@ -88,18 +88,32 @@ def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refe
     IPKernelApp.launch_instance()
 
 
+def run_engine(folder: str, *arguments: str) -> None:
+    """Run another worker's part of a kernel until it ends; `arguments` go to ipyparallel."""
+    put_own_package_first()
+    go_to(folder)
+    forget_own_package()
+    from ipyparallel.engine.app import IPEngine
+
+    sys.argv[:] = ["ipengine", *arguments]
+    IPEngine.launch_instance()
+
+
 def main(argv: list[str]) -> None:
-    """Start a kernel.
+    """Start a kernel, or the engine that is another worker's part of one.
 
     Args:
-        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``; the last two go to ipykernel.
+        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``, of which the last two go to ipykernel; or ``--engine
+            FOLDER ARGUMENTS…``.
     """
+    if argv[0] == "--engine":
+        return run_engine(*argv[1:])
     start = run_spare if argv[0] == "--spare" else run
     folder, connection_file, *arguments = argv[1:] if start is run_spare else argv
     put_own_package_first()
     go_to(folder)
     sys.argv[:] = ["ipykernel_launcher.py", "-f", connection_file, *arguments]
-    start(adapt(json.loads(Path(connection_file).read_text())["ip"]))
+    return start(adapt(json.loads(Path(connection_file).read_text())["ip"]))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,10 @@ _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 _KEPT_S = 7 * 24 * 3600
 # More than everything that is written for a launch.
 _LAUNCH_BYTES = 64 * 1024
+CONTROLLER = "controller"
+"""The name of the folder of a slice's controller, in that of its kernel."""
+CLIENT_FILE = "profile/security/ipcontroller-client.json"
+"""The connection file that ipyparallel's controller writes for clients, in its folder."""
 # Bounds what is read of the file; a client takes one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
@@ -77,6 +81,16 @@ class KernelDirectory:
     def connection_file(self) -> Path:
         """Jupyter's connection file of the last launch."""
         return self._path / "connection.json"
+
+    @property
+    def slice_file(self) -> Path:
+        """Where the kernel of a slice finds the other workers; `jupyter_tpu.notebook.slices` reads it."""
+        return self._path / "slice.json"
+
+    @property
+    def controller(self) -> Path:
+        """The folder of the process through which the kernel of a slice reaches the other workers."""
+        return self._path / CONTROLLER
 
     @property
     def socket_prefix(self) -> Path:
@@ -136,7 +150,16 @@ class KernelDirectory:
         self.clear_sockets()
         write_connection_file(self.connection_file, self.socket_prefix, launch.key, launch.signature_scheme)
         self._connection = _text_of(self.connection_file)
+        self._write_slice_file(launch.workers)
         return self.connection_file
+
+    def _write_slice_file(self, workers: int) -> None:
+        client_file = self.controller / CLIENT_FILE
+        content = {"version": 1, "workers": workers, "client_file": str(client_file), "kernel_id": self._path.name}
+        if workers > 1:
+            write_private(self.slice_file, json.dumps(content))
+        else:
+            self.slice_file.unlink(missing_ok=True)
 
     def check_room(self) -> None:
         """Check that the disk has room to store a launch: a later agent finds only stored processes.
@@ -144,18 +167,7 @@ class KernelDirectory:
         Raises:
             EnvironmentFailed: the disk is full or read-only.
         """
-        draft = self._path / "room"
-        try:
-            draft.write_bytes(bytes(_LAUNCH_BYTES))
-        except OSError as error:
-            raise EnvironmentFailed(
-                f"The disk of the worker can't be written to: {error.strerror or error} ({self._path}).",
-                hint="Remove files there with `jupyter tpu ssh`, or repair the disk, and try again.",
-                raw=f"{type(error).__name__}: {error}",
-            ) from error
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
+        check_room(self._path)
 
     @property
     def is_whole(self) -> bool:
@@ -184,7 +196,7 @@ class KernelDirectory:
         if not (self._path / "requests").exists():
             self._requests = recreate_file(self._path / "requests", self._requests)
         if self._connection and not self.connection_file.exists():
-            _write_private(self.connection_file, self._connection)
+            write_private(self.connection_file, self._connection)
         if is_cut_off:
             self.save(is_cut_off=True)
         elif self.state and not (self._path / "kernel.json").exists():
@@ -240,27 +252,11 @@ class KernelDirectory:
 
     def output_tail(self) -> str:
         """Return the last lines that the process itself wrote; empty if there are none."""
-        try:
-            with self.output.open("rb") as file:
-                file.seek(max(0, self.output.stat().st_size - _LAST_WORDS_BYTES))
-                lines = file.read().decode(errors="replace").splitlines()
-        except FileNotFoundError:
-            return ""
-        return "\n".join(lines[-_LAST_WORDS_LINES:])
+        return tail_of(self.output)
 
     def trim_output(self) -> None:
         """Cut the process's own output down to its last part once it is large."""
-        try:
-            # Truncated in place: the process has the file open, and appends.
-            if self.output.stat().st_size > _MOST_OUTPUT_BYTES:
-                with self.output.open("r+b") as file:
-                    file.seek(-_LAST_WORDS_BYTES, os.SEEK_END)
-                    last = file.read()
-                    file.truncate(0)
-                with self.output.open("ab") as file:
-                    file.write(last)
-        except OSError as error:
-            log.warning("%s: cannot be shortened: %s", self.output, error)
+        trim(self.output)
 
     @property
     def is_stale(self) -> bool:
@@ -277,6 +273,52 @@ class KernelDirectory:
         shutil.rmtree(self._sockets, ignore_errors=True)
 
 
+def check_room(folder: Path) -> None:
+    """Check that the disk of an existing folder has room to store a launch.
+
+    Raises:
+        EnvironmentFailed: the disk is full or read-only.
+    """
+    draft = folder / "room"
+    try:
+        draft.write_bytes(bytes(_LAUNCH_BYTES))
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"The disk of the worker can't be written to: {error.strerror or error} ({folder}).",
+            hint="Remove files there with `jupyter tpu ssh`, or repair the disk, and try again.",
+            raw=f"{type(error).__name__}: {error}",
+        ) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def tail_of(output: Path) -> str:
+    """Return the last lines of a process's output file; empty if there are none."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - _LAST_WORDS_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except FileNotFoundError:
+        return ""
+    return "\n".join(lines[-_LAST_WORDS_LINES:])
+
+
+def trim(output: Path) -> None:
+    """Cut a process's output file down to its last part once it is large."""
+    try:
+        # Truncated in place: the process has the file open, and appends.
+        if output.stat().st_size > _MOST_OUTPUT_BYTES:
+            with output.open("r+b") as file:
+                file.seek(-_LAST_WORDS_BYTES, os.SEEK_END)
+                last = file.read()
+                file.truncate(0)
+            with output.open("ab") as file:
+                file.write(last)
+    except OSError as error:
+        log.warning("%s: cannot be shortened: %s", output, error)
+
+
 def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_scheme: str = "hmac-sha256") -> None:
     """Write Jupyter's connection file: where a kernel listens and the key it signs with; only this user can read it."""
     content = {
@@ -287,10 +329,11 @@ def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_s
         "signature_scheme": signature_scheme,
         "kernel_name": "python3",
     }
-    _write_private(path, json.dumps(content))
+    write_private(path, json.dumps(content))
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only this user can read, and replace an existing one."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_text(text)

@@ -16,6 +16,19 @@ log = logging.getLogger(__name__)
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
+def checked_kernel_id(kernel_id: Any) -> str:
+    """Return `kernel_id` if it is valid.
+
+    Raises:
+        BadInput: it is not.
+    """
+    if not isinstance(kernel_id, str) or not _KERNEL_ID.fullmatch(kernel_id):
+        raise BadInput(
+            f"{str(kernel_id)[:70]!r} is not a kernel id.", hint="Use up to 64 letters, digits, dots and hyphens."
+        )
+    return kernel_id
+
+
 class Kernels:
     """The worker's kernels, including those that an earlier agent started.
 
@@ -66,10 +79,7 @@ class Kernels:
         Raises:
             BadInput: the id is not valid.
         """
-        if not isinstance(kernel_id, str) or not _KERNEL_ID.fullmatch(kernel_id):
-            raise BadInput(
-                f"{str(kernel_id)[:70]!r} is not a kernel id.", hint="Use up to 64 letters, digits, dots and hyphens."
-            )
+        kernel_id = checked_kernel_id(kernel_id)
         return self._kernels.get(kernel_id) or self._make(kernel_id)
 
     def _make(self, kernel_id: str) -> Kernel:

@@ -22,6 +22,7 @@ class Launch:
         extra_arguments: passed on to ipykernel.
         owner: name of the client that starts the kernel; late calls of another owner do not end it.
         ends_alone_after_s: seconds that the kernel may be idle without a client; None: forever.
+        workers: the number of workers that the kernel runs on; this one is worker 0.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Launch:
     extra_arguments: Sequence[str] = ()
     owner: str = ""
     ends_alone_after_s: float | None = None
+    workers: int = 1
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Launch:
@@ -52,7 +54,14 @@ class Launch:
             extra_arguments=[_text({"extra_arguments": argument}, "extra_arguments") for argument in arguments],
             owner=_text(params, "owner", ""),
             ends_alone_after_s=_seconds(params, "ends_alone_after_s"),
+            workers=_workers(params.get("workers", 1)),
         )
+
+
+def _workers(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise BadInput("The field 'workers' must be a whole number above 0.")
+    return value
 
 
 def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:

@@ -16,11 +16,11 @@ from jupyter_tpu.agent.kernels.process import Process, ReportedExits
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import KernelFailed
 
-_BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
+BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
 # `home_watch` restores the code within some seconds; on a full disk it never comes.
 _CODE_COMES_WITHIN_S = 20.0
 _LOOK_EVERY_S = 0.1
-_EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
+EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
 
 class Launcher:
@@ -53,9 +53,9 @@ class Launcher:
             KernelFailed: it was not restored in time.
         """
         until = time.monotonic() + _CODE_COMES_WITHIN_S
-        while not _BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - nothing announces a file
+        while not BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - nothing announces a file
             await asyncio.sleep(_LOOK_EVERY_S)
-        if not _BOOTSTRAP.exists():
+        if not BOOTSTRAP.exists():
             raise KernelFailed(
                 f"The agent's folder {self._home.root} was removed from the worker and is not restored yet.",
                 hint="Start the kernel again in a minute.",
@@ -72,13 +72,14 @@ class Launcher:
             **launch.env,
             "JUPYTER_TPU_KERNEL_ID": kernel_id,
             "JUPYTER_TPU_HOOK_SOCKET": str(folder.hook_socket),
+            **({"TPU_SLICE_FILE": str(folder.slice_file)} if launch.workers > 1 else {}),
         }
         try:
             connection_file = folder.prepare_launch(launch)
             if spare := await self.spares.claim(folder, launch, own):
                 return spare
             folder.clear_sockets()
-            arguments = [launch.cwd, str(connection_file), _EXTENSION, *launch.extra_arguments]
+            arguments = [launch.cwd, str(connection_file), EXTENSION, *launch.extra_arguments]
             return self._start(python, arguments, own, folder.output)
         except OSError as error:
             raise KernelFailed(
@@ -92,7 +93,7 @@ class Launcher:
         return launch.python or self._python
 
     def _start_spare(self, connection_file: Path, output: Path, agent: int) -> Process:
-        return self._start(self._python, ["--spare", "", str(connection_file), _EXTENSION], {}, output, agent)
+        return self._start(self._python, ["--spare", "", str(connection_file), EXTENSION], {}, output, agent)
 
     def _start(
         self,
@@ -103,7 +104,7 @@ class Launcher:
         stdin: int = subprocess.DEVNULL,
     ) -> Process:
         # As in ipykernel's own kernelspec: the debugger can't stop in frozen modules.
-        argv = [python, "-Xfrozen_modules=off", str(_BOOTSTRAP), *arguments]
+        argv = [python, "-Xfrozen_modules=off", str(BOOTSTRAP), *arguments]
         environment = {
             **os.environ,
             **env,

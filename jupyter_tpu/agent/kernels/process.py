@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from jupyter_tpu.files import users_umask
 
 # The supervisor reaps an inherited kernel at once; this is in case the supervisor is gone as well.
 _REPORT_WAIT_S = 2.0
+# How often a process's own output is checked against its limit.
+_TRIM_EVERY_S = 2.0
 # Exits that are remembered although no kernel has asked for them yet; bounds memory.
 _REMEMBERED = 1000
 
@@ -156,6 +158,18 @@ class Process:
     def close(self) -> None:
         """Close the descriptor; the process keeps running."""
         os.close(self._pidfd)
+
+
+async def end_of(process: Process, trim: Callable[[], None]) -> Exit:
+    """Wait for the end of a process; call `trim`, which keeps its output file small, now and then until that."""
+    ending = asyncio.create_task(process.wait())
+    try:
+        while not ending.done():
+            trim()
+            await asyncio.wait([ending], timeout=_TRIM_EVERY_S)
+        return ending.result()
+    finally:
+        ending.cancel()
 
 
 def start_ticks(pid: int) -> int | None:

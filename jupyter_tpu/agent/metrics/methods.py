@@ -8,14 +8,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from jupyter_tpu.agent.devices.holders import Holders
+from jupyter_tpu.agent.devices.holders import Kernels as Notebooks
 from jupyter_tpu.agent.devices.release import ChipRelease
 from jupyter_tpu.agent.kernels.kernel import Kernel
 from jupyter_tpu.agent.kernels.kernels import Kernels
-from jupyter_tpu.agent.kernels.notebooks import by_pid
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
 
@@ -31,12 +30,13 @@ class Metrics:
 
     Args:
         python: the Python of kernels that name no other; libtpu's SDK is read with it.
+        notebooks: returns whose notebook each process belongs to that runs cells.
     """
 
-    def __init__(self, kernels: Kernels, python: str) -> None:
+    def __init__(self, kernels: Kernels, python: str, notebooks: Callable[[], Notebooks]) -> None:
         self._kernels = kernels
         self._python = python
-        self._holders = Holders(os.environ, partial(by_pid, kernels))
+        self._holders = Holders(os.environ, notebooks)
         self._sampler = Sampler(os.environ, self._holders, self._python_of)
         self._freeing = ChipRelease(self._holders, self._kernel_of)
 

@@ -1,0 +1,38 @@
+"""Read values from the VM's metadata server. Everything here blocks: call it in a thread."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+
+_HOST_VARIABLE = "GCE_METADATA_HOST"
+_HOST = "metadata.google.internal"
+# The metadata server is local to the VM's host and answers in milliseconds.
+_ANSWERS_S = 5.0
+# Bounds memory; the largest value has a few KiB.
+_LONGEST_ANSWER = 1024 * 1024
+
+
+def metadata_host(environ: Mapping[str, str]) -> str:
+    """Return the server's address; `environ` may name another one."""
+    return environ.get(_HOST_VARIABLE) or _HOST
+
+
+def read_metadata(host: str, path: str) -> str:
+    """Read a value; empty if there is none at this path.
+
+    Raises:
+        urllib.error.HTTPError: the server refuses.
+        OSError: there is no such server.
+    """
+    request = urllib.request.Request(f"http://{host}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"})
+    try:
+        # Never through the user's proxy: the answer may be a token.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=_ANSWERS_S) as response:
+            return str(response.read(_LONGEST_ANSWER).decode(errors="replace"))
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            error.close()
+            return ""
+        raise

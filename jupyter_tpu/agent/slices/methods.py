@@ -1,0 +1,264 @@
+"""The agent's methods for kernels on all workers of a slice.
+
+On worker 0 the agent runs a controller of ipyparallel beside the kernel, on every other worker an engine. A client
+calls ``prepare_slice`` on all workers, then ``start_controller`` and ``start_kernel`` on worker 0, then
+``start_engine`` on the others. The controller ends with its kernel, whether a client is there or not; engines end
+themselves once they miss its heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from jupyter_tpu.agent.environments.methods import in_daemon
+from jupyter_tpu.agent.kernels.kernel_dir import CLIENT_FILE, CONTROLLER, check_room, write_private
+from jupyter_tpu.agent.kernels.kernels import Kernels, checked_kernel_id
+from jupyter_tpu.agent.kernels.process import ReportedExits
+from jupyter_tpu.agent.metadata import metadata_host, read_metadata
+from jupyter_tpu.agent.paths import Home, private_folder
+from jupyter_tpu.agent.slices.packages import SlicePackages
+from jupyter_tpu.agent.slices.process import SliceProcess
+from jupyter_tpu.agent.slices.programs import ENGINE_FILE, EngineLaunch, controller_argv, controller_env, engine_argv
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed
+
+log = logging.getLogger(__name__)
+
+Params = Mapping[str, Any]
+
+# A controller listens after 2 s; much more on a worker whose cores are all busy.
+_CONTROLLER_S = 60.0
+_LOOK_EVERY_S = 0.05
+# A controller whose kernel has not started by then is one that its client has left.
+_KERNEL_STARTS_WITHIN_S = 120.0
+_CHECK_EVERY_S = 5.0
+# How long it is known how an engine has ended, for a user who comes back.
+_KEPT_S = 24 * 3600
+
+
+class Slices:
+    """The controllers and engines of this worker, by the ids of their kernels.
+
+    Args:
+        python: the Python of kernels that name no other.
+    """
+
+    def __init__(self, home: Home, python: str, kernels: Kernels, reports: ReportedExits) -> None:
+        self._home = home
+        self._python = python
+        self._kernels = kernels
+        self._reports = reports
+        self._packages = SlicePackages(home, python)
+        self._controllers: dict[str, SliceProcess] = {}
+        self._engines: dict[str, SliceProcess] = {}
+        self._changing = asyncio.Lock()
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Params], Awaitable[dict[str, Any]]]]:
+        """The methods by name."""
+        return {
+            "prepare_slice": self.prepare_slice,
+            "start_controller": self.start_controller,
+            "start_engine": self.start_engine,
+            "stop_slice": self.stop_slice,
+            "slice_info": self.slice_info,
+        }
+
+    async def prepare_slice(self, params: Params) -> dict[str, Any]:
+        """Check that this worker can take part in a kernel with ``python``, and install what it lacks.
+
+        Returns ``python``, which is empty for the default, and ``versions`` of what should be the same on all workers.
+
+        Raises:
+            EnvironmentFailed: the disk is full, or something can't be installed.
+        """
+        check_room(private_folder(self._home.slices))
+        wanted = str(params.get("python") or self._python)
+        python, versions = await in_daemon(lambda: self._packages.provide(wanted))
+        return {"python": "" if python == self._python else python, "versions": versions}
+
+    async def start_controller(self, params: Params) -> dict[str, Any]:
+        """Start the controller for the next process of a kernel, in place of an earlier one.
+
+        Returns ``engine_connection``, the secret content of the engines' connection file, and the ``address`` in it.
+
+        Raises:
+            EnvironmentFailed: the worker's address is unknown.
+            KernelFailed: the controller can't be started.
+        """
+        kernel = self._kernels.get_or_make(params.get("kernel_id"))
+        after = kernel.generation
+        # At once, as the kernel starts meanwhile: it must not find the file of an earlier controller.
+        (kernel.controller_folder / CLIENT_FILE).unlink(missing_ok=True)
+        address = await asyncio.to_thread(_own_address)
+        controller = SliceProcess(kernel.controller_folder, self._reports)
+        async with self._changing:
+            await self._replace(self._controllers, kernel.kernel_id, controller)
+            folder = controller.make_folder()
+            python = str(params.get("python") or self._python)
+            self._start(controller, controller_argv(python, folder, address), controller_env(os.environ), after=after)
+        return {"engine_connection": await self._connection_of(controller), "address": address}
+
+    async def start_engine(self, params: Params) -> dict[str, Any]:
+        """Start the engine of this worker for a kernel, in place of an earlier one; see `EngineLaunch`."""
+        kernel_id = checked_kernel_id(params.get("kernel_id"))
+        launch = EngineLaunch.from_params(params)
+        engine = SliceProcess(self._home.slices / kernel_id, self._reports)
+        async with self._changing:
+            await self._replace(self._engines, kernel_id, engine)
+            folder = engine.make_folder()
+            private_folder(folder / "profile")
+            write_private(folder / ENGINE_FILE, json.dumps(launch.connection))
+            env = launch.environment(os.environ, kernel_id, str(self._home.socket))
+            self._start(engine, engine_argv(launch, folder, self._python), env, notebook=launch.notebook)
+        return {"pid": engine.pid}
+
+    async def stop_slice(self, params: Params) -> dict[str, Any]:
+        """End what this worker runs for a kernel besides the kernel itself."""
+        kernel_id = checked_kernel_id(params.get("kernel_id"))
+        async with self._changing:
+            for found in (self._controllers, self._engines):
+                if process := found.pop(kernel_id, None):
+                    await process.stop()
+                    process.close()
+                    rmtree(process.folder, ignore_errors=True)
+        return {}
+
+    async def slice_info(self, params: Params) -> dict[str, Any]:
+        """Return what this worker runs for a kernel: ``controller`` and ``engine``, each None if there is none.
+
+        With ``wait``, return only once one of them has ended, if any runs now.
+        """
+        kernel_id = checked_kernel_id(params.get("kernel_id"))
+        found = {"controller": self._controllers.get(kernel_id), "engine": self._engines.get(kernel_id)}
+        running = [process for process in found.values() if process and process.is_running]
+        if params.get("wait") and running:
+            await _first([process.ended for process in running])
+        return {name: process.describe() if process else None for name, process in found.items()}
+
+    # -- for the rest of the agent -------------------------------------------------------------------------------------
+
+    def adopt(self) -> None:
+        """Find what an earlier agent has started; before the kernels, whose ends may end controllers."""
+        for kernel in self._home.kernels.glob("*"):
+            if (kernel / CONTROLLER).is_dir():
+                self._adopt(self._controllers, kernel.name, kernel / CONTROLLER)
+        for folder in self._home.slices.glob("*"):
+            if folder.is_dir():
+                self._adopt(self._engines, folder.name, folder)
+
+    def _adopt(self, processes: dict[str, SliceProcess], kernel_id: str, folder: Path) -> None:
+        processes[kernel_id] = SliceProcess(folder, self._reports)
+        processes[kernel_id].adopt()
+
+    def kernel_ended(self, kernel_id: str, generation: int) -> None:
+        """End the controller of a kernel whose process has ended, unless it waits for the kernel's next one."""
+        controller = self._controllers.get(kernel_id)
+        if controller is not None and generation > int(controller.state.get("after", 0)):
+            controller.kill()
+
+    def by_pid(self) -> dict[int, tuple[str, str]]:
+        """Return kernel id and notebook by the pid of each engine; may be called from any thread."""
+        engines = list(self._engines.items())
+        return {engine.pid: (key, str(engine.state.get("notebook", ""))) for key, engine in engines if engine.pid}
+
+    async def run(self) -> None:
+        """End controllers without a kernel and remove what is left of old engines, until cancelled."""
+        while True:
+            await asyncio.sleep(_CHECK_EVERY_S)
+            for kernel_id, controller in self._controllers.items():
+                if controller.is_running and not self._has_kernel(kernel_id, controller):
+                    log.warning("the controller of kernel %s has no kernel: ended", kernel_id)
+                    controller.kill()
+            self._remove_old()
+
+    def close(self) -> None:
+        """Stop watching the processes, which keep running."""
+        for process in (*self._controllers.values(), *self._engines.values()):
+            process.close()
+
+    # -- internals -----------------------------------------------------------------------------------------------------
+
+    def _has_kernel(self, kernel_id: str, controller: SliceProcess) -> bool:
+        is_new = time.time() - float(controller.state.get("started_at", 0)) < _KERNEL_STARTS_WITHIN_S
+        return is_new or any(kernel.kernel_id == kernel_id and kernel.is_alive for kernel in self._kernels.all())
+
+    def _remove_old(self) -> None:
+        for kernel_id, controller in tuple(self._controllers.items()):
+            if not controller.is_running and not controller.folder.exists():
+                del self._controllers[kernel_id]
+        until = time.time() - _KEPT_S
+        for kernel_id, engine in tuple(self._engines.items()):
+            if not engine.is_running and float(engine.state.get("ended_at", 0)) < until:
+                del self._engines[kernel_id]
+                rmtree(engine.folder, ignore_errors=True)
+
+    async def _replace(self, processes: dict[str, SliceProcess], kernel_id: str, new: SliceProcess) -> None:
+        if old := processes.get(kernel_id):
+            await old.stop()
+            old.close()
+        processes[kernel_id] = new
+
+    def _start(self, process: SliceProcess, argv: list[str], env: Mapping[str, str], **facts: Any) -> None:
+        try:
+            process.start(argv, env, **facts)
+        except OSError as error:
+            process.ended.set()
+            raise KernelFailed(
+                f"The worker can't run {argv[0]}.",
+                hint="Check that this Python exists there and that the disk is not full.",
+                raw=str(error),
+            ) from error
+
+    async def _connection_of(self, controller: SliceProcess) -> dict[str, Any]:
+        """Return the content of the connection file for engines, once both files are there and the ports are open."""
+        until = time.monotonic() + _CONTROLLER_S
+        engine_file = controller.folder / CLIENT_FILE.replace("-client", "-engine")
+        while not controller.ended.is_set() and time.monotonic() < until:
+            if (controller.folder / CLIENT_FILE).exists():
+                with suppress(OSError, ValueError):  # written so far only in part
+                    return dict(json.loads(engine_file.read_text()))
+            await asyncio.sleep(_LOOK_EVERY_S)  # nothing announces a file
+        controller.kill()
+        raise KernelFailed(
+            "The connection between the workers could not be started on worker 0.",
+            hint="Start the kernel again; `jupyter tpu ssh` shows whether worker 0 is short of memory.",
+            raw=controller.last_words(),
+        )
+
+
+def _own_address() -> str:
+    """Return this worker's address in the slice's own network. Blocks on the metadata server.
+
+    Raises:
+        EnvironmentFailed: the metadata server does not say.
+    """
+    why = ""
+    try:
+        address = read_metadata(metadata_host(os.environ), "instance/network-interfaces/0/ip").strip()
+    except OSError as error:
+        address, why = "", str(error)
+    if not address:
+        raise EnvironmentFailed(
+            "The address of worker 0 in the slice's network is unknown: its metadata server does not name it.",
+            hint="Check the node with `jupyter tpu doctor`.",
+            raw=why,
+        )
+    return address
+
+
+async def _first(events: list[asyncio.Event]) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()

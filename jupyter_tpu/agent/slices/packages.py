@@ -1,0 +1,109 @@
+"""Check that a Python on this worker can take part in a slice, and install what it lacks. Everything here blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_tpu.agent.environments.venv import Environments
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import EnvironmentFailed
+
+# The versions that all workers of a slice should share: of those the frameworks send each other compiled programs.
+_COMPARED = ("ipyparallel", "ipykernel", "numpy", "jax", "jaxlib", "libtpu", "flax", "torch", "torch_xla", "tensorflow")
+_FITS = re.compile(r"9\.2\.\d")  # as `SLICE_NEEDS` has it
+_LOOK = f"""
+import json, platform, sysconfig
+from importlib import metadata
+def version(name):
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+found = {{name: version(name) for name in {_COMPARED!r}}}
+versions = {{"Python": platform.python_version(), **{{name: one for name, one in found.items() if one}}}}
+print(json.dumps({{"versions": versions, "folder": sysconfig.get_path("purelib")}}))
+"""
+# A Python starts in 0.1 s; a worker whose cores are all busy is given much more.
+_LOOK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What is installed in a Python.
+
+    Attributes:
+        versions: of Python and of the packages that matter, by name.
+        folder: where its packages are.
+        changed_at: when that folder was changed last.
+    """
+
+    versions: dict[str, str]
+    folder: str
+    changed_at: float
+
+    @property
+    def fit(self) -> bool:
+        """Whether an engine can run on them."""
+        return bool(_FITS.match(self.versions.get("ipyparallel", "")))
+
+
+@dataclass
+class SlicePackages:
+    """The Pythons of a worker's slices.
+
+    Attributes:
+        home: the agent's folder, where environments are.
+        default: the Python of kernels that name no other.
+    """
+
+    home: Home
+    default: str
+    _found: dict[str, Packages] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def provide(self, python: str) -> tuple[str, dict[str, str]]:
+        """Return a Python that has all packages of `python` and of `SLICE_NEEDS`, and its versions.
+
+        Raises:
+            EnvironmentFailed: it can't be run, or something can't be installed.
+        """
+        with self._lock:
+            found = self._packages_of(python)
+            if not found.fit:
+                python = Environments(self.home, lambda *_: None).slice_python(python, found.folder)
+                found = self._packages_of(python)
+            if not found.fit:
+                raise EnvironmentFailed(f"ipyparallel could not be installed for {python} on the worker.")
+            return python, found.versions
+
+    def _packages_of(self, python: str) -> Packages:
+        """Look again only if something was installed since the last look: it delays a kernel's start."""
+        known = self._found.get(python)
+        if known is None or _changed_at(known.folder) != known.changed_at:
+            known = self._found[python] = _look(python)
+        return known
+
+
+def _look(python: str) -> Packages:
+    try:
+        done = subprocess.run(
+            [python, "-c", _LOOK], stdin=subprocess.DEVNULL, capture_output=True, timeout=_LOOK_S, check=True, text=True
+        )
+        found = json.loads(done.stdout)
+        return Packages(dict(found["versions"]), str(found["folder"]), _changed_at(found["folder"]))
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError) as error:
+        raise EnvironmentFailed(
+            f"The Python {python} on the worker cannot be run.", hint="Choose another Python.", raw=str(error)
+        ) from error
+
+
+def _changed_at(folder: str) -> float:
+    with suppress(OSError):
+        return Path(folder).stat().st_mtime
+    return 0.0

@@ -1,0 +1,171 @@
+"""One process of a slice, a controller or an engine: started, found by a later agent, and remembered after its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.kernels.kernel_dir import tail_of, trim
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id, end_of
+from jupyter_tpu.agent.paths import private_folder
+from jupyter_tpu.files import write_whole
+
+log = logging.getLogger(__name__)
+
+# What a process may do after SIGTERM; a new one must not wait long for an old one that hangs in C++.
+_POLITE_S = 1.0
+
+
+class SliceProcess:
+    """A process with a folder of its own, in which a later agent finds it.
+
+    Attributes:
+        folder: where its files are; removed before each start.
+        state: what is known about it, as stored in the folder; empty if it was never started.
+        ended: set once its end is known.
+    """
+
+    def __init__(self, folder: Path, reports: ReportedExits) -> None:
+        self.folder = folder
+        self.state: dict[str, Any] = {}
+        self.ended = asyncio.Event()
+        self._reports = reports
+        self._process: Process | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the process; None if there is none."""
+        return self._process.pid if self._process else None
+
+    def make_folder(self) -> Path:
+        """Replace the folder by an empty one that only this user can read."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return private_folder(self.folder)
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str], **facts: Any) -> None:
+        """Start the process in its folder, and store what a later agent needs to find it, with `facts`.
+
+        Raises:
+            OSError: it can't be run, or the disk is full.
+        """
+        process = Process.start(argv, env=env, cwd=self.folder, output=self._output, reports=self._reports)
+        self.state = {}
+        self._save(
+            pid=process.pid, started=process.started, boot_id=boot_id(), started_at=time.time(), exit=None, **facts
+        )
+        self._observe(process)
+
+    def adopt(self) -> None:
+        """Find the process that an earlier agent has started, or learn how it has ended."""
+        self.state = _read(self._file)
+        pid, started = self.state.get("pid"), self.state.get("started")
+        if not isinstance(pid, int) or not isinstance(started, int):
+            self.ended.set()
+        elif self.state.get("boot_id") != boot_id():
+            self._record(Exit())
+        elif process := Process.find(pid, started, self._reports):
+            self._observe(process)
+        else:
+            self._watch = asyncio.create_task(self._learn_of_end(pid))
+
+    async def stop(self) -> None:
+        """End the process, and return once it has ended."""
+        self._note_request()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process is None:
+                break
+            self._process.send_signal(number)
+            with suppress(asyncio.TimeoutError, TimeoutError):
+                await asyncio.wait_for(self.ended.wait(), _POLITE_S)
+
+    def kill(self) -> None:
+        """End the process by SIGKILL, without waiting."""
+        self._note_request()
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the process as ``slice_info`` shows it; ``exit`` has the form that a kernel's has."""
+        return {"alive": self.is_running, "pid": self.pid, "exit": self.state.get("exit")}
+
+    def close(self) -> None:
+        """Stop watching the process, which keeps running."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._process is not None:
+            self._process.close()
+
+    def last_words(self) -> str:
+        """Return the last lines of the process's own output; empty if there are none."""
+        return tail_of(self._output)
+
+    # -- internals -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "process.json"
+
+    @property
+    def _output(self) -> Path:
+        return self.folder / "output.log"
+
+    def _observe(self, process: Process) -> None:
+        self._process = process
+        self.ended.clear()
+        self._watch = asyncio.create_task(self._watch_end(process))
+
+    async def _watch_end(self, process: Process) -> None:
+        ended = await end_of(process, lambda: trim(self._output))
+        self._process = None
+        process.close()
+        self._record(ended)
+
+    async def _learn_of_end(self, pid: int) -> None:
+        self._record(await self._reports.of(pid))
+
+    def _note_request(self) -> None:
+        if self._process is not None:
+            self._save(asked=True)
+
+    def _record(self, ended: Exit) -> None:
+        outcome = {
+            "exit_code": ended.exit_code,
+            "signal": ended.signal,
+            "asked": bool(self.state.get("asked")),
+            "stderr": self.last_words(),
+        }
+        self._save(pid=None, exit=outcome, ended_at=time.time())
+        self.ended.set()
+
+    def _save(self, **changes: Any) -> None:
+        self.state.update(changes)
+        # The folder may be gone, with the kernel: it must not come back.
+        with suppress(FileNotFoundError):
+            try:
+                write_whole(self._file, json.dumps(self.state).encode())
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                log.error("%s cannot be saved, a later agent will not find its process: %s", self._file, error)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        state = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return state if isinstance(state, dict) else {}

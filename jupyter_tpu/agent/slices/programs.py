@@ -1,0 +1,106 @@
+"""The command lines of controllers and engines. Secrets are in files instead, which only this user can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.kernels.launch_request import Launch
+from jupyter_tpu.agent.kernels.launcher import BOOTSTRAP, EXTENSION
+from jupyter_tpu.errors import BadInput
+
+ENGINE_FILE = "connection.json"
+"""The engine's connection file in its folder; whoever reads it may run code on all workers."""
+_HEARTBEAT_MS = 1000
+# With the heartbeat, a machine that stands still is noticed after 15 s.
+_MISSES = 10
+# Engines start beside the controller's kernel, which may take this long on a busy worker.
+_REGISTERS_WITHIN_S = 60
+
+
+@dataclass(frozen=True)
+class EngineLaunch:
+    """A client's request to start an engine: that of a kernel, with the place in the slice.
+
+    Attributes:
+        kernel: what holds for the kernel too: Python, folder and environment variables.
+        worker: this worker's number, from 1.
+        connection: the content of the controller's connection file for engines.
+    """
+
+    kernel: Launch
+    worker: int
+    connection: Mapping[str, Any]
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> EngineLaunch:
+        """Parse the parameters of a call.
+
+        Raises:
+            BadInput: a parameter is missing or not valid.
+        """
+        kernel = Launch.from_params({"key": "", **params})
+        worker, connection = params.get("worker"), params.get("connection")
+        if type(worker) is not int or not 1 <= worker < kernel.workers:
+            raise BadInput("The field 'worker' must be a number from 1 to the number of workers - 1.")
+        if not isinstance(connection, dict):
+            raise BadInput("The field 'connection' must be an object.")
+        return cls(kernel, worker, connection)
+
+    @property
+    def notebook(self) -> str:
+        """The notebook's path, as given by the front end that started the kernel; empty if it gave none."""
+        return str(self.kernel.env.get("JPY_SESSION_NAME", ""))
+
+    def environment(self, environ: Mapping[str, str], kernel_id: str, agent_socket: str) -> dict[str, str]:
+        """Return the engine's environment variables."""
+        return {
+            **environ,
+            **self.kernel.env,
+            "JUPYTER_TPU_KERNEL_ID": kernel_id,
+            "JUPYTER_TPU_AGENT_SOCKET": agent_socket,
+            "TPU_SLICE_WORKER": str(self.worker),
+            "TPU_SLICE_WORKERS": str(self.kernel.workers),
+        }
+
+
+def engine_argv(launch: EngineLaunch, folder: Path, default_python: str) -> list[str]:
+    """Return the command line of an engine whose connection file is in `folder`."""
+    return [
+        launch.kernel.python or default_python,
+        str(BOOTSTRAP),
+        "--engine",
+        launch.kernel.cwd,
+        f"--file={folder / ENGINE_FILE}",
+        f"--profile-dir={folder / 'profile'}",
+        f"--IPEngine.id={launch.worker}",
+        f"--IPEngine.max_heartbeat_misses={_MISSES}",
+        f"--timeout={_REGISTERS_WITHIN_S}",
+        "--log-level=30",
+        EXTENSION,
+    ]
+
+
+def controller_argv(python: str, folder: Path, address: str) -> list[str]:
+    """Return the command line of a controller that listens on `address` only."""
+    return [
+        python,
+        "-m",
+        "ipyparallel.controller",
+        f"--profile-dir={folder / 'profile'}",
+        f"--IPController.ip={address}",
+        f"--IPController.location={address}",
+        # Two processes instead of nine.
+        "--IPController.use_threads=True",
+        # The default database would keep every output.
+        "--IPController.db_class=ipyparallel.controller.dictdb.NoDB",
+        f"--HeartMonitor.period={_HEARTBEAT_MS}",
+        "--log-level=30",
+    ]
+
+
+def controller_env(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the controller's environment variables: with CURVE, only who has the connection file can connect."""
+    return {**environ, "IPP_ENABLE_CURVE": "1"}

@@ -1,0 +1,212 @@
+"""A kernel on two workers: the controller beside it, the engine of the other worker, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import ipyparallel
+import psutil
+import pytest
+
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import BadInput, EnvironmentFailed, KernelFailed
+from jupyter_tpu.link import Link
+
+ADDRESS = "127.77.0.1"
+KERNEL = {"kernel_id": "kernel-1"}
+BAD: list[dict[str, Any]] = [
+    {"worker": 2},
+    {"worker": 0},
+    {"worker": "1"},
+    {"connection": "x"},
+    {"workers": True},
+    {"kernel_id": "../x"},
+]
+
+
+class Metadata(BaseHTTPRequestHandler):
+    """A metadata server that knows the worker's address only."""
+
+    def do_GET(self) -> None:
+        is_known = self.path.endswith("/network-interfaces/0/ip")
+        self.send_response(200 if is_known else 404)
+        self.end_headers()
+        self.wfile.write(ADDRESS.encode() if is_known else b"")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def metadata_host() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Metadata) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+class Pair:
+    """Worker 0, where the kernel is, and worker 1."""
+
+    def __init__(self, workers: list[Any], links: list[Link], client: Any) -> None:
+        self.workers = workers
+        self.links = links
+        self.client = client
+
+    async def start(self, **params: Any) -> dict[str, Any]:
+        """Start everything, as a Jupyter server does; returns what the controller's start has answered."""
+        controller = asyncio.create_task(self.links[0].call("start_controller", {**KERNEL, "workers": 2}))
+        await asyncio.sleep(0)
+        await self.client.start(workers=2)
+        answer = await controller
+        await self.start_engine(answer["engine_connection"], **params)
+        return answer
+
+    async def start_engine(self, connection: dict[str, Any], **params: Any) -> dict[str, Any]:
+        place = {"worker": 1, "workers": 2, "connection": connection}
+        return await self.links[1].call("start_engine", {**KERNEL, **place, **params})
+
+    async def info(self, worker: int, **params: Any) -> dict[str, Any]:
+        return await self.links[worker].call("slice_info", {**KERNEL, **params})
+
+    @property
+    def client_file(self) -> Path:
+        told = json.loads((Home(self.workers[0].home / ".jupyter-tpu").kernels / "kernel-1/slice.json").read_text())
+        return Path(told["client_file"])
+
+    async def on_engine(self, code: str) -> Any:
+        """The value of an expression on the engine, once it has joined."""
+        return await asyncio.to_thread(self._on_engine, code)
+
+    def _on_engine(self, code: str) -> Any:
+        with ipyparallel.Client(str(self.client_file), timeout=60) as cluster:
+            cluster.wait_for_engines(1, timeout=60, interactive=False)
+            return cluster[1].apply_sync(eval, code)
+
+    def listening(self) -> set[str]:
+        """The addresses on which the controller listens."""
+        found = [connection for one in self.processes(0, "controller") for connection in one.net_connections("tcp")]
+        return {connection.laddr.ip for connection in found if connection.status == psutil.CONN_LISTEN}
+
+    def processes(self, worker: int, name: str) -> list[psutil.Process]:
+        """Processes of this worker whose command line has this word."""
+        return [one for one in self.workers[worker].processes() if name in " ".join(one.cmdline())]
+
+
+@pytest.fixture
+async def pair(
+    worker: Any,
+    new_worker: Callable[[str], Any],
+    open_link: Callable[..., Awaitable[Link]],
+    new_client: Any,
+    metadata_host: str,
+) -> Pair:
+    workers = [worker, new_worker("other")]
+    for one in workers:
+        one.env["GCE_METADATA_HOST"] = metadata_host
+    links = [await open_link(worker=one) for one in workers]
+    return Pair(workers, links, new_client(links[0]))
+
+
+async def gone(processes: list[psutil.Process]) -> None:
+    """Returns once all have ended."""
+    assert processes
+    await asyncio.to_thread(psutil.wait_procs, processes, 60)
+    assert [one for one in processes if one.is_running()] == []
+
+
+async def test_the_engine_joins_without_a_secret_in_sight_and_nothing_is_left_of_it(pair: Pair, tmp_path: Path) -> None:
+    answer = await pair.start(cwd=str(tmp_path), env={"JPY_SESSION_NAME": "a.ipynb", "MINE": "7"})
+    # 1. It knows its place and its folder, and has our magics.
+    place = "[__import__('os').environ[name] for name in ('TPU_SLICE_WORKER', 'TPU_SLICE_WORKERS', 'MINE')]"
+    assert await pair.on_engine(place) == ["1", "2", "7"]
+    assert await pair.on_engine("__import__('os').getcwd()") == str(tmp_path)
+    assert await pair.on_engine("'tpu' in get_ipython().magics_manager.magics['line']")
+    # 2. The secret is in private files only, and only the worker's own address is listened on.
+    secret = answer["engine_connection"]["curve_serverkey"]
+    ours = [*pair.workers[0].processes(), *pair.workers[1].processes()]
+    assert not any(secret in " ".join([*one.cmdline(), *one.environ().values()]) for one in ours)
+    kept = [path for one in pair.workers for path in one.home.rglob("*connection*.json")]
+    kept += [*pair.client_file.parent.glob("*.json"), pair.client_file.parents[3] / "slice.json"]
+    assert sum(secret in path.read_text() for path in kept) == 3  # the controller's two, and the engine's
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    assert pair.listening() == {ADDRESS, "127.0.0.1"}  # the second between the controller's own two processes
+    # 3. It goes with the kernel.
+    controller = pair.processes(0, "controller")
+    await pair.links[0].call("forget_kernel", KERNEL)
+    await gone(controller)
+    await pair.links[1].call("stop_slice", KERNEL)
+    assert [list(Home(one.home / ".jupyter-tpu").kernels.iterdir()) for one in pair.workers] == [[], []]
+    assert list(Home(pair.workers[1].home / ".jupyter-tpu").slices.iterdir()) == []
+    assert (await pair.info(1))["engine"] is None
+
+
+async def test_after_a_restart_all_end_with_the_kernel_although_no_client_is_there(pair: Pair) -> None:
+    # 1. A restart brings a new controller and a new engine.
+    first = await pair.start()
+    old = [*pair.processes(0, "controller"), *pair.processes(1, "--engine")]
+    again = asyncio.create_task(pair.links[0].call("start_controller", {**KERNEL, "workers": 2}))
+    await asyncio.sleep(0)
+    answer = await pair.links[0].call("restart_kernel", {**KERNEL, "key": "secret", "workers": 2})
+    second = await again
+    assert second["engine_connection"]["curve_serverkey"] != first["engine_connection"]["curve_serverkey"]
+    await pair.start_engine(second["engine_connection"])
+    assert await pair.on_engine("6 * 7") == 42
+    await gone(old)
+    # 2. The kernel dies while the laptop is away.
+    controller, engine = pair.processes(0, "controller"), pair.processes(1, "engine")
+    for link in pair.links:
+        await link.close()
+    psutil.Process(answer["pid"]).kill()
+    await gone(controller)
+    await gone(engine)
+
+
+async def test_the_next_agents_find_controller_and_engine_and_learn_how_they_end(pair: Pair) -> None:
+    await pair.start()
+    assert await pair.on_engine("__import__('os').write(2, b'my last words\\n')")
+    before = [(await pair.info(0))["controller"]["pid"], (await pair.info(1))["engine"]["pid"]]
+    for one in pair.workers:
+        one.kill(one.agent_pid())
+    assert [(await pair.info(0))["controller"]["pid"], (await pair.info(1))["engine"]["pid"]] == before
+    waiting = asyncio.create_task(pair.info(1, wait=True))
+    psutil.Process(before[1]).kill()
+    ended = (await waiting)["engine"]
+    assert not ended["alive"]
+    assert (ended["exit"]["signal"], ended["exit"]["asked"]) == ("SIGKILL", False)
+    assert "my last words" in ended["exit"]["stderr"]
+    await pair.links[0].call("kill_kernel", KERNEL)
+    assert (await pair.info(0, wait=True))["controller"]["exit"]["asked"]
+
+
+async def test_a_worker_that_cannot_take_part_says_why(pair: Pair) -> None:
+    answer = await pair.links[1].call("prepare_slice", KERNEL)
+    assert answer["python"] == ""
+    assert answer["versions"]["ipyparallel"] == ipyparallel.__version__
+    assert {"Python", "ipykernel"} <= answer["versions"].keys()
+    slices = Home(pair.workers[1].home / ".jupyter-tpu").slices
+    (slices / "room").mkdir()  # nothing can be written there
+    with pytest.raises(EnvironmentFailed, match="disk of the worker"):
+        await pair.links[1].call("prepare_slice", KERNEL)
+    for params in BAD:
+        with pytest.raises(BadInput):
+            await pair.links[1].call("start_engine", {**KERNEL, "worker": 1, "workers": 2, "connection": {}, **params})
+    with pytest.raises(KernelFailed, match="can't run /nonexistent/python"):
+        await pair.start_engine({}, python="/nonexistent/python")
+    assert pair.processes(1, "--engine") == []
+
+
+async def test_a_controller_without_an_address_is_not_started(worker: Any, open_link: Any) -> None:
+    worker.env["GCE_METADATA_HOST"] = "127.0.0.1:9"  # nothing listens there
+    link = await open_link()
+    with pytest.raises(EnvironmentFailed, match="address of worker 0"):
+        await link.call("start_controller", {**KERNEL, "workers": 2})
