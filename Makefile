@@ -48,7 +48,7 @@ demo: .make/project
 	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
 
 # A test with a process, a node or a browser waits for it most of the time (on two cores, two workers use less than one),
-# so several workers per core keep the cores busy.
+# so several workers per core keep the cores busy. Tests of functions wait for nothing: one worker per core.
 WORKERS := $(shell expr $$(nproc) \* 3)
 PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loadscope-reorder
 
@@ -56,7 +56,7 @@ PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadscope --no-loads
 PURE_TESTS := $(addprefix tests/,accelerators autostop frameworks lifecycle local metrics models money outputs wire)
 
 check: static
-	$(PYTEST) $(PURE_TESTS) -m "not nightly" $(PYTEST_ARGUMENTS)
+	$(PYTEST) --numprocesses=$$(nproc) $(PURE_TESTS) -m "not nightly" $(PYTEST_ARGUMENTS)
 
 test: static system-tools
 	$(PYTEST) -m "not nightly" $(PYTEST_ARGUMENTS)
@@ -66,7 +66,7 @@ test: static system-tools
 SHUFFLE_SEED := $(shell date +%-j)
 
 nightly: static system-tools
-	PYTHONPATH=tests/support $(PYTEST) -p shuffled_modules --shuffle-seed $(SHUFFLE_SEED) $(PYTEST_ARGUMENTS)
+	PYTHONPATH=tests/support $(PYTEST) -p shuffled_modules --shuffle-seed $(SHUFFLE_SEED) --hypothesis-profile=nightly $(PYTEST_ARGUMENTS)
 	$(MAKE) conformance bounds lab-versions soak
 
 # Two at a time: Python's checks need no front end, so that they run while it is fetched and built.

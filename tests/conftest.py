@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 # By default Hypothesis fails an example that takes 200 ms, and a test whose first examples take a second to make up.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("nightly", settings.get_profile("any machine"), max_examples=500)
 settings.load_profile("any machine")
 
 

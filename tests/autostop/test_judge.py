@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import pytest
@@ -339,50 +340,43 @@ LATELY, LONG_AGO = ago(0.1), ago(3)
 AN_HOUR_AND_NEVER = Rules(idle_after_s=HOUR, unattended_after_s=None)
 
 
+CHIPS_AND_CPU = ("active", "quiet", "unknown")
+ANY_ACTIVITY = [*itertools.product([False, True], CHIPS_AND_CPU, CHIPS_AND_CPU, *[[LATELY, LONG_AGO]] * 2)]
+
+
 @pytest.mark.parametrize("rules", [AN_HOUR, AN_HOUR_AND_NEVER], ids=["2 h unattended", "never unattended"])
 @pytest.mark.parametrize("is_old_agent", [False, True], ids=["", "old agent"])
 @pytest.mark.parametrize("is_connected", [False, True], ids=["nobody", "a page"])
-@pytest.mark.parametrize("human", [LATELY, LONG_AGO], ids=["human lately", "human long ago"])
-@pytest.mark.parametrize("output", [LATELY, LONG_AGO], ids=["output lately", "output long ago"])
-@pytest.mark.parametrize("cpu", ["active", "quiet", "unknown"])
-@pytest.mark.parametrize("chips", ["active", "quiet", "unknown"])
-@pytest.mark.parametrize("is_running", [False, True], ids=["no cell", "a cell"])
 def test_only_chip_use_output_or_a_human_keep_a_node_for_longer_than_it_may_be_idle(
-    rules: Rules,
-    is_old_agent: bool,
-    is_connected: bool,
-    human: Source,
-    output: Source,
-    cpu: str,
-    chips: str,
-    is_running: bool,
+    rules: Rules, is_old_agent: bool, is_connected: bool
 ) -> None:
-    activity = Activity(
-        execution=CELL if is_running else LONG_AGO,
-        accelerator=Source(state=chips, last_at=LONG_AGO.last_at),
-        human=human,
-        output=None if is_old_agent else output,
-        connection=None if is_old_agent else Source(state="active" if is_connected else "quiet"),
-        cpu=Source(state=cpu) if chips == "unknown" and not is_old_agent else None,
-    )
-    is_used = chips == "active" or (chips == "unknown" and cpu == "active" and not is_old_agent)
-    is_lately = human is LATELY or (output is LATELY and not is_old_agent)
-    may_hide_work = is_running or chips == "unknown"
-    is_cpu_known = chips != "unknown" or cpu != "unknown"
-    can_lapse = is_cpu_known and not is_old_agent and not is_connected and rules is AN_HOUR
+    for is_running, chips, cpu, output, human in ANY_ACTIVITY:
+        activity = Activity(
+            execution=CELL if is_running else LONG_AGO,
+            accelerator=Source(state=chips, last_at=LONG_AGO.last_at),
+            human=human,
+            output=None if is_old_agent else output,
+            connection=None if is_old_agent else Source(state="active" if is_connected else "quiet"),
+            cpu=Source(state=cpu) if chips == "unknown" and not is_old_agent else None,
+        )
+        is_used = chips == "active" or (chips == "unknown" and cpu == "active" and not is_old_agent)
+        is_lately = human is LATELY or (output is LATELY and not is_old_agent)
+        may_hide_work = is_running or chips == "unknown"
+        is_cpu_known = chips != "unknown" or cpu != "unknown"
+        can_lapse = is_cpu_known and not is_old_agent and not is_connected and rules is AN_HOUR
 
-    verdict = judge(rules, activity, NO_KEEP_RUNNING, READY, NOW)
+        verdict = judge(rules, activity, NO_KEEP_RUNNING, READY, NOW)
 
-    if is_used or (may_hide_work and not can_lapse):
-        assert (verdict.ends_at, verdict.is_due) == (None, False)
-        assert verdict.verdict in ("busy", "unknown")
-    else:
-        assert verdict.ends_why == "idle"
-        assert verdict.is_due is not is_lately
-        limit_h = 2 if may_hide_work else 1
-        since_h = 0.1 if is_lately else 3
-        assert verdict.ends_at == pytest.approx(NOW + (limit_h - since_h) * HOUR)
-        assert verdict.verdict == "idle" or is_lately
+        if is_used or (may_hide_work and not can_lapse):
+            assert (verdict.ends_at, verdict.is_due) == (None, False), activity
+            assert verdict.verdict in ("busy", "unknown"), activity
+        else:
+            assert verdict.ends_why == "idle", activity
+            assert verdict.is_due is not is_lately, activity
+            limit_h = 2 if may_hide_work else 1
+            since_h = 0.1 if is_lately else 3
+            assert verdict.ends_at == pytest.approx(NOW + (limit_h - since_h) * HOUR), activity
+            assert verdict.verdict == "idle" or is_lately, activity
 
 
 @pytest.mark.parametrize(("silent_for_h", "is_warning"), [(1.8, False), (1.85, True)])

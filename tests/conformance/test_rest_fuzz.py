@@ -147,7 +147,7 @@ def send(emulator: Any) -> Iterator[Callable[[str, str, bytes], tuple[int, str, 
         yield exchange
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(request=requests())
 def test_any_request_is_answered_in_googles_json(send: Any, emulator: Any, request: tuple[Method, str, bytes]) -> None:
     method, path, body = request

@@ -49,15 +49,15 @@ def test_the_sums_are_those_of_the_emulators_engine(rows: list[tuple[str, str, s
     assert ours == {(str(each), place): used for (each, place), used in theirs.items()}
 
 
-@pytest.mark.parametrize("accelerator_type", TYPES)
 @pytest.mark.parametrize("tier", TIERS)
-def test_every_type_counts_as_in_the_emulators_engine(accelerator_type: str, tier: str) -> None:
-    ours = quota.uses(None, [held(accelerator_type, tier=tier)])
-    theirs = quota_engine.usage([EmulatedHeld(like(Kind(accelerator_type, tier, 0)), ZONES[0], 1)])
+def test_every_type_counts_as_in_the_emulators_engine(tier: str) -> None:
+    for accelerator_type in TYPES:
+        ours = quota.uses(None, [held(accelerator_type, tier=tier)])
+        theirs = quota_engine.usage([EmulatedHeld(like(Kind(accelerator_type, tier, 0)), ZONES[0], 1)])
 
-    assert Counter({(use.quota.quota_id, use.place): use.used for use in ours}) == Counter(
-        {(str(each), place): used for (each, place), used in theirs.items()}
-    )
+        assert Counter({(use.quota.quota_id, use.place): use.used for use in ours}) == Counter(
+            {(str(each), place): used for (each, place), used in theirs.items()}
+        ), accelerator_type
 
 
 def test_ids_units_and_metrics_are_those_of_the_emulators_services() -> None:

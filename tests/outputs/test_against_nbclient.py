@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import nbformat.v4
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionComplete
@@ -78,7 +78,6 @@ def merged(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @given(sequences)
-@settings(max_examples=400)
 def test_outputs_are_those_of_nbclient(
     recorded: Recorded, reduce: Callable[..., Reducer], sequence: list[tuple[int, tuple[str, dict[str, Any]]]]
 ) -> None:

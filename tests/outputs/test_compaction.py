@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.outputs import NO_LIMITS, Reducer, Request, compact, render
@@ -46,7 +46,6 @@ def of_messages(recorded: Recorded, sequence: list[tuple[str, dict[str, Any]]]) 
 
 
 @given(sequences, sequences)
-@settings(max_examples=400)
 def test_what_follows_ends_as_if_every_message_had_been_seen(
     recorded: Recorded, reduce: Reduce, sequence: list[Any], following: list[Any]
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.outputs import Reducer, compact, render
@@ -52,7 +52,6 @@ entries = st.tuples(st.sampled_from(CHANNELS), messages | st.lists(part, max_siz
 
 
 @given(st.lists(entries, max_size=20))
-@settings(max_examples=500)
 def test_no_order_of_nonsense_breaks_it(reduce: Reduce, nonsense: list[tuple[str, list[bytes]]]) -> None:
     reducer = reduce(nonsense)
 

@@ -19,26 +19,28 @@ LINK = re.compile(r"\]\(([^)#\s]+)\)")
 COMMAND = re.compile(r"jupyter tpu ([a-z][a-z-]*)")
 MAKE_TARGET = re.compile(r"`make ([a-z]+)`")
 
-each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+TEXTS = {document: document.read_text(encoding="utf-8") for document in DOCUMENTS}
 
 
-@each_document
-def test_every_link_leads_to_a_file(document):
-    targets = [target for target in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in target]
-    assert [target for target in targets if not (document.parent / target).exists()] == []
+def test_every_link_leads_to_a_file() -> None:
+    assert [
+        f"{document}: {target}"
+        for document, text in TEXTS.items()
+        for target in LINK.findall(text)
+        if "://" not in target and not (document.parent / target).exists()
+    ] == []
 
 
-@each_document
-def test_every_command_that_is_named_exists(document):
-    named = set(COMMAND.findall(document.read_text(encoding="utf-8")))
-    assert named <= set(commands().choices)
+def test_every_command_that_is_named_exists() -> None:
+    names = set(commands().choices)
+    unknown = {document: {*COMMAND.findall(text)} - names for document, text in TEXTS.items()}
+    assert {document: words for document, words in unknown.items() if words} == {}
 
 
-@each_document
-def test_every_make_target_that_is_named_exists(document):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    named = set(MAKE_TARGET.findall(document.read_text(encoding="utf-8")))
-    assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    unknown = {document: {*MAKE_TARGET.findall(text)} - targets for document, text in TEXTS.items()}
+    assert {document: names for document, names in unknown.items() if names} == {}
 
 
 def test_every_variable_that_users_may_set_is_in_the_reference_and_in_the_code() -> None:
@@ -46,9 +48,7 @@ def test_every_variable_that_users_may_set_is_in_the_reference_and_in_the_code()
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "jupyter_tpu").rglob("*.py"))
     assert len(listed) > 5
     assert [name for name in listed if f'"{name}"' not in code] == []
-    named = {
-        name for page in DOCUMENTS for name in re.findall(r"JUPYTER_TPU_[A-Z_]+", page.read_text(encoding="utf-8"))
-    }
+    named = {name for text in TEXTS.values() for name in re.findall(r"JUPYTER_TPU_[A-Z_]+", text)}
     of_the_tests = {name for name in named if name.startswith("JUPYTER_TPU_PYTHON_")}
     assert named - of_the_tests == set(listed)
 

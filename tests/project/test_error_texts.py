@@ -7,17 +7,15 @@ import itertools
 import re
 from pathlib import Path
 
-import pytest
-from error_texts import MODULES, PACKAGE, arguments_of, is_composed, module_of, name_of
+from error_texts import MODULES, Module, arguments_of, is_composed, module_of, name_of
 
-each_module = pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+SOURCES = {path: module_of(path) for path in MODULES}
 
 
-@each_module
-def test_a_text_of_an_error_is_not_composed(path: Path) -> None:
-    module = module_of(path)
+def test_a_text_of_an_error_is_not_composed() -> None:
     composed = {
-        f"line {source.lineno}: {ast.unparse(source)}"
+        f"{path}:{source.lineno}: {ast.unparse(source)}"
+        for path, module in SOURCES.items()
         for _, parts in module.errors
         for text in parts.values()
         for source in module.sources(text)
@@ -26,18 +24,21 @@ def test_a_text_of_an_error_is_not_composed(path: Path) -> None:
     assert not composed, "use Text(template, name=value), see jupyter_tpu.errors"
 
 
-@each_module
-def test_the_texts_of_an_error_agree_about_theirarguments_of(path: Path) -> None:
-    module = module_of(path)
-    for call, parts in module.errors:
-        arguments = [arguments_of(list(module.sources(text))) for text in parts.values()]
-        for one, other in itertools.combinations(arguments, 2):
-            assert not [name for name in one.keys() & other.keys() if one[name].isdisjoint(other[name])], call.lineno
+def test_the_texts_of_an_error_agree_about_their_arguments() -> None:
+    for path, module in SOURCES.items():
+        for call, parts in module.errors:
+            arguments = [arguments_of(list(module.sources(text))) for text in parts.values()]
+            for one, other in itertools.combinations(arguments, 2):
+                differ = [name for name in one.keys() & other.keys() if one[name].isdisjoint(other[name])]
+                assert not differ, f"{path}:{call.lineno}"
 
 
-@each_module
-def test_a_template_stands_in_the_source_and_uses_itsarguments_of(path: Path) -> None:
-    module = module_of(path)
+def test_a_template_stands_in_the_source_and_uses_its_arguments() -> None:
+    for path, module in SOURCES.items():
+        check_templates(path, module)
+
+
+def check_templates(path: Path, module: Module) -> None:
     # A function with a parameter of this name makes texts too.
     places = {name: [each.arg for each in function.args.args] for name, function in module.functions.items()}
     makers = {"Text": 0, **{name: names.index("template") for name, names in places.items() if "template" in names}}
@@ -48,7 +49,7 @@ def test_a_template_stands_in_the_source_and_uses_itsarguments_of(path: Path) ->
         is_passed_on = isinstance(template, ast.Name) and template.id == "template"
         if is_passed_on or not call.keywords:  # a `Text` without arguments gets them later
             continue
-        assert isinstance(template, ast.Constant), f"line {call.lineno}: xgettext cannot find this template"
+        assert isinstance(template, ast.Constant), f"{path}:{call.lineno}: xgettext cannot find this template"
         fields = set(re.findall(r"\{(.*?)\}", template.value))
         arguments = {each.arg for each in call.keywords}
-        assert fields == arguments or (name_of(call) != "Text" and arguments <= fields), f"line {call.lineno}"
+        assert fields == arguments or (name_of(call) != "Text" and arguments <= fields), f"{path}:{call.lineno}"

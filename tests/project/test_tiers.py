@@ -27,8 +27,8 @@ def pytest_options(target: str) -> list[str]:
 
 
 def test_nightly_leaves_nothing_out() -> None:
-    *options, seed = pytest_options("nightly")
-    assert options == ["-p", "shuffled_modules", "--shuffle-seed"]
+    *options, seed, examples = pytest_options("nightly")
+    assert (options, examples) == (["-p", "shuffled_modules", "--shuffle-seed"], "--hypothesis-profile=nightly")
     assert seed.isdigit()
 
 

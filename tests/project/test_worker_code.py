@@ -38,16 +38,11 @@ THIRD_PARTY = {"zmq", "psutil"}
 """What the agent's environment brings; a kernel's own libraries are reached only from inside functions."""
 
 
-@pytest.mark.parametrize("path", WORKER_FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_worker_code_is_written_in_the_python_of_the_worker(path):
-    ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=WORKER_PYTHON)
-
-
-@pytest.mark.parametrize("path", WORKER_FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_worker_code_loads_only_what_every_worker_has(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+def test_worker_code_is_written_in_the_python_of_the_worker_and_loads_only_what_every_worker_has() -> None:
     allowed = {*sys.stdlib_module_names, *THIRD_PARTY, "jupyter_tpu"}
-    assert set(imports_when_loaded(tree)) <= allowed
+    for path in WORKER_FILES:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path), feature_version=WORKER_PYTHON)
+        assert set(imports_when_loaded(tree)) <= allowed, path
 
 
 def imports_when_loaded(node: ast.AST) -> Iterator[str]:

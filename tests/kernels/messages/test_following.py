@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.kernels.messages.clients import LocalClients
@@ -174,7 +174,6 @@ SELDOM = ("print", "bring", "overtake", "read", "read end", "close", "trim", "lo
 HAPPENINGS = st.tuples(st.sampled_from(OFTEN + SELDOM), st.integers(0, 7))
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(HAPPENINGS, max_size=60), st.sampled_from([10, SLACK_BYTES // 2]))
 def test_each_reader_gets_each_message_once_and_in_order(happenings: list[tuple[str, int]], size: int) -> None:
     readers = Readers()
