@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from documented_commands import PAGES, ROOT, commands_of
 from emulator import Emulator, EmulatorPool
+from tiers import mostly_nightly
 from warm_python import run_warm
 
 WITH_COMMANDS = [page for page in PAGES if any(commands_of(page.read_text(encoding="utf-8")))]
@@ -33,7 +34,7 @@ def keyboard() -> Iterator[int]:
     os.close(ours)
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", mostly_nightly(WITH_COMMANDS, count=5), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_of_a_page_works(page: Path, terminal: Any, keyboard: int) -> None:
     terminal.cloud.reset()
     environment = {

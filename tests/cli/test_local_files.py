@@ -99,6 +99,7 @@ def test_a_stop_on_a_full_disk_says_what_it_could_not_record(terminal: Terminal)
     assert "Stop " not in terminal.tpu("audit").stdout
 
 
+@pytest.mark.nightly
 def test_a_stop_is_recorded_if_the_disk_has_room_once_it_is_done(terminal: Terminal) -> None:
     assert terminal.tpu("create", "full", *V5E).returncode == 0
     command = subprocess.Popen(
@@ -186,6 +187,7 @@ CLOSED = ["2>&-", "<&-", ">&-", "<&- >&- 2>&-"]
 """What a shell writes for standard streams that a command is to go without."""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("closed", mostly_nightly(CLOSED, count=1))
 def test_what_starts_and_ends_a_charge_needs_no_standard_stream(terminal: Terminal, closed: str) -> None:
     without = f'exec "$@" {closed}'

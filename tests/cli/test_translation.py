@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pseudo_language import english_lines, write_language
+from tiers import mostly_nightly
 
 from jupyter_tpu.cli import main
 from jupyter_tpu.cli.arguments import COMMANDS
@@ -104,7 +105,7 @@ def _english_lines(text: str) -> Iterator[str]:
     return english_lines(text, (_FROM_THE_AGENT, *_NOT_ENGLISH))
 
 
-@pytest.mark.parametrize("command", ["", *sorted(COMMANDS.keys() - {"emulator"})])
+@pytest.mark.parametrize("command", mostly_nightly(["", *sorted(COMMANDS.keys() - {"emulator"})], count=8))
 def test_help_is_translated(command: str, terminal: Any, language: dict[str, str]) -> None:
     done = terminal.tpu(*shlex.split(command), "--help", **language)
     # commands, options and their values

@@ -38,7 +38,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.search_state import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec
 
-CHECKED = 60
+CHECKED = 20
 EXAMPLES = int(os.environ.get("JUPYTER_TPU_EXAMPLES", "0"))
 
 ZONES = ("us-central1-a", "us-west4-a")

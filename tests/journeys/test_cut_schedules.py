@@ -61,7 +61,7 @@ def uncut(place: Place) -> dict[str, Notebook]:
     return {}
 
 
-@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=2))
+@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=1))
 async def test_a_notebook_over_a_link_ends_as_if_nothing_had_happened(
     place: Place, uncut_on_link: Notebook, seed: int
 ) -> None:
@@ -72,7 +72,7 @@ async def test_a_notebook_over_a_link_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=2))
+@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=1))
 async def test_a_notebook_in_a_page_ends_as_if_nothing_had_happened(
     place_with_server: Place, uncut_on_server: Notebook, seed: int
 ) -> None:
@@ -83,7 +83,7 @@ async def test_a_notebook_in_a_page_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-@pytest.mark.parametrize("seed", mostly_nightly(RUN_ALL_SEEDS, count=2))
+@pytest.mark.parametrize("seed", mostly_nightly(RUN_ALL_SEEDS, count=1))
 async def test_a_plain_client_that_runs_all_cells_shows_what_it_would_uncut(
     place_with_server: Place, seed: int
 ) -> None:

@@ -32,6 +32,7 @@ def assert_trained(notebook: Path) -> None:
     assert "accuracy" in text
 
 
+@pytest.mark.nightly
 def test_nbconvert_executes_digits_on_the_node(terminal: Terminal, kernel_name: str) -> None:
     shutil.copy(str(DIGITS), terminal.home / "digits.ipynb")
 

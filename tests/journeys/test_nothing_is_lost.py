@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from journey_client import Cell, FrontEnd, open_session
 from journey_place import GATES, Place, a_place
-from tiers import SSHD_KINDS
+from tiers import SSHD_KINDS, mostly_nightly
 
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
@@ -155,7 +155,7 @@ async def test_a_half_open_connection_misses_nothing(journey: Journey) -> None:
     await path.close()
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True], ids=["same tab", "reloaded"])
+@pytest.mark.parametrize("is_reloaded", mostly_nightly([False, True], count=1), ids=["same tab", "reloaded"])
 async def test_a_killed_server_loses_nothing(journey: Journey, is_reloaded: bool) -> None:
     cell = await journey.begin()
     journey.place.kill_server()

@@ -129,6 +129,7 @@ def _write_notebook(place: Place, run: str) -> None:
     nbformat.write(notebook, place.notebooks / f"{run}.ipynb")
 
 
+@pytest.mark.nightly
 async def test_a_dropped_connection_that_comes_back_misses_nothing(journey: Journey) -> None:
     await journey.begin()
     journey.fault("refuse")

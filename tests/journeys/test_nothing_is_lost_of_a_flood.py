@@ -78,6 +78,7 @@ def text_of(place: Place, kernel_id: str, msg_id: str) -> list[bytes]:
         return [line[:7] for line in answer]
 
 
+@pytest.mark.nightly
 async def test_a_flood_that_nobody_heard_is_kept_whole_and_costs_no_memory(place: Place) -> None:
     tab = FrontEnd(place, await asyncio.to_thread(open_session, place))
     await tab.connect()

@@ -137,6 +137,7 @@ async def run_cell(link: Link, code: str, kernel_id: str = "k") -> Any:
     return stream
 
 
+@pytest.mark.nightly
 async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_in_time(
     cloud: Any, make_node: Any, open_link: Any
 ) -> None:

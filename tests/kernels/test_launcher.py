@@ -72,6 +72,7 @@ def test_the_launcher_ends_its_kernel_when_told_to_end(
     assert cloud.kernels_on(node) == []
 
 
+@pytest.mark.nightly
 def test_the_launcher_leaves_no_kernel_when_told_to_end_while_it_starts(
     launcher: subprocess.Popen[str], cloud: Any, node: Node
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_launcher_replaces_the_kernel_of_one_that_was_killed(
     assert len(cloud.kernels_on(node)) == 1
 
 
+@pytest.mark.nightly
 def test_the_worker_ends_the_idle_kernel_of_a_launcher_that_was_killed(
     cloud: Any, node: Node, connection_file: Path, client: BlockingKernelClient
 ) -> None:
@@ -153,6 +155,7 @@ def port_holder(connection_file: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate(timeout=60)
 
 
+@pytest.mark.nightly
 def test_the_launcher_waits_for_a_port_that_is_still_in_use(
     port_holder: subprocess.Popen[str], launcher: subprocess.Popen[str], client: BlockingKernelClient
 ) -> None:
@@ -181,6 +184,7 @@ print(child.pid)
 """
 
 
+@pytest.mark.nightly
 def test_the_launcher_ends_its_kernel_when_its_parent_is_gone(cloud: Any, node: Node, connection_file: Path) -> None:
     options = ["--node", str(node.name), "--endpoint", cloud.settings.endpoint, "-f", str(connection_file)]
     command = [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options]

@@ -130,7 +130,7 @@ async def test_a_restart_forgets_variables_and_keeps_the_client(kernel: tuple[As
     assert await printed(client, "print('x' in globals())") == "False\n"
 
 
-@pytest.mark.parametrize("options", [{"now": True}, {"newports": True}], ids=str)
+@pytest.mark.parametrize("options", mostly_nightly([{"now": True}, {"newports": True}], count=1), ids=str)
 async def test_a_restart_at_once_or_on_new_ports_works(
     kernel: tuple[AsyncKernelManager, Client], options: dict[str, bool]
 ) -> None:
@@ -200,6 +200,7 @@ async def test_two_clients_see_the_same_output(kernel: tuple[AsyncKernelManager,
         other.stop_channels()
 
 
+@pytest.mark.nightly
 async def test_a_flood_of_output_arrives_whole_and_in_order(kernel: tuple[AsyncKernelManager, Client]) -> None:
     _, client = kernel
     text = await printed(client, "for n in range(5000): print(n, flush=True)")
@@ -230,7 +231,7 @@ async def test_a_kernel_that_dies_is_seen_dead_and_starts_again(kernel: tuple[As
     assert await printed(client, "print('back')") == "back\n"
 
 
-@pytest.mark.parametrize("kind", ["interrupt_request", "shutdown_request"])
+@pytest.mark.parametrize("kind", mostly_nightly(["interrupt_request", "shutdown_request"], count=1))
 async def test_what_was_meant_for_a_dead_process_and_comes_late_spares_the_next_one(
     start: Any, kernel_name: str, tmp_path: Path, kind: str
 ) -> None:

@@ -10,6 +10,7 @@ import jupyter_kernel_test
 import pytest
 from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_kernel_test.msgspec_v5 import validate_message
+from tiers import mostly_nightly
 
 PATIENCE_S = 60
 
@@ -142,7 +143,7 @@ def test_a_kernel_on_this_machine_calls_its_session_0_as_well() -> None:
     assert "AssertionError: 0 != " in why
 
 
-@pytest.mark.parametrize("fixture", ["kernel_name", "argv_kernel_name"])
+@pytest.mark.parametrize("fixture", mostly_nightly(["kernel_name", "argv_kernel_name"], count=1))
 def test_a_new_subscriber_is_welcomed_first(fixture: str, request: pytest.FixtureRequest) -> None:
     manager = KernelManager(kernel_name=request.getfixturevalue(fixture))
     manager.start_kernel()

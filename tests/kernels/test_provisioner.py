@@ -18,6 +18,7 @@ from jupyter_client.ioloop import AsyncIOLoopKernelManager
 from jupyter_client.manager import AsyncKernelManager, KernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_events import EventLogger
+from tiers import mostly_nightly
 from traitlets import Instance
 from traitlets.config import Config
 
@@ -112,7 +113,7 @@ def test_clients_come_through_tcp_where_that_is_configured(kernel_name: str) -> 
         manager.shutdown_kernel()
 
 
-@pytest.mark.parametrize("transport", ["ipc", "tcp"])
+@pytest.mark.parametrize("transport", mostly_nightly(["ipc", "tcp"], count=1))
 def test_local_sockets_are_encrypted_where_the_manager_requires_it(kernel_name: str, transport: str) -> None:
     config = Config({"TPUProvisioner": {"transport": transport}})
     manager = KernelManager(kernel_name=kernel_name, config=config, transport_encryption="required")

@@ -154,6 +154,7 @@ async def test_a_kernel_on_a_node_that_is_deleted_is_dead(cloud: Any) -> None:
     await manager.shutdown_kernel()
 
 
+@pytest.mark.nightly
 async def test_a_kernel_comes_back_after_its_node_was_stopped_and_started(cloud: Any) -> None:
     paused = await asyncio.to_thread(cloud.create_node, "paused")
     manager = AsyncKernelManager(kernel_name=write_kernelspec(paused, cloud.settings))
@@ -217,6 +218,7 @@ async def test_a_restart_asked_for_while_the_link_is_cut_does_not_wait_and_happe
         await manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.nightly
 async def test_a_shutdown_that_comes_late_spares_a_newer_kernel_of_the_same_id(
     cloud: Any, node: Node, kernel_name: str
 ) -> None:
@@ -243,6 +245,7 @@ async def until_logged(caplog: pytest.LogCaptureFixture, words: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.nightly
 async def test_a_kernel_restarted_while_the_link_is_cut_lives_once_the_link_is_back(
     cloud: Any, node: Node, manager: AsyncKernelManager, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,6 +269,7 @@ async def test_a_kernel_restarted_while_the_link_is_cut_lives_once_the_link_is_b
         await manager.shutdown_kernel(now=True)
 
 
+@pytest.mark.nightly
 async def test_a_failed_restart_is_told_to_who_asked_and_a_later_one_repeats_nothing(cloud: Any) -> None:
     resting = await asyncio.to_thread(cloud.create_node, "resting")
     manager = AsyncKernelManager(kernel_name=write_kernelspec(resting, cloud.settings))
@@ -339,6 +343,7 @@ async def test_a_restarter_brings_a_dead_kernel_back(kernel_name: str) -> None:
     await watched.manager.shutdown_kernel()
 
 
+@pytest.mark.nightly
 async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead_and_tries_nothing(
     cloud: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,6 +365,7 @@ async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead_and_tries_not
     await watched.manager.shutdown_kernel()
 
 
+@pytest.mark.nightly
 async def test_a_program_reads_once_why_the_node_under_its_cell_has_ended(cloud: Any) -> None:
     lost = await asyncio.to_thread(cloud.create_node, "lost-under-a-cell")
     manager = AsyncKernelManager(kernel_name=write_kernelspec(lost, cloud.settings))

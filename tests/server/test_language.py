@@ -37,6 +37,7 @@ def test_the_language_is_the_one_that_is_set_in_the_front_end(
     assert front_end_language(server) == language
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_a_kernel_that_jupyterlab_starts_speaks_jupyterlabs_language(
     start_server: StartServer, cloud: Cloud, tmp_path: Path, open_page: OpenPages

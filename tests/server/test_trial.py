@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 
@@ -101,7 +102,7 @@ def test_the_emulated_cloud_on_a_full_disk_is_refused_with_what_to_do(start_serv
     assert server.tpu("GET", "status").json["trial"] is False
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@pytest.mark.parametrize("end", mostly_nightly(["kill", "stop"], count=1))
 def test_the_next_server_goes_on_with_the_emulated_cloud(start_server: StartServer, end: str) -> None:
     server = start_server(**NO_CLOUD)
     server.tpu("POST", "trial")
@@ -122,6 +123,7 @@ def test_the_next_server_goes_on_with_the_emulated_cloud(start_server: StartServ
     assert kernelspecs(last) == set()
 
 
+@pytest.mark.nightly
 def test_an_emulated_cloud_that_cannot_be_started_again_is_in_the_log(start_server: StartServer) -> None:
     server = start_server(**NO_CLOUD)
     server.tpu("POST", "trial")

@@ -40,6 +40,7 @@ def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
     assert "brakes" in audit
 
 
+@pytest.mark.nightly
 def test_the_list_reminds_of_a_node_that_was_billed_for_a_day_without_a_human_act(terminal: Terminal) -> None:
     assert "is READY" in terminal.tpu("create", "billed", "--zone", ZONE, "--type", "v5litepod-8", "--yes").stdout
     assert terminal.tpu_json("list")["reminders"] == []

@@ -39,6 +39,7 @@ def test_what_a_node_costs_is_shown_while_it_lives_and_after(terminal: Terminal)
     assert spent["total"]["usd"] >= node["usd"]
 
 
+@pytest.mark.nightly
 def test_a_look_at_some_nodes_leaves_what_the_others_cost(terminal: Terminal) -> None:
     def kept() -> list[tuple[float, float, bool]]:
         other = "SELECT began_at, ended_at, is_open FROM spans WHERE node_name LIKE '%/other' ORDER BY began_at"
@@ -162,6 +163,7 @@ def test_nothing_is_created_under_a_budget_that_is_used_up_damaged_or_of_unknown
     assert terminal.cloud.billing() == []
 
 
+@pytest.mark.nightly
 def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_set(terminal: Terminal) -> None:
     def ledger(statement: str) -> Any:
         with sqlite3.connect(terminal.home / "tpu" / "journal.db") as database:
@@ -193,6 +195,7 @@ def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_s
     terminal.tpu("delete", "my-node", *HERE, "--yes")
 
 
+@pytest.mark.nightly
 def test_a_single_answer_with_a_wrong_date_charges_nothing(terminal: Terminal) -> None:
     terminal.tpu("budget", "remove", "mine")
     assert terminal.tpu("create", "my-node", *V5E).returncode == 0
@@ -206,6 +209,7 @@ def test_a_single_answer_with_a_wrong_date_charges_nothing(terminal: Terminal) -
         terminal.tpu("delete", "my-node", *HERE, "--yes")
 
 
+@pytest.mark.nightly
 def test_a_grant_is_removed_by_the_clouds_clock(terminal: Terminal) -> None:
     """By this computer's the node that the grant pays for would have been READY for an hour more, over the budget."""
     day_before = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400))
@@ -226,6 +230,7 @@ def test_a_grant_is_removed_by_the_clouds_clock(terminal: Terminal) -> None:
         terminal.tpu("budget", "remove", "mine")
 
 
+@pytest.mark.nightly
 def test_a_node_in_a_state_that_nobody_knows_is_counted_as_billed(terminal: Terminal) -> None:
     assert terminal.tpu("create", "my-node", *V5E).returncode == 0
     terminal.cloud.add_fault("ListNodes", "unknown_enum", times=None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.errors import BadInput, NodeExists
 from jupyter_tpu.fleet.capacity.search_controller import SearchController
@@ -230,7 +231,9 @@ async def test_a_name_that_is_taken_anywhere_is_not_searched_for(bench: Any, see
         await seeker.desk.begin("other", [])
 
 
-@pytest.mark.parametrize("point", ["written", "requested", "asking", "answered", "booting", "ready"])
+@pytest.mark.parametrize(
+    "point", mostly_nightly(["asking", "booting", "written", "requested", "answered", "ready"], count=2)
+)
 async def test_a_search_whose_process_was_killed_goes_on_in_the_next(bench: Any, seek: Any, point: str) -> None:
     bench.emulator.control.set_capacity(ZONES[0], "v5e", 0)
     await die_searching(bench, point)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.autostop import KeepRunning
 from jupyter_tpu.fleet.capacity.recreate import set_recovery
@@ -50,8 +51,8 @@ async def with_a_node(world: World) -> Process:
     return process
 
 
-@pytest.mark.parametrize("leap_s", [-HOUR_S, HOUR_S, -86_400.0])
-@pytest.mark.parametrize("is_new_process", [False, True])
+@pytest.mark.parametrize("leap_s", mostly_nightly([-HOUR_S, HOUR_S, -86_400.0], count=2))
+@pytest.mark.parametrize("is_new_process", mostly_nightly([True, False], count=1))
 def test_a_clock_that_is_set_neither_hides_what_is_spent_nor_charges_more(
     world: World, leap_s: float, is_new_process: bool
 ) -> None:
@@ -110,7 +111,7 @@ def test_a_wrong_clock_is_told_while_it_is_wrong(world: World, leap_s: float, wa
     world.run(story())
 
 
-@pytest.mark.parametrize("leap_s", [-HOUR_S, HOUR_S])
+@pytest.mark.parametrize("leap_s", mostly_nightly([-HOUR_S, HOUR_S], count=1))
 def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, leap_s: float) -> None:
     async def story() -> None:
         process = await with_a_node(world)
@@ -122,9 +123,11 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
     world.run(story())
 
 
-@pytest.mark.parametrize("leap_s", [-3 * 86_400.0, 3 * 86_400.0])
-@pytest.mark.parametrize("when", ["before it is set", "while a process runs", "before the next process"])
-@pytest.mark.parametrize("end", ["deadline", "keep"])
+@pytest.mark.parametrize("leap_s", mostly_nightly([-3 * 86_400.0, 3 * 86_400.0], count=1))
+@pytest.mark.parametrize(
+    "when", mostly_nightly(["while a process runs", "before the next process", "before it is set"], count=2)
+)
+@pytest.mark.parametrize("end", mostly_nightly(["deadline", "keep"], count=1))
 def test_a_fixed_end_comes_when_it_was_meant_to_though_the_clock_was_set(
     world: World, end: str, when: str, leap_s: float
 ) -> None:

@@ -219,6 +219,7 @@ async def test_a_kernels_death_and_its_next_life_are_told(manager: AsyncKernelMa
     assert front_end.seqs == list(range(1, len(front_end.seqs) + 1))
 
 
+@pytest.mark.nightly
 async def test_the_loss_of_the_node_is_told_and_the_next_kernel_followed(cloud: Any) -> None:
     doomed = await asyncio.to_thread(cloud.create_node, "doomed-follower")
     manager = AsyncKernelManager(kernel_name=write_kernelspec(doomed, cloud.settings))
@@ -256,6 +257,7 @@ async def test_a_place_beyond_the_record_belongs_to_another_one(manager: AsyncKe
     assert [seq for seq in lost.seqs if seq < 9_999] == list(range(1, len(lost.seqs)))
 
 
+@pytest.mark.nightly
 async def test_followers_that_come_and_go_at_any_moment_leave_nothing_behind(manager: AsyncKernelManager) -> None:
     steady = await FrontEnd(manager).follow()
     request = steady.execute("for n in range(3000): print(n, flush=True)")
@@ -383,6 +385,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.nightly
 def test_followers_that_never_finish_their_first_batch_cost_no_memory_and_stop_nobody(kernel_name: str) -> None:
     done = subprocess.run([sys.executable, "-c", FLOOD, kernel_name], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from tiers import mostly_nightly
 
 from jupyter_tpu.kernels.environments.saved_environments import SavedEnvironment
 from jupyter_tpu.kernels.kernelspecs import remove_kernelspec, write_kernelspec
@@ -84,7 +85,7 @@ def local(cloud: Cloud, kernel_name: str, folders: Path) -> Iterator[LocalKernel
     manager.shutdown_kernel()
 
 
-@pytest.mark.parametrize("line", ["%tpu", "%tpu list"])
+@pytest.mark.parametrize("line", mostly_nightly(["%tpu list", "%tpu"], count=1))
 def test_the_command_line_is_a_magic(local: LocalKernel, node: Node, line: str) -> None:
     ran = local.run(line)
     assert (ran.status, "my-node" in ran.text) == ("ok", True)
@@ -246,7 +247,7 @@ def test_the_words_of_the_command_line_complete(local: LocalKernel) -> None:
     assert "--session" in matches("%tpu autostop --se")
 
 
-@pytest.mark.parametrize("line", ["%tpu detach", "%tpu detach my-node"])
+@pytest.mark.parametrize("line", mostly_nightly(["%tpu detach my-node", "%tpu detach"], count=1))
 def test_the_kernel_on_the_node_ends_when_it_is_detached(
     local: LocalKernel, cloud: Cloud, node: Node, line: str
 ) -> None:

@@ -272,6 +272,7 @@ def given_back(home: Home) -> tuple[Server, dict[str, Any]]:
     return home.next_server(), session
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_was_given_back_is_interrupted_restarted_and_ended(
     home: Home, given_back: tuple[Server, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -314,6 +315,7 @@ def test_all_that_front_ends_have_open_is_given_back(home: Home) -> None:
     assert renamed["path"] in [each["path"] for each in home.note_on_node(kernel["id"])["sessions"]]
 
 
+@pytest.mark.nightly
 def test_a_server_leaves_the_kernels_of_one_that_runs(home: Home) -> None:
     first = home.next_server()
     session = start_session(first, home)
@@ -396,6 +398,7 @@ async def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_a
     assert [note.kernel_id for note in home.notes.list()] == [kernel_id]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("action", mostly_nightly(["stop_node", "delete_node"], count=1))
 def test_a_kernel_whose_node_is_gone_is_dead_and_its_note_goes(own_home: Home, action: str) -> None:
     first = own_home.next_server()
@@ -453,6 +456,7 @@ def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home)
     in_the_way.parent.rmdir()
 
 
+@pytest.mark.nightly
 def test_kernels_of_a_full_disk_are_found_once_it_has_room_and_listed_until_then(home: Home) -> None:
     first = home.next_server()
     found, lost = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
@@ -548,6 +552,7 @@ def test_an_idle_kernel_that_was_given_back_is_culled_once_it_is_known_to_be_idl
     until(lambda: home.kernels_on_node() == [])
 
 
+@pytest.mark.nightly
 async def test_what_a_kernel_has_said_can_be_read_when_it_has_ended_without_a_server(
     home: Home, open_page: OpenPages, tmp_path: Path
 ) -> None:

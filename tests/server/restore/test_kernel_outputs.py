@@ -282,6 +282,7 @@ async def test_the_whole_text_of_a_flood_is_kept_and_its_ends_are_shown(kernel: 
     assert request["omitted_bytes"] > 5_000_000
 
 
+@pytest.mark.nightly
 async def test_a_text_comes_whole_over_a_link_that_is_cut_meanwhile(cloud: Cloud, kernel: Kernel) -> None:
     msg_id = await kernel.ran("for n in range(300_000): print(f'{n:099}')")
     with kernel.open(f"requests/{msg_id}/text") as answer:
@@ -292,6 +293,7 @@ async def test_a_text_comes_whole_over_a_link_that_is_cut_meanwhile(cloud: Cloud
     assert text == b"".join(b"%099d\n" % number for number in range(300_000))
 
 
+@pytest.mark.nightly
 async def test_a_reader_that_goes_away_leaves_nothing_behind(server: Server, kernel: Kernel) -> None:
     msg_id = await kernel.ran("for n in range(300_000): print(f'{n:099}')")
 

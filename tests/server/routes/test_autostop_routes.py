@@ -40,6 +40,7 @@ async def comes_true(check: Callable[[], bool]) -> None:
             await asyncio.sleep(0.2)
 
 
+@pytest.mark.nightly
 async def test_rules_reach_the_guard_of_a_node_which_then_ends_by_them(server: Server, cloud: Cloud) -> None:
     assert server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"idle_after_s": 60}).status == 404
 

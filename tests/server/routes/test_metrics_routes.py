@@ -103,6 +103,7 @@ async def run(page: Page, code: str) -> str:
     return asked
 
 
+@pytest.mark.nightly
 async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_notebook(
     measured: Measured, open_page: OpenPages
 ) -> None:

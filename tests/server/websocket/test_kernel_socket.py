@@ -26,6 +26,7 @@ import pytest
 from jupyter_client.session import Session
 from nbclient import NotebookClient
 from nbclient.client import CellExecutionComplete
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.network_faults.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
@@ -181,7 +182,7 @@ async def test_a_page_that_comes_back_is_told_that_the_cell_still_runs(
     await again.until_idle(msg_id)
 
 
-@pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
+@pytest.mark.parametrize("is_over", mostly_nightly([False, True], count=1), ids=["while it runs", "when it is over"])
 async def test_a_new_page_can_take_up_the_last_cell_with_all_its_lines(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
 ) -> None:
@@ -245,7 +246,7 @@ async def read_unheard(page: Page, proxy: FaultProxy, cell: Cell) -> str:
     return msg_id
 
 
-@pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
+@pytest.mark.parametrize("is_over", mostly_nightly([False, True], count=1), ids=["while it runs", "when it is over"])
 async def test_a_page_that_knows_no_seqs_shows_once_what_it_had_read_before_its_connection_broke(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
 ) -> None:
@@ -270,6 +271,7 @@ async def test_a_page_that_knows_no_seqs_shows_once_what_it_had_read_before_its_
     assert shown([*first.heard, *news], msg_id).splitlines(keepends=True) == LINES
 
 
+@pytest.mark.nightly
 async def test_a_page_whose_connection_breaks_again_at_once_shows_once_what_it_had_read_before(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
@@ -287,7 +289,7 @@ async def test_a_page_whose_connection_breaks_again_at_once_shows_once_what_it_h
     assert shown([*first.heard, *again.heard], msg_id).splitlines(keepends=True) == LINES
 
 
-@pytest.mark.parametrize("is_heard", [False, True], ids=["at once", "when the cell is done"])
+@pytest.mark.parametrize("is_heard", mostly_nightly([False, True], count=1), ids=["at once", "when the cell is done"])
 async def test_a_page_that_drops_before_its_first_pong_comes_back_to_all_answers(
     server: Server, kernel_id: str, open_page: OpenPages, tmp_path: Path, is_heard: bool
 ) -> None:
@@ -323,6 +325,7 @@ async def test_a_page_that_drops_twice_before_its_first_pong_shows_once_what_it_
     assert shown([*first.heard, *second.heard, *again.heard], msg_id) == "the output\n"
 
 
+@pytest.mark.nightly
 async def test_a_page_that_drops_before_its_first_pong_still_takes_up_the_cell_of_another(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
@@ -364,7 +367,9 @@ async def test_the_old_protocol_carries_the_same(
     assert (page.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
 
 
-@pytest.mark.parametrize("protocol", ["v1.kernel.websocket.jupyter.org", ""], ids=["version 1", "old protocol"])
+@pytest.mark.parametrize(
+    "protocol", mostly_nightly(["v1.kernel.websocket.jupyter.org", ""], count=1), ids=["version 1", "old protocol"]
+)
 async def test_a_message_that_cannot_be_read_is_left_out_by_name_and_takes_no_other_along(
     server: Server, kernel_id: str, open_page: OpenPages, protocol: str
 ) -> None:
@@ -390,7 +395,7 @@ async def test_a_message_that_cannot_be_read_is_left_out_by_name_and_takes_no_ot
     assert all(re.fullmatch(r"\[Message \d+ of this kernel cannot be shown; .*\]\n", w) for w in words)
 
 
-@pytest.mark.parametrize("size", [300_000, 6_000_000])
+@pytest.mark.parametrize("size", mostly_nightly([300_000, 6_000_000], count=1))
 async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when_it_comes_back(
     server: Server, kernel_id: str, open_page: OpenPages, size: int
 ) -> None:
@@ -415,6 +420,7 @@ async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when
     assert is_readable == (size < 4_000_000)
 
 
+@pytest.mark.nightly
 async def test_a_message_that_was_left_out_last_is_named_once_when_the_client_is_back_while_the_cell_runs(
     server: Server, kernel_id: str, open_page: OpenPages, cell: Cell
 ) -> None:
@@ -578,7 +584,9 @@ async def test_a_page_beside_the_one_that_restarts_a_busy_kernel_hears_that_it_i
     await other.until(lambda _: last_state(other) == "idle")
 
 
-@pytest.mark.parametrize("asked", ["restart restart delete", "delete restart", "restart delete-session"])
+@pytest.mark.parametrize(
+    "asked", mostly_nightly(["restart restart delete", "delete restart", "restart delete-session"], count=1)
+)
 async def test_restarts_and_shutdowns_that_overlap_come_one_after_the_other_and_leave_no_kernel(
     server: Server, cloud: Cloud, asked: str
 ) -> None:
@@ -602,6 +610,7 @@ async def test_restarts_and_shutdowns_that_overlap_come_one_after_the_other_and_
     assert server.request("GET", route).status == 404
 
 
+@pytest.mark.nightly
 async def test_a_notebook_that_gets_another_kernel_while_its_own_is_restarted_leaves_none(
     server: Server, cloud: Cloud
 ) -> None:
@@ -695,6 +704,7 @@ async def test_cells_sent_while_a_restart_waits_for_the_worker_run_in_the_new_pr
         assert page.text(msg_id) == "False\n"
 
 
+@pytest.mark.nightly
 async def test_a_kernel_is_shut_down_while_jupyter_starts_it_again(
     server: Server, cloud: Cloud, open_page: OpenPages
 ) -> None:
@@ -713,6 +723,7 @@ async def test_a_kernel_is_shut_down_while_jupyter_starts_it_again(
     await asyncio.to_thread(until, lambda: not folder.exists())
 
 
+@pytest.mark.nightly
 async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
@@ -766,6 +777,7 @@ async def test_a_page_of_a_flood_gets_its_beginning_its_size_and_its_end(
     assert text == "".join(whole)
 
 
+@pytest.mark.nightly
 async def test_a_page_that_does_not_read_costs_the_server_little_memory(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
