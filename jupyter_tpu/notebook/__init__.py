@@ -26,3 +26,6 @@ def load_ipython_extension(shell: Any) -> None:
     from jupyter_tpu.notebook.magics.registration import register_magics
 
     register_magics(shell)
+    from jupyter_tpu.notebook.slices import join
+
+    join(shell)

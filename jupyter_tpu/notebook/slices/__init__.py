@@ -1,0 +1,40 @@
+"""Notebooks on a slice of several workers: each cell runs on all of them.
+
+The kernel is worker 0, an ordinary ipykernel; each other worker runs one ipyparallel engine. Start with `broadcast`,
+which sends a cell to the engines while it runs on worker 0; `cell` is one cell in progress, and `engine` the other
+side. `targets`, `collected`, `folding` and `course` are pure. Only `cluster` knows ipyparallel.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+FILE_VARIABLE = "TPU_SLICE_FILE"
+"""Set in the kernel of a slice: a JSON file with the number of `workers` and the `client_file` of the controller."""
+
+WORKER_VARIABLE = "TPU_SLICE_WORKER"
+"""Set in an engine: the number of its worker."""
+
+_current: Any = None
+
+
+def join(shell: Any) -> None:
+    """Make this process a part of its slice, if the environment says that it is one; a second call changes nothing."""
+    global _current
+    if _current is not None:
+        return
+    # Imported late: most kernels are not part of a slice.
+    if os.environ.get(WORKER_VARIABLE):
+        from jupyter_tpu.notebook.slices.engine import Engine
+
+        _current = Engine(shell, int(os.environ[WORKER_VARIABLE]))
+    elif os.environ.get(FILE_VARIABLE):
+        from jupyter_tpu.notebook.slices.broadcast import Slice
+
+        _current = Slice(shell, os.environ[FILE_VARIABLE])
+
+
+def current() -> Any:
+    """Return the `Slice` of this kernel, the `Engine` of this worker, or None outside a slice."""
+    return _current

@@ -1,0 +1,280 @@
+"""Run each cell of worker 0's kernel on all workers of its slice."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, Text
+from jupyter_tpu.i18n import shown
+from jupyter_tpu.notebook.slices.cell import RunningCell
+from jupyter_tpu.notebook.slices.cluster import Cluster
+from jupyter_tpu.notebook.slices.collected import Collector
+from jupyter_tpu.notebook.slices.course import Limits
+from jupyter_tpu.notebook.slices.folding import CellError
+from jupyter_tpu.notebook.slices.publisher import Publisher
+from jupyter_tpu.notebook.slices.recorder import Recorder
+from jupyter_tpu.notebook.slices.targets import Target, names_of, parse_cell
+from jupyter_tpu.notebook.slices.worker_facts import difference, worker_facts
+
+GRACE_VARIABLE = "JUPYTER_TPU_GRACE_S"
+"""How many seconds the other workers may continue after one has failed."""
+
+LOST_VARIABLE = "JUPYTER_TPU_LOST_WORKER_S"
+"""How many seconds worker 0 may hang after a worker was lost, before its kernel is ended; 0 waits for ever."""
+
+_LOST_S = 10.0
+_JOIN_S = 180.0
+
+
+class Slice:
+    """The slice of this kernel, which is its worker 0.
+
+    Args:
+        shell: the kernel's IPython shell.
+        file: see `FILE_VARIABLE`.
+    """
+
+    def __init__(self, shell: Any, file: str) -> None:
+        facts = json.loads(Path(file).read_text())
+        self.count: int = facts["workers"]
+        self.joined: dict[int, Mapping[str, Any]] = {}
+        self.lost: set[int] = set()
+        self.cell: RunningCell | None = None
+        self.cluster = Cluster(self._on_joined, self._on_lost)
+        self._shell = shell
+        self._kernel = shell.kernel
+        self._failure: Text | None = None
+        self._number = 0
+        self._has_compared = False
+        self._limits = Limits(grace_s=_seconds(GRACE_VARIABLE, Limits().grace_s))
+        self._recorder = Recorder(shell, is_shown_here=True)
+        self._changed: Callable[[], None] = lambda: None
+        self._execute = self._kernel.do_execute
+        self._wrap_kernel()
+        connecting = threading.Thread(target=self._connect, args=(Path(facts["client_file"]),), daemon=True)
+        connecting.start()
+
+    @property
+    def running(self) -> set[int]:
+        """The workers that run a cell."""
+        return set() if self.cell is None else self.cell.running
+
+    def _wrap_kernel(self) -> None:
+        kernel = self._kernel
+        kernel.do_execute = self.do_execute
+        interrupt = kernel.control_handlers["interrupt_request"]
+
+        # It runs in the control thread, so it reaches the other workers while worker 0 is in C++.
+        async def interrupt_all(*args: Any) -> None:
+            if self.cell is not None:
+                self.cell.interrupt()
+            answered = interrupt(*args)
+            if inspect.isawaitable(answered):
+                await answered
+
+        kernel.control_handlers["interrupt_request"] = interrupt_all
+        for name in ("raw_input", "getpass"):
+            setattr(kernel, name, self._asking(getattr(kernel, name)))
+
+    def _asking(self, ask: Callable[..., str]) -> Callable[..., str]:
+        def ask_and_tell(*args: Any, **options: Any) -> str:
+            text = ask(*args, **options)
+            if self.cell is not None:
+                self.cell.answer(text)
+            return text
+
+        return ask_and_tell
+
+    # -- who is there; in other threads
+
+    def _connect(self, file: Path) -> None:
+        try:
+            self.cluster.connect(file)
+        except ImportError as error:
+            self._failure = Text("A slice needs the package ipyparallel on worker 0: {reason}", reason=str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next cell must say it
+            self._failure = Text("The other workers can't be reached: {reason}", reason=repr(error))
+        self._changed()
+
+    def _on_joined(self, worker: int, facts: Mapping[str, Any]) -> None:
+        self.joined[worker] = facts
+        self._changed()
+
+    def _on_lost(self, worker: int) -> None:
+        self.lost.add(worker)
+        cell = self.cell
+        if cell is not None:
+            cell.lose(worker)
+            limit = _seconds(LOST_VARIABLE, _LOST_S)
+            if limit:
+                self.cluster.call_later(limit, lambda: self._end_if_stuck(cell, worker))
+        self._changed()
+
+    def _end_if_stuck(self, cell: RunningCell, worker: int) -> None:
+        """End the kernel if its main thread still hangs in a cell: no interrupt ends a collective operation."""
+        if 0 in cell.running:
+            reason = Text(
+                "{worker} is lost, and worker 0 waits for it in a collective operation that can't be interrupted. The"
+                " kernel ends, so that all workers can restart together.",
+                worker=names_of([worker]),
+            )
+            Publisher(self._kernel).note(reason)
+            with suppress(Exception):
+                self._kernel.iopub_thread.flush()
+            os.write(2, f"{reason}\n".encode())
+            os._exit(1)
+
+    # -- a cell; in the main thread
+
+    async def do_execute(self, code: str, silent: bool, *args: Any, **options: Any) -> Any:
+        """Run a cell where it should run; takes the place of the kernel's own method."""
+        is_subshell = threading.current_thread() is not threading.main_thread()
+        if silent or is_subshell:
+            return await self._execute(code, silent, *args, **options)
+        publisher = Publisher(self._kernel)
+        try:
+            target = parse_cell(code, self.count)
+        except BadInput as error:
+            return self._refuse(publisher, "BadInput", Text("{reason} {hint}", reason=error.message, hint=error.hint))
+        if target.workers != (0,):
+            reason = await self._reason_not_to_run(target, publisher)
+            if reason is not None:
+                return self._refuse(publisher, *reason)
+        return await self._run(target, publisher, silent, *args, **options)
+
+    async def _run(self, target: Target, publisher: Publisher, *args: Any, **options: Any) -> Any:
+        self._number += 1
+        own = Collector()
+        cell = RunningCell(self.cluster, target, self._number, publisher, own, self._limits)
+        if cell.others:
+            self.cell = cell
+        cell.send()
+        self._recorder.begin(own)
+        try:
+            reply = await self._execute(target.code if 0 in target.workers else "", *args, **options)
+        except KeyboardInterrupt:  # between the kernel's own handlers
+            reply = self._refuse(publisher, "KeyboardInterrupt", "")
+        cell.end_own(_error_of(reply))
+        while not cell.is_over:
+            await self._until_changed(cell.when_over, cell.interrupt)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._recorder.end()
+        if cell.others:
+            cell.draw()
+        error = cell.first_error()
+        return reply if error is None else self._refuse(publisher, error.name, error.value, reply)
+
+    async def _reason_not_to_run(self, target: Target, publisher: Publisher) -> tuple[str, Text | str] | None:
+        """Wait until the workers are there; return the class and text of the reason if the cell can't run."""
+        needed = {each for each in target.workers if each}
+        interrupted: list[bool] = []
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _JOIN_S
+        while not needed <= set(self.joined) | self.lost and self._failure is None:
+            missing = needed - set(self.joined)
+            text = Text(
+                "{count} of {all} workers are ready; waiting for {workers}.",
+                count=self.count - len(missing),
+                all=self.count,
+                workers=names_of(missing),
+            )
+            publisher.show({"text/plain": shown(text), "text/html": f"<small>{shown(text)}</small>"})
+            await self._until_changed(self._when_changed, lambda: interrupted.append(True), end - loop.time())
+            if interrupted:
+                return "KeyboardInterrupt", text
+            if loop.time() >= end:
+                return "WorkersMissing", Text("{workers} did not start. Restart the kernel.", workers=names_of(missing))
+        publisher.show({"text/plain": "", "text/html": ""})
+        self._tell_differences(publisher)
+        return self._problem()
+
+    def _tell_differences(self, publisher: Publisher) -> None:
+        """Say once which workers have other versions than worker 0."""
+        if self._has_compared:
+            return
+        self._has_compared = True
+        own = worker_facts()
+        for worker, facts in sorted(self.joined.items()):
+            versions = difference(own, facts)
+            if versions:
+                text = Text("{worker} differs from worker 0: {versions}", worker=names_of([worker]), versions=versions)
+                publisher.note(text)
+
+    def _problem(self) -> tuple[str, Text] | None:
+        if self._failure is not None:
+            return "WorkersMissing", self._failure
+        if self.lost:
+            text = Text("{workers} ended, and its variables are lost. Restart the kernel: all workers start again.")
+            return "WorkerLost", text.with_arguments(workers=names_of(self.lost))
+        if self.running:
+            return "WorkerBusy", self.cell.waiting_text() if self.cell else Text("")
+        return None
+
+    def _when_changed(self, callback: Callable[[], None]) -> None:
+        self._changed = callback
+
+    async def _until_changed(
+        self,
+        listen: Callable[[Callable[[], None]], None],
+        interrupted: Callable[[], None],
+        timeout: float | None = None,
+    ) -> None:
+        """Wait until `listen` calls back, or SIGINT arrives."""
+        loop = asyncio.get_running_loop()
+        changed = asyncio.Event()
+        waiting = asyncio.ensure_future(asyncio.wait_for(changed.wait(), timeout))
+        with self._kernel._cancel_on_sigint(waiting):
+            listen(lambda: _wake(loop, changed))
+            try:
+                await waiting
+            except asyncio.TimeoutError:
+                return
+            except asyncio.CancelledError:
+                interrupted()
+
+    def _refuse(
+        self, publisher: Publisher, name: str, text: Text | str, reply: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Fail the cell with a reason; `reply` is that of worker 0 if it has run."""
+        error = CellError(name=name, value=shown(text))
+        publisher.fail(error)
+        reply = reply or {
+            "execution_count": self._shell.execution_count - 1,
+            "user_expressions": {},
+            "payload": [],
+        }
+        return {
+            **reply,
+            "status": "error",
+            "ename": error.name,
+            "evalue": error.value,
+            "traceback": [str(error)],
+        }
+
+
+def _error_of(reply: Mapping[str, Any]) -> CellError | None:
+    if reply["status"] != "error":
+        return None
+    return CellError(name=reply["ename"], value=reply["evalue"], traceback=tuple(reply["traceback"]))
+
+
+def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    """Set the event from any thread."""
+    loop.call_soon_threadsafe(event.set)
+
+
+def _seconds(variable: str, default: float) -> float:
+    try:
+        return float(os.environ.get(variable, ""))
+    except ValueError:
+        return default

@@ -1,0 +1,321 @@
+"""One cell in progress on the workers of a slice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_tpu.errors import Text
+from jupyter_tpu.notebook.slices.cluster import Cluster
+from jupyter_tpu.notebook.slices.collected import Collected, Collector
+from jupyter_tpu.notebook.slices.course import Course, Limits, Step
+from jupyter_tpu.notebook.slices.folding import CellError, Part, grouped, to_mimebundle
+from jupyter_tpu.notebook.slices.publisher import Publisher
+from jupyter_tpu.notebook.slices.targets import Target, names_of
+
+ENDED = "tpu_ended"
+"""The last message of an engine about a cell: its whole output, and how its part ended."""
+
+ASKS = "tpu_asks"
+"""An engine waits for the answer to ``input()``."""
+
+ANSWER = "tpu_answer_request"
+
+INTERRUPT = "tpu_interrupt_request"
+"""Ends a cell on an engine; the reply's `state` is `SKIPPED` if it has not begun there, and then never will."""
+
+SKIPPED = "skipped"
+
+_DRAW_EVERY_S = 0.5
+# What an engine says last comes by another way than its reply, but at about the same time.
+_LAST_WORDS_S = 2.0
+_SIGNAL_AFTER_S = 1.0
+
+_INTERRUPTED = CellError(name="KeyboardInterrupt", value="")
+_STILL_RUNNING = Text("still running")
+_LOST = Text("its process has ended, so its variables are lost")
+_HINT = Text(
+    "still running. If it uses an array or a collective operation of all workers, it waits for the others for ever:"
+    " interrupt the cell, then run it on all workers."
+)
+
+
+class RunningCell:
+    """A cell from its sending to its end.
+
+    Methods are called from the main thread, the client's thread and, for interrupts, the control thread. So errors and
+    lost workers are shown while worker 0 itself computes.
+
+    Args:
+        number: of the cell, increasing.
+        publisher: shows the slice's part of the output.
+        own: collects the output of worker 0.
+    """
+
+    def __init__(
+        self, cluster: Cluster, target: Target, number: int, publisher: Publisher, own: Collector, limits: Limits
+    ) -> None:
+        self.number = number
+        self.target = target
+        self.others = [each for each in target.workers if each]
+        self._cluster = cluster
+        self._publisher = publisher
+        self._own = own
+        self._limits = limits
+        self._lock = threading.RLock()
+        self._course = Course(target.workers, limits)
+        self._live = {each: Collector() for each in self.others}
+        self._outputs: dict[int, Collected] = {}
+        self._errors: dict[int, CellError] = {}
+        self._quiet: set[int] = set()
+        self._asking: set[int] = set()
+        self._is_drawing = False
+        self._is_drawn = False
+        self._drawn_at = time.monotonic()
+        self._when_over: Callable[[], None] = lambda: None
+
+    # -- the main thread
+
+    def send(self) -> None:
+        """Send the cell to the other workers, and wait until it is on its way."""
+        if not self.others:
+            return
+        metadata = {"tpu_slice": {"cell": self.number, "workers": list(self.target.workers)}}
+        for worker in self.others:
+            self._cluster.send_cell(worker, self.target.code, metadata, self._hear(worker))
+        sent = threading.Event()
+        self._cluster.call(sent.set)
+        # Otherwise worker 0's code could keep the client's thread from sending for a while.
+        sent.wait(1)
+        if not self.target.is_all:
+            self._cluster.call_later(self._limits.hint_s, self._hint)
+
+    def end_own(self, error: CellError | None) -> None:
+        """Note that worker 0 has ended its part."""
+        with self._lock:
+            self._course.end(0, time.monotonic(), failed=error is not None)
+            if error is not None:
+                self._errors[0] = error
+            for worker in self._asking:
+                self._answer(worker, None)
+            if error is not None and error.name == "KeyboardInterrupt":
+                self.interrupt()
+            self._advance()
+
+    def answer(self, text: str) -> None:
+        """Pass on what the user has answered to ``input()``."""
+        for worker in self.others:
+            self._answer(worker, text)
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        """Call back, from any thread, when no more workers are waited for."""
+        with self._lock:
+            self._when_over = callback
+            if self.is_over:
+                callback()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more workers are waited for."""
+        return self._course.is_over
+
+    @property
+    def running(self) -> set[int]:
+        """The workers that still run the cell."""
+        return set(self._course.running)
+
+    def first_error(self) -> CellError | None:
+        """Return the error that ends the cell, with the names of its workers; None if it is worker 0's own, or none."""
+        with self._lock:
+            own = self._errors.get(0)
+            if own is not None and not own.is_same(_INTERRUPTED):
+                return None
+            failed = {each: at for each, at in self._course.failed.items() if each in self._errors and each}
+            if not failed:
+                return None if own else self._still_running()
+            first = min(failed, key=lambda worker: (failed[worker], worker))
+            error = self._errors[first]
+            if error.is_same(own):
+                return None
+            same = [worker for worker in failed if error.is_same(self._errors.get(worker))]
+            return CellError(name=error.name, value=f"{error.value} ({names_of(same)})".lstrip())
+
+    def _still_running(self) -> CellError | None:
+        if not self._course.running:
+            return None
+        return CellError(name="KeyboardInterrupt", value=str(self.waiting_text()))
+
+    def waiting_text(self) -> Text:
+        """Return which workers still run the cell, and why."""
+        return Text("{workers}: {reason}", workers=names_of(self._course.running), reason=self._why_it_waits())
+
+    def draw(self) -> None:
+        """Show the other workers' part, as it is now."""
+        with self._lock:
+            own = None
+            if 0 in self.target.workers:
+                own = Part(output=self._own.collected(), error=self._errors.get(0))
+            self._publisher.show(to_mimebundle(grouped(own, {each: self._part(each) for each in self.others})))
+            self._is_drawn = self.is_over
+
+    # -- any thread
+
+    def interrupt(self) -> None:
+        """Interrupt the workers that run the cell."""
+        with self._lock:
+            self._course.interrupt(time.monotonic())
+            self._interrupt_others()
+            self._schedule()
+
+    def lose(self, worker: int) -> None:
+        """Note that the process of a worker is gone."""
+        with self._lock:
+            if worker in self._course.running:
+                self._errors[worker] = CellError(name="WorkerLost", value=str(_LOST))
+                self._course.lose(worker, time.monotonic())
+                self.draw()
+                self._advance()
+
+    # -- the client's thread
+
+    def _hear(self, worker: int) -> Callable[[str, Mapping[str, Any]], None]:
+        def hear(kind: str, content: Mapping[str, Any]) -> None:
+            with self._lock:
+                if kind == ENDED:
+                    self._end(worker, content)
+                elif kind == "stream":
+                    self._live[worker].write(content["name"], content["text"])
+                    self._draw_soon()
+                elif kind == ASKS:
+                    self._asking.add(worker)
+                    if 0 not in self._course.running:
+                        self._answer(worker, None)
+                elif kind == "execute_reply":
+                    self._cluster.call_later(_LAST_WORDS_S, lambda: self._end_without_words(worker))
+
+        return hear
+
+    def _end(self, worker: int, content: Mapping[str, Any]) -> None:
+        self._outputs[worker] = Collected.from_json(content["output"])
+        self._asking.discard(worker)
+        if content["is_quiet"]:
+            self._quiet.add(worker)
+        error = content["error"]
+        if error is not None and worker not in self._errors:
+            self._errors[worker] = CellError(
+                name=error["name"], value=error["value"], traceback=tuple(error["traceback"])
+            )
+        self._course.end(worker, time.monotonic(), failed=error is not None)
+        if error is not None and self._course.running:
+            self._draw_soon()
+        self._advance()
+
+    def _end_without_words(self, worker: int, error: CellError | None = None) -> None:
+        """End the part of a worker that is done, but whose last message did not come."""
+        with self._lock:
+            if worker in self._course.running:
+                if error is not None:
+                    self._errors[worker] = error
+                self._course.end(worker, time.monotonic(), failed=error is not None)
+                self._advance()
+
+    def _draw_soon(self) -> None:
+        """Draw at most twice a second, and not at all in a short cell."""
+        if not self._is_drawing:
+            self._is_drawing = True
+            delay = max(0.0, self._drawn_at + _DRAW_EVERY_S - time.monotonic())
+            self._cluster.call_later(delay, self._draw_now)
+
+    def _draw_now(self) -> None:
+        with self._lock:
+            self._is_drawing = False
+            self._drawn_at = time.monotonic()
+            if not self.is_over and not self._is_drawn:
+                self.draw()
+
+    def _hint(self) -> None:
+        with self._lock:
+            if self._course.running and not self._is_drawn:
+                running = names_of(self._course.running)
+                self._publisher.note(Text("{workers}: {reason}", workers=running, reason=_HINT))
+
+    # -- with the lock
+
+    def _part(self, worker: int) -> Part:
+        error = self._errors.get(worker)
+        if worker not in self._course.running:
+            output = self._outputs.get(worker) or self._live[worker].collected()
+            return Part(output=output, error=error, is_quiet=worker in self._quiet)
+        output = self._live[worker].collected()
+        if self._course.has_given_up:
+            return Part(output=output, state=self._why_it_waits(), is_urgent=True)
+        if output.is_silent or self._is_same_so_far(output):
+            return Part(is_quiet=True)
+        return Part(output=output, state=_STILL_RUNNING)
+
+    def _is_same_so_far(self, output: Collected) -> bool:
+        own, other = self._own.collected().text, output.text
+        return own.startswith(other) or (0 in self._course.running and other.startswith(own))
+
+    def _why_it_waits(self) -> Text:
+        """Return why the workers that still run could not be interrupted, and what to do."""
+        failed = [each for each in self._course.failed if each not in self._course.running]
+        if not failed:
+            return Text("still running: an interrupt did not end it. If it does not end, restart the kernel.")
+        return Text(
+            "still running: it may wait for {failed} in a collective operation, which an interrupt does not end."
+            " Restart the kernel.",
+            failed=names_of(failed),
+        )
+
+    def _answer(self, worker: int, text: str | None) -> None:
+        self._cluster.ask(worker, ANSWER, {"cell": self.number, "text": text})
+
+    def _interrupt_others(self) -> None:
+        for worker in self._course.running:
+            if worker:
+                self._interrupt_other(worker)
+
+    def _interrupt_other(self, worker: int) -> None:
+        """Interrupt a worker through its own control thread; with a signal if that does not get to run."""
+        answers: list[str] = []
+
+        def answered(content: Mapping[str, Any]) -> None:
+            answers.append(content["state"])
+            if content["state"] == SKIPPED:
+                self._end_without_words(worker, _INTERRUPTED)
+
+        def signal_it() -> None:
+            if not answers and worker in self.running:
+                self._cluster.interrupt([worker])
+
+        self._cluster.ask(worker, INTERRUPT, {"cell": self.number}, answered)
+        self._cluster.call_later(_SIGNAL_AFTER_S, signal_it)
+
+    def _advance(self) -> None:
+        """Do what is due."""
+        step = self._course.due(time.monotonic())
+        if step is Step.INTERRUPT:
+            self._interrupt_others()
+            if 0 in self._course.running:
+                os.kill(os.getpid(), signal.SIGINT)
+        elif step is Step.GIVE_UP:
+            self.draw()
+        if self.is_over:
+            self._when_over()
+        else:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        at = self._course.next_at
+        if at is not None and self.others:
+            self._cluster.call_later(max(0.0, at - time.monotonic()), self._advance_later)
+
+    def _advance_later(self) -> None:
+        with self._lock:
+            if not self.is_over:
+                self._advance()

@@ -1,0 +1,157 @@
+"""The connection to the engines of the other workers; the only module that knows ipyparallel, and its private names.
+
+All callbacks come in the client's own thread, also while worker 0 computes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+_FILE_POLL_S = 0.05
+# A request is lost, without a word, if the engine's socket is not connected yet.
+_PROBE_AGAIN_S = 1.0
+
+HELLO = "tpu_hello_request"
+
+Hear = Callable[[str, Mapping[str, Any]], None]
+"""Gets the type and content of each message about a request; the last one is its reply."""
+
+
+class Cluster:
+    """The engines of a slice.
+
+    Args:
+        on_joined: gets the number of a worker, and its answer to `HELLO`, when it has answered on every channel.
+        on_lost: gets the number of a worker whose process is gone.
+    """
+
+    def __init__(self, on_joined: Callable[[int, Mapping[str, Any]], None], on_lost: Callable[[int], None]) -> None:
+        self._on_joined = on_joined
+        self._on_lost = on_lost
+        self._client: Any = None
+        self._registered: dict[int, bytes] = {}
+        self._joined: set[int] = set()
+
+    def connect(self, file: Path) -> None:
+        """Wait for the controller's file, and connect; blocks.
+
+        Raises:
+            ImportError: ipyparallel is missing.
+            OSError: the controller does not answer.
+        """
+        while not file.exists():
+            time.sleep(_FILE_POLL_S)
+        import ipyparallel
+        from ipyparallel.client import client as client_module
+
+        # Without an IPython, the client does not relay the engines' widgets to the front end.
+        client_module.get_ipython = lambda: None
+        # It prints about late replies, which would end up in the user's cell.
+        client_module.print = lambda *_: None
+        self._client = ipyparallel.Client(str(file), timeout=60)
+        self._client._registration_callbacks.append(self._registration)
+        self.call(self._find_registered)
+
+    # -- who is there
+
+    def _find_registered(self) -> None:
+        for worker in list(self._client._engines):
+            if isinstance(worker, int):
+                self._register(worker)
+
+    def _registration(self, event: Mapping[str, Any]) -> None:
+        worker = int(event["id"])
+        if event["event"] == "register":
+            self._register(worker)
+        elif self._registered.pop(worker, None) is not None:
+            self._joined.discard(worker)
+            self._on_lost(worker)
+
+    def _register(self, worker: int) -> None:
+        if worker not in self._registered:
+            self._registered[worker] = self._client._engines[worker].encode()
+            self._probe(worker, {})
+
+    def _probe(self, worker: int, answers: dict[str, Any]) -> None:
+        """Ask until the engine has answered on the channels for cells, output and control; then it has joined."""
+        if worker not in self._registered or worker in self._joined:
+            return
+
+        def answer(channel: str, content: Any) -> None:
+            answers[channel] = content
+            if len(answers) == 3 and worker not in self._joined:
+                self._joined.add(worker)
+                self._on_joined(worker, answers["control"])
+
+        if "control" not in answers:
+            self.ask(worker, HELLO, {}, lambda content: answer("control", content))
+        if "shell" not in answers or "iopub" not in answers:
+            sent = self._send(worker, "pass", {}, lambda *_: None, silent=True)
+            sent.add_done_callback(lambda _: answer("shell", True))
+            # its "idle", which arrives as output
+            sent.output.add_done_callback(lambda _: answer("iopub", True))
+        self.call_later(_PROBE_AGAIN_S, lambda: self._probe(worker, answers))
+
+    # -- cells and signals
+
+    def send_cell(self, worker: int, code: str, metadata: Mapping[str, Any], hear: Hear) -> None:
+        """Run a cell on a worker; `hear` gets its output, then ``execute_reply``."""
+        sent = self._send(worker, code, metadata, hear, silent=False)
+        sent.add_done_callback(lambda _: hear("execute_reply", {}))
+
+    def _send(self, worker: int, code: str, metadata: Mapping[str, Any], hear: Hear, *, silent: bool) -> Any:
+        def listen(future: Any) -> None:
+            future.iopub_callbacks.append(lambda message: hear(message["header"]["msg_type"], message["content"]))
+
+        content = {
+            "code": code,
+            "silent": silent,
+            "store_history": not silent,
+            "user_expressions": {},
+            "allow_stdin": False,
+            # or the engine would drop a cell that arrives just after an error
+            "stop_on_error": False,
+        }
+        return self._client._send(
+            self._client._mux_stream,  # a send on the bare socket could hide a reply from its stream
+            "execute_request",
+            content=content,
+            metadata=dict(metadata),
+            ident=self._registered[worker],
+            track_outstanding=True,
+            # Listen before it is sent: no output is missed.
+            message_future_hook=listen,
+        )
+
+    def ask(
+        self,
+        worker: int,
+        message_type: str,
+        content: Mapping[str, Any],
+        answered: Callable[[Mapping[str, Any]], None] = lambda _: None,
+    ) -> None:
+        """Send a request on the control channel, which a busy engine reads too."""
+        ident = self._registered.get(worker)
+        if ident is None:
+            return
+        sent = self._client._send(self._client._control_stream, message_type, content=dict(content), ident=ident)
+        sent.add_done_callback(lambda future: answered(future.result()["content"]))
+
+    def interrupt(self, workers: Iterable[int]) -> None:
+        """Send SIGINT to workers."""
+        for worker in workers:
+            self.ask(worker, "signal_request", {"sig": "SIGINT"})
+
+    # -- the client's thread
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Run a function in the client's thread, after everything that was sent before."""
+        self._client._io_loop.add_callback(function)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+        """Run a function in the client's thread after a time."""
+        loop = self._client._io_loop
+        loop.add_callback(lambda: loop.call_later(delay_s, function))

@@ -1,0 +1,238 @@
+"""What a worker has output in a cell: its beginning and end, and a digest of everything; pure.
+
+A notebook gets at most `LIMIT` characters per worker and cell. Two outputs are equal if their digests are: those ignore
+what differs on each machine and in each run, such as times and addresses.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LIMIT = 64 * 1024
+"""Characters of text per worker and cell in the notebook: one half from the beginning, one from the end."""
+
+_HALF = LIMIT // 2
+_MOST_DATA = 1024 * 1024
+_BATCH = 16 * 1024
+_LONGEST_LINE = 64 * 1024
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+# Gloo's line names the rank; progress bars contain times.
+_IGNORED_LINES = re.compile(r"^(?:\[Gloo\] Rank \d+ .*|[^\n]*\d+%\|[^\n]*\|[^\n]*)(?:\n|\Z)", re.MULTILINE)
+_OVERWRITTEN = re.compile(r"^[^\n]*\r", re.MULTILINE)
+_VARYING = re.compile(
+    r"(?P<glog>^[IWEF]\d{4,8} \d\d:\d\d:\d\d\.\d+ +\d+ )"  # absl and XLA: date, time and thread
+    r"|(?P<times>^(?:CPU times|Wall time):[^\n]*)"
+    r"|(?P<time>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?)"
+    r"|(?P<address>\b0x[0-9a-fA-F]{6,}\b)",
+    re.MULTILINE,
+)
+
+
+def comparable(text: str) -> str:
+    """Return whole lines of text as they are compared: without log prefixes, times, memory addresses, progress bars."""
+    return _without_variations(_IGNORED_LINES.sub("", overwritten(text)))
+
+
+def overwritten(text: str) -> str:
+    """Return the text without what a terminal would overwrite after a carriage return."""
+    if "\r" not in text:
+        return text
+    return _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
+
+
+def _without_variations(text: str) -> str:
+    return _VARYING.sub(lambda match: f"<{match.lastgroup}>", text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """The output of a worker in a cell.
+
+    Attributes:
+        parts: in order, ``("stdout", text)``, ``("stderr", text)`` or ``("data", {media type: data})``.
+        left_out: characters between beginning and end that `parts` does not have.
+        digest: of everything, for comparison.
+    """
+
+    parts: tuple[tuple[str, Any], ...] = ()
+    left_out: int = 0
+    digest: str = ""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the worker has output nothing."""
+        return not self.parts
+
+    @property
+    def text(self) -> str:
+        """What `parts` has of standard output."""
+        return "".join(value for kind, value in self.parts if kind == "stdout")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for a message."""
+        return {"parts": [list(part) for part in self.parts], "left_out": self.left_out, "digest": self.digest}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Collected:
+        """Return what `to_json` gave."""
+        parts = tuple((kind, value) for kind, value in content["parts"])
+        return cls(parts=parts, left_out=content["left_out"], digest=content["digest"])
+
+
+@dataclass(slots=True)
+class _Digest:
+    """The digest of a stream, independent of how its text was cut into writes."""
+
+    hash: Any = field(default_factory=hashlib.sha256)
+    line: str = ""
+
+    def add(self, text: str) -> None:
+        lines, newline, rest = (self.line + text).rpartition("\n")
+        self.hash.update(comparable(lines + newline).encode("utf-8", "replace"))
+        self.line = rest
+        if len(rest) > _LONGEST_LINE:
+            self.hash.update(rest.encode("utf-8", "replace"))
+            self.line = ""
+
+    def value(self) -> str:
+        whole = self.hash.copy()
+        whole.update(comparable(self.line).encode("utf-8", "replace"))
+        return str(whole.hexdigest())
+
+
+class Collector:
+    """Collect the output of one cell, from any thread.
+
+    Args:
+        spill: gets all text once there is more than the notebook shows, for a file on the worker.
+    """
+
+    def __init__(self, spill: Callable[[str], None] | None = None) -> None:
+        self._spill = spill
+        self._written: list[tuple[str, str]] = []
+        self._written_size = 0
+        # Never waited for: a child process could inherit it locked.
+        self._folding = threading.Lock()
+        self._head: list[tuple[str, Any]] = []
+        self._head_size = 0
+        self._tail: deque[tuple[str, Any]] = deque()
+        self._tail_size = 0
+        self._left_out = 0
+        self._digests: dict[str, _Digest] = {}
+        self._data: list[dict[str, Any]] = []
+        self._data_size = 0
+        self._by_id: dict[str, dict[str, Any]] = {}
+        self._has_spilled = False
+
+    def write(self, stream: str, text: str) -> None:
+        """Add text of ``stdout`` or ``stderr``."""
+        self._written.append((stream, text))
+        self._written_size += len(text)
+        if self._written_size > _BATCH:
+            self._fold()
+
+    def show(self, data: Mapping[str, Any], display_id: str | None = None, *, is_update: bool = False) -> None:
+        """Add a display, or replace the data of an earlier one."""
+        if _WIDGET in data:
+            return
+        kept = {name: b64encode(each).decode() if isinstance(each, bytes) else each for name, each in data.items()}
+        self._data_size += len(json.dumps(kept, default=str))
+        if self._data_size > _MOST_DATA:
+            kept = {"text/plain": str(data.get("text/plain", ""))[:_HALF]}
+        if is_update:
+            earlier = self._by_id.get(display_id or "")
+            if earlier is not None:
+                earlier.clear()
+                earlier.update(kept)
+            return
+        if display_id:
+            self._by_id[display_id] = kept
+        self._fold()
+        self._data.append(kept)
+        self._keep("data", kept, 0)
+
+    def collected(self) -> Collected:
+        """Return the output so far."""
+        self._fold()
+        digests = {stream: digest.value() for stream, digest in self._digests.items()}
+        empty = hashlib.sha256().hexdigest()
+        known = {stream: value for stream, value in digests.items() if value != empty}
+        whole = json.dumps([known, self._data], sort_keys=True, default=str)
+        return Collected(
+            parts=tuple(_merged([*self._head, *self._tail])),
+            left_out=self._left_out,
+            digest=hashlib.sha256(_without_variations(whole).encode("utf-8", "replace")).hexdigest(),
+        )
+
+    def _fold(self) -> None:
+        if not self._folding.acquire(blocking=False):
+            return
+        try:
+            written, self._written, self._written_size = self._written, [], 0
+            for stream, text in _merged(written):
+                self._digests.setdefault(stream, _Digest()).add(text)
+                self._keep(stream, text, len(text))
+        finally:
+            self._folding.release()
+
+    def _keep(self, kind: str, value: Any, size: int) -> None:
+        room = _HALF - self._head_size
+        if room > 0 and not self._tail:
+            self._head.append((kind, value[:room] if size else value))
+            self._head_size += min(size, room)
+            value, size = (value[room:], max(0, size - room)) if size else (None, 0)
+            if not size:
+                return
+        self._tail.append((kind, value))
+        self._tail_size += size
+        if self._spill is not None and self._head_size + self._tail_size > LIMIT:
+            self._pour(value if self._has_spilled else self._text())
+        while self._tail_size > _HALF:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Shorten the end by its first text."""
+        kind, value = self._tail.popleft()
+        if kind == "data":
+            return
+        excess = min(len(value), self._tail_size - _HALF)
+        self._left_out += excess
+        self._tail_size -= excess
+        if value[excess:]:
+            self._tail.appendleft((kind, value[excess:]))
+
+    def _text(self) -> str:
+        return "".join(value for kind, value in [*self._head, *self._tail] if kind != "data")
+
+    def _pour(self, text: Any) -> None:
+        self._has_spilled = True
+        if self._spill is not None and isinstance(text, str):
+            self._spill(text)
+
+
+def _merged(parts: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the parts with successive texts of a stream joined."""
+    runs: list[tuple[str, Any]] = []
+    texts: list[str] = []
+    for kind, value in parts:
+        if texts and (kind == "data" or kind != runs[-1][0]):
+            runs[-1] = (runs[-1][0], "".join(texts))
+            texts = []
+        if kind == "data":
+            runs.append((kind, value))
+        else:
+            if not texts:
+                runs.append((kind, ""))
+            texts.append(value)
+    if texts:
+        runs[-1] = (runs[-1][0], "".join(texts))
+    return [part for part in runs if part[1]]

@@ -1,0 +1,86 @@
+"""The course of a cell on several workers: when to interrupt the others, and when to stop waiting; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long a cell waits, in seconds.
+
+    Attributes:
+        grace_s: how long the other workers may continue after one has failed.
+        last_wait_s: how long an interrupted worker may take to end.
+        hint_s: after this time, a cell that runs only on some workers says that it may wait for the others.
+    """
+
+    grace_s: float = 2.0
+    last_wait_s: float = 5.0
+    hint_s: float = 10.0
+
+
+class Step(Enum):
+    """What is due."""
+
+    INTERRUPT = "interrupt the workers that still run"
+    GIVE_UP = "stop waiting for them"
+
+
+class Course:
+    """Which workers of a cell still run, and what is due when; times are those of a monotonic clock, in seconds."""
+
+    def __init__(self, workers: Iterable[int], limits: Limits) -> None:
+        self.running = set(workers)
+        self.failed: dict[int, float] = {}
+        self.lost: set[int] = set()
+        self.has_given_up = False
+        self._limits = limits
+        self._failed_at: float | None = None
+        self._interrupted_at: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the cell has ended; worker 0 can't be given up, because its part holds the kernel."""
+        return not self.running or (self.has_given_up and 0 not in self.running)
+
+    @property
+    def next_at(self) -> float | None:
+        """When something is due next, if nothing else happens."""
+        if not self.running or self.has_given_up:
+            return None
+        if self._interrupted_at is not None:
+            return self._interrupted_at + self._limits.last_wait_s
+        return None if self._failed_at is None else self._failed_at + self._limits.grace_s
+
+    def end(self, worker: int, now: float, *, failed: bool) -> None:
+        """Note that a worker has ended its part."""
+        if worker not in self.running:
+            return
+        self.running.discard(worker)
+        if failed:
+            self.failed[worker] = now
+            self._failed_at = now if self._failed_at is None else self._failed_at
+
+    def lose(self, worker: int, now: float) -> None:
+        """Note that the process of a worker is gone."""
+        self.lost.add(worker)
+        self.end(worker, now, failed=True)
+
+    def interrupt(self, now: float) -> None:
+        """Note that all workers were interrupted."""
+        if self._interrupted_at is None:
+            self._interrupted_at = now
+
+    def due(self, now: float) -> Step | None:
+        """Return what is due, once."""
+        at = self.next_at
+        if at is None or now < at:
+            return None
+        if self._interrupted_at is None:
+            self._interrupted_at = now
+            return Step.INTERRUPT
+        self.has_given_up = True
+        return Step.GIVE_UP

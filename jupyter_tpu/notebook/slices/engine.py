@@ -1,0 +1,278 @@
+"""The other side of a cell: a worker that is an ipyparallel engine."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from jupyter_tpu.notebook.slices.cell import ANSWER, ASKS, ENDED, INTERRUPT, SKIPPED
+from jupyter_tpu.notebook.slices.cluster import HELLO
+from jupyter_tpu.notebook.slices.collected import LIMIT, Collector
+from jupyter_tpu.notebook.slices.recorder import Recorder
+from jupyter_tpu.notebook.slices.worker_facts import worker_facts
+
+OUTPUT = "tpu_output_request"
+"""Asks for the end of the longest output."""
+
+_MOST_ON_DISK = 1024**3
+
+
+class Engine:
+    """An engine of a slice.
+
+    Args:
+        shell: its IPython shell.
+        worker: its number.
+    """
+
+    def __init__(self, shell: Any, worker: int) -> None:
+        self.worker = worker
+        self._shell = shell
+        self._kernel = shell.kernel
+        self._cell: Mapping[str, Any] | None = None
+        self._begun = 0
+        self._skipped = 0
+        self._changing_cell = threading.Lock()
+        self._answers = Answers()
+        self._is_quiet = False
+        self._live_left = 0
+        self._recorder = Recorder(shell, is_shown_here=False, may_pass=self._may_pass)
+        self._output = OutputFile(Path(self._kernel.parent.profile_dir.location) / "output.txt")
+        self._execute = _execute_of(self._kernel)
+        self._kernel.do_execute = self.do_execute
+        for name in ("raw_input", "getpass"):
+            setattr(self._kernel, name, self._ask)
+        handlers = self._kernel.control_handlers
+        handlers[HELLO] = self._answering(self._hello)
+        handlers[ANSWER] = self._answering(self._answer)
+        handlers[INTERRUPT] = self._answering(self._interrupt)
+        handlers[OUTPUT] = self._answering(self._output.end)
+        self._show_only_on_worker_0("tpu")
+        _use_plain_progress_bars()
+
+    # -- a cell; in the main thread
+
+    async def do_execute(self, *args: Any, **options: Any) -> Any:
+        """Run a cell, then tell worker 0 its whole output and how it ended; takes the place of the kernel's method."""
+        cell = self._kernel.get_parent("shell")["metadata"].get("tpu_slice")
+        if cell is None:
+            return await self._execute(*args, **options)
+        error: dict[str, Any] | None = _error("KeyboardInterrupt")
+        if not self._begin(cell):
+            return {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+        try:
+            reply = await self._execute(*args, **options)
+            error = None
+            if reply["status"] == "error":
+                error = _error(reply["ename"], reply["evalue"], reply["traceback"])
+            return reply
+        finally:
+            with suppress(KeyboardInterrupt):
+                self._leave_cell()
+            self._leave_cell()
+            self._tell_end(error)
+
+    def _begin(self, cell: Mapping[str, Any]) -> bool:
+        """Begin a cell; return False if it was interrupted before."""
+        self._is_quiet = False
+        self._live_left = LIMIT // 2
+        self._output.begin()
+        self._recorder.begin(Collector(self._output.write))
+        with self._changing_cell:
+            self._begun = cell["cell"]
+            if self._begun <= self._skipped:
+                return False
+            self._cell = cell
+            return True
+
+    def _leave_cell(self) -> None:
+        """From here on an interrupt does nothing."""
+        with self._changing_cell:
+            self._cell = None
+
+    def _tell_end(self, error: dict[str, Any] | None) -> None:
+        collector = self._recorder.collector
+        self._recorder.end()
+        self._output.flush()
+        output = (collector or Collector()).collected()
+        content = {"output": output.to_json(), "error": error, "is_quiet": self._is_quiet}
+        self._publish(ENDED, content)
+
+    def _may_pass(self, text: str) -> bool:
+        """Whether text is sent while the cell runs: worker 0 gets the whole at the end."""
+        self._live_left -= len(text)
+        return self._live_left > 0
+
+    def _publish(self, kind: str, content: Mapping[str, Any]) -> None:
+        kernel = self._kernel
+        kernel.session.send(
+            kernel.iopub_socket, kind, dict(content), parent=kernel.get_parent("shell"), ident=kernel._topic(kind)
+        )
+
+    def _ask(self, *_: Any, **__: Any) -> str:
+        """Wait for the answer that the user gives on worker 0."""
+        __tracebackhide__ = True
+        cell = self._cell
+        if cell is None or 0 not in cell["workers"]:
+            raise EOFError("input() asks on worker 0, where this cell does not run")
+        sys.stdout.flush()
+        self._publish(ASKS, {})
+        answer = self._answers.take(cell["cell"])
+        if answer is None:
+            raise EOFError("worker 0 ended its part of the cell without an answer")
+        return answer
+
+    def _show_only_on_worker_0(self, name: str) -> None:
+        """Let a line magic that only shows something do nothing where worker 0 shows it too."""
+        magic = self._shell.find_line_magic(name)
+
+        def shown_there(line: str) -> Any:
+            if self._cell is not None and 0 in self._cell["workers"]:
+                self._is_quiet = True
+                return None
+            return magic(line)
+
+        if magic is not None:
+            shown_there.__doc__ = magic.__doc__
+            self._shell.register_magic_function(shown_there, magic_kind="line", magic_name=name)
+
+    # -- requests; in the control thread
+
+    def _answering(self, handle: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Callable[..., Any]:
+        async def answering(stream: Any, ident: Any, parent: Any) -> None:
+            content = {"status": "ok", **handle(parent["content"])}
+            kind = parent["header"]["msg_type"].replace("_request", "_reply")
+            self._kernel.session.send(stream, kind, content, parent=parent, ident=ident)
+
+        return answering
+
+    def _hello(self, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        cell = self._cell
+        return {**worker_facts(), "cell": cell["cell"] if cell else None}
+
+    def _interrupt(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self._changing_cell:
+            number = content["cell"]
+            if self._cell is not None and self._cell["cell"] == number:
+                os.kill(os.getpid(), signal.SIGINT)
+            elif number > self._begun:
+                self._skipped = number
+                return {"state": SKIPPED}
+            return {"state": "begun"}
+
+    def _answer(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._answers.put(content["cell"], content["text"])
+        return {}
+
+
+class Answers:
+    """Answers to ``input()``, by cell: worker 0 may be ahead of this worker."""
+
+    def __init__(self) -> None:
+        self._given: deque[tuple[int, str | None]] = deque()
+        self._has_changed = threading.Condition()
+
+    def put(self, cell: int, text: str | None) -> None:
+        """Add the next answer of a cell; None if there will be no more."""
+        with self._has_changed:
+            self._given.append((cell, text))
+            self._has_changed.notify()
+
+    def take(self, cell: int) -> str | None:
+        """Wait for the next answer of a cell."""
+        with self._has_changed:
+            while True:
+                while self._given and self._given[0][0] < cell:
+                    self._given.popleft()
+                if self._given and self._given[0][0] == cell:
+                    return self._given.popleft()[1]
+                self._has_changed.wait()
+
+
+class OutputFile:
+    """The whole output of the newest cell with more than the notebook shows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+        self._size = 0
+
+    def begin(self) -> None:
+        """Begin a cell: its first text replaces that of the last one."""
+        if self._file is not None:
+            self._file.close()
+        self._file, self._size = None, 0
+
+    def write(self, text: str) -> None:
+        """Add text; a full disk must not fail the cell."""
+        try:
+            if self._file is None:
+                self._file = self._path.open("w", encoding="utf-8", errors="replace")
+            if self._size < _MOST_ON_DISK:
+                self._file.write(text)
+                self._size += len(text)
+        except OSError:
+            self._size = _MOST_ON_DISK
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if self._file is not None:
+            self._file.flush()
+
+    def end(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the path and the last lines."""
+        count = int(content["lines"])
+        try:
+            with self._path.open("rb") as file:
+                file.seek(max(0, self._path.stat().st_size - 200 * count))
+                lines = file.read().decode("utf-8", "replace").splitlines()[-count:]
+        except OSError:
+            lines = []
+        return {"path": str(self._path), "lines": lines}
+
+
+def _error(name: str, value: str = "", traceback: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"name": name, "value": value, "traceback": list(traceback)}
+
+
+def _execute_of(kernel: Any) -> Callable[..., Any]:
+    """Return the engine's method that runs a cell, mended for cells with ``await``.
+
+    With ipyparallel 9.2 and ipykernel 7, `shell_channel_thread` is None in an engine, and a cell with a top-level
+    ``await`` never answers. Only ipykernel's method may see one: set on the kernel, it would change its dispatching.
+    """
+    if getattr(kernel, "shell_channel_thread", True) is not None:
+        return kernel.do_execute  # type: ignore[no-any-return]
+    run_cell: Any = super(type(kernel), type(kernel)).do_execute
+
+    class WithThread:
+        shell_channel_thread = SimpleNamespace(parent_thread=threading.main_thread())
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(kernel, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            setattr(kernel, name, value)
+
+    seen: Any = WithThread()
+
+    async def execute(*args: Any, **options: Any) -> Any:
+        return await run_cell(seen, *args, **options)
+
+    return execute
+
+
+def _use_plain_progress_bars() -> None:
+    """Let ``tqdm.auto`` print text: it would choose a widget in any ipykernel, and here is no front end."""
+    chooser = ModuleType("tqdm.autonotebook")
+    vars(chooser)["__getattr__"] = lambda name: getattr(importlib.import_module("tqdm.std"), name)
+    sys.modules.setdefault(chooser.__name__, chooser)

@@ -1,0 +1,188 @@
+"""What a cell shows of the other workers: what is the same said once, the rest in one fold per group; pure."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from jupyter_tpu.errors import Text
+from jupyter_tpu.i18n import shown
+from jupyter_tpu.notebook.display import as_html
+from jupyter_tpu.notebook.slices.collected import Collected, overwritten
+from jupyter_tpu.notebook.slices.targets import names_of
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellError:
+    """An exception that ended a worker's part of a cell.
+
+    Attributes:
+        name: its class.
+        value: its message.
+        traceback: for display; it may have colours for a terminal.
+    """
+
+    name: str
+    value: str
+    traceback: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.value}" if self.value else self.name
+
+    def is_same(self, other: CellError | None) -> bool:
+        """Return whether the other has the same class and message."""
+        return other is not None and (self.name, self.value) == (other.name, other.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A worker's part of a cell.
+
+    Attributes:
+        state: what the label says about it, such as ``still running``; empty if it has ended.
+        is_urgent: the state needs attention.
+        is_quiet: don't mention it if it is silent: its output is on worker 0.
+    """
+
+    output: Collected = field(default_factory=Collected)
+    error: CellError | None = None
+    state: str = ""
+    is_urgent: bool = False
+    is_quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Workers that are shown together: `part` is that of the first of them; None means the same as on worker 0."""
+
+    workers: tuple[int, ...]
+    part: Part | None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its fold is open: it needs attention."""
+        return self.part is not None and (self.part.error is not None or self.part.is_urgent)
+
+    @property
+    def label(self) -> Text:
+        """Return its one line."""
+        names = names_of(self.workers)
+        if self.part is None:
+            return Text("{workers}: same output", workers=names)
+        if self.part.error is not None:
+            return Text("{workers}: {reason}", workers=names, reason=str(self.part.error))
+        if self.part.state:
+            return Text("{workers}: {reason}", workers=names, reason=self.part.state)
+        return Text("{workers}: no output", workers=names) if self.part.output.is_silent else names
+
+
+def grouped(own: Part | None, others: Mapping[int, Part]) -> list[Group]:
+    """Return the groups of the other workers, by what they output.
+
+    Args:
+        own: the part of worker 0; None if the cell does not run there.
+        others: their parts by number.
+    """
+    groups: dict[object, list[int]] = {}
+    for worker, part in sorted(others.items()):
+        groups.setdefault(_key(own, part), []).append(worker)
+    shown_groups = []
+    for key, workers in groups.items():
+        part = others[workers[0]]
+        is_silent = part.output.is_silent and part.error is None and not part.state
+        own_is_silent = own is None or (own.output.is_silent and own.error is None)
+        if key == "same":
+            if not own_is_silent:
+                shown_groups.append(Group(workers=tuple(workers), part=None))
+        elif not (is_silent and (own_is_silent or part.is_quiet)):
+            shown_groups.append(Group(workers=tuple(workers), part=part))
+    return shown_groups
+
+
+def _key(own: Part | None, part: Part) -> object:
+    error = str(part.error) if part.error else ""
+    if own is not None and not part.state and not part.is_quiet:
+        own_error = str(own.error) if own.error else ""
+        if (part.output.digest, error) == (own.output.digest, own_error):
+            return "same"
+    return part.output.digest, error, part.state, part.is_quiet
+
+
+def to_mimebundle(groups: list[Group]) -> dict[str, str]:
+    """Return the groups as text and as HTML, for the front end to choose from."""
+    return {
+        "text/plain": "\n".join(line for group in groups for line in _text_of(group)),
+        "text/html": "".join(_html_of(group) for group in groups),
+    }
+
+
+def _text_of(group: Group) -> Iterator[str]:
+    body = _body(group)
+    label = shown(group.label)
+    yield f"{label}:" if body and not group.is_open else label
+    if body:
+        yield body.rstrip("\n")
+
+
+def _body(group: Group) -> str:
+    if group.part is None:
+        return ""
+    output = group.part.output
+    texts = [value if kind != "data" else str(value.get("text/plain", "")) + "\n" for kind, value in output.parts]
+    if output.left_out:
+        texts.append("\n" + shown(_left_out(group)) + "\n")
+    if group.part.error is not None and group.part.error.traceback:
+        texts.append("\n".join(group.part.error.traceback))
+    return _plain("".join(texts))
+
+
+def _left_out(group: Group) -> Text:
+    """Say what is missing between the beginning and the end of the output."""
+    count = f"{group.part.output.left_out:,}" if group.part else "0"
+    return Text(
+        "… {count} characters left out in the middle; %tpu logs --worker {worker} shows the end of all of it",
+        count=count,
+        worker=group.workers[0],
+    )
+
+
+def _html_of(group: Group) -> str:
+    label = as_html(_plain(shown(group.label)))
+    body = _html_body(group)
+    if not body:
+        return f'<div style="opacity: 0.7"><small>{label}</small></div>'
+    opened = " open" if group.is_open else ""
+    return f"<details{opened}><summary><small>{label}</small></summary>{body}</details>"
+
+
+def _html_body(group: Group) -> str:
+    if group.part is None:
+        return ""
+    elements = []
+    for kind, value in group.part.output.parts:
+        if kind != "data":
+            elements.append(_pre(str(value)))
+        elif "image/png" in value:
+            elements.append(f'<img src="data:image/png;base64,{html.escape(str(value["image/png"]))}">')
+        elif "text/html" in value:
+            # the user's own output, as on worker 0
+            elements.append(str(value["text/html"]))
+        else:
+            elements.append(_pre(str(value.get("text/plain", ""))))
+    if group.part.output.left_out:
+        elements.append(f"<p><small>{as_html(shown(_left_out(group)))}</small></p>")
+    if group.part.error is not None and group.part.error.traceback:
+        elements.append(_pre("\n".join(group.part.error.traceback)))
+    return "".join(elements)
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{html.escape(_plain(text))}</pre>"
+
+
+def _plain(text: str) -> str:
+    return _ANSI.sub("", overwritten(text))

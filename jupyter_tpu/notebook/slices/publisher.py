@@ -1,0 +1,48 @@
+"""What the slice shows in a cell, from any thread: messages of worker 0's kernel."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.errors import Text
+from jupyter_tpu.i18n import shown
+from jupyter_tpu.notebook.display import as_html
+from jupyter_tpu.notebook.slices.folding import CellError
+
+
+class Publisher:
+    """Publishes to the cell that runs as the object is made.
+
+    Args:
+        kernel: worker 0's ipykernel.
+    """
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+        self._parent = kernel.get_parent("shell")
+        self._display_id = ""
+        self._shown: Mapping[str, str] = {}
+
+    def show(self, data: Mapping[str, str]) -> None:
+        """Show the one display of the slice in this cell, or update it."""
+        if data == self._shown or not (data["text/plain"] or self._display_id):
+            return
+        self._shown = data
+        kind = "update_display_data" if self._display_id else "display_data"
+        self._display_id = self._display_id or uuid.uuid4().hex
+        self._send(kind, {"data": data, "metadata": {}, "transient": {"display_id": self._display_id}})
+
+    def note(self, text: Text) -> None:
+        """Show a line of its own."""
+        data = {"text/plain": shown(text), "text/html": f"<small>{as_html(shown(text))}</small>"}
+        self._send("display_data", {"data": data, "metadata": {}, "transient": {}})
+
+    def fail(self, error: CellError) -> None:
+        """Show an error as the cell's own."""
+        self._send("error", {"ename": error.name, "evalue": error.value, "traceback": [str(error)]})
+
+    def _send(self, kind: str, content: Mapping[str, Any]) -> None:
+        kernel = self._kernel
+        kernel.session.send(kernel.iopub_socket, kind, dict(content), parent=self._parent, ident=kernel._topic(kind))

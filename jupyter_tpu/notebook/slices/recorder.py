@@ -1,0 +1,78 @@
+"""Record what this process outputs in a cell, on the way to the front end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_tpu.notebook.slices.collected import Collector
+
+
+class Recorder:
+    """Record the output of an IPython shell in a kernel.
+
+    Args:
+        shell: the shell.
+        is_shown_here: displays go to a front end as well; otherwise they are only recorded.
+        may_pass: whether text may go to the front end as well.
+    """
+
+    def __init__(self, shell: Any, *, is_shown_here: bool, may_pass: Callable[[str], bool] = lambda _: True) -> None:
+        self.collector: Collector | None = None
+        self._shell = shell
+        self._is_shown_here = is_shown_here
+        self._may_pass = may_pass
+        self._wrapped: list[Any] = []
+
+    def begin(self, collector: Collector) -> None:
+        """Record into `collector` from now on."""
+        # Late: an engine replaces its streams after it has loaded its extensions.
+        if not self._wrapped:
+            self._wrap_displays()
+        for name in ("stdout", "stderr"):
+            self._wrap_stream(name)
+        self.collector = collector
+
+    def end(self) -> None:
+        """Record nothing more."""
+        self.collector = None
+
+    def _wrap_stream(self, name: str) -> None:
+        stream = getattr(sys, name)
+        if any(stream is each for each in self._wrapped):
+            return
+        self._wrapped.append(stream)
+        write = stream.write
+
+        def recorded(text: str) -> Any:
+            collector = self.collector
+            if collector is not None and isinstance(text, str):
+                collector.write(name, text)
+                if not self._may_pass(text):
+                    return len(text)
+            return write(text)
+
+        stream.write = recorded
+
+    def _wrap_displays(self) -> None:
+        publisher, hook = self._shell.display_pub, self._shell.displayhook
+        self._wrapped += [publisher, hook]
+        publish, write_format_data = publisher.publish, hook.write_format_data
+
+        def published(data: Any, *args: Any, **options: Any) -> None:
+            collector = self.collector
+            if collector is not None:
+                display_id = (options.get("transient") or {}).get("display_id")
+                collector.show(data, display_id, is_update=bool(options.get("update")))
+            if collector is None or self._is_shown_here:
+                publish(data, *args, **options)
+
+        def formatted(data: Any, metadata: Any = None) -> None:
+            collector = self.collector
+            if collector is not None:
+                collector.show(data)
+            if collector is None or self._is_shown_here:
+                write_format_data(data, metadata)
+
+        publisher.publish, hook.write_format_data = published, formatted

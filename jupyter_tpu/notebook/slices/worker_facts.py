@@ -1,0 +1,37 @@
+"""What a worker says about itself when it joins, and how two workers differ."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+_PACKAGES = ("ipykernel", "ipyparallel", "jax", "jaxlib", "libtpu", "numpy", "torch", "torch-xla", "tensorflow")
+
+
+def worker_facts() -> dict[str, Any]:
+    """Return the process, host and versions of this worker."""
+    return {"pid": os.getpid(), "host": socket.gethostname(), "versions": _versions()}
+
+
+def difference(own: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return how the versions of another worker differ, such as ``jax 0.6.0 instead of 0.10.2``; empty if not."""
+    mine, theirs = own["versions"], other["versions"]
+    return ", ".join(
+        f"{name} {theirs.get(name, '-')} ≠ {mine.get(name, '-')}"
+        for name in sorted({*mine, *theirs})
+        if mine.get(name) != theirs.get(name)
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,132 @@
+"""Cells of a kernel that is worker 0 of three; the tests share it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+
+def test_a_cell_runs_on_every_worker_and_equal_output_is_said_once(shared_slice):
+    ran = shared_slice.run("print('hello')\n2 + 2")
+    assert ran.printed == "hello\n"
+    assert ran.others == "workers 1, 2: same output"
+
+
+def test_different_outputs_are_grouped(shared_slice):
+    assert shared_slice.run("print(min(w, 1))").others == "workers 1, 2:\n1"
+
+
+def test_a_silent_cell_shows_nothing(shared_slice):
+    assert shared_slice.run("x = w").outputs == []
+
+
+def test_a_cell_runs_only_on_the_workers_it_names(shared_slice):
+    assert shared_slice.run("%%worker 0\nonly = 1\nprint('here')").others == ""
+    ran = shared_slice.run("%%workers 1-2\nonly")
+    assert ran.error == "NameError: name 'only' is not defined (workers 1, 2)"
+    assert shared_slice.run("%%worker 0\nonly").outputs[0]["data"] == {"text/plain": "1"}
+
+
+@pytest.mark.parametrize(("cell", "reason"), [("%%worker 7\nmark = 1", "no worker 7"), ("%%workers a\n", "not name")])
+def test_a_cell_that_names_no_worker_runs_nowhere(shared_slice, cell, reason):
+    ran = shared_slice.run(cell)
+    assert reason in ran.error
+    assert "workers 0 to 2" in ran.error
+    assert shared_slice.run("'mark' in globals()").others == "workers 1, 2: same output"
+
+
+def test_an_error_on_one_worker_fails_the_cell_and_keeps_the_output_of_the_others(shared_slice):
+    ran = shared_slice.run("print('before')\nif w == 2: 1/0")
+    assert ran.error == "ZeroDivisionError: division by zero (worker 2)"
+    assert ran.printed == "before\n"
+    assert ran.others.startswith("worker 1: same output\nworker 2: ZeroDivisionError: division by zero\nbefore\n")
+    assert "1/0" in ran.others
+
+
+def test_the_same_error_everywhere_is_shown_once(shared_slice):
+    ran = shared_slice.run("1/0")
+    assert ran.error == "ZeroDivisionError: division by zero"
+    assert ran.others == "workers 1, 2: same output"
+
+
+def test_await_works_on_every_worker(shared_slice):
+    ran = shared_slice.run("import asyncio\nawait asyncio.sleep(0.01)\nprint('slept')")
+    assert (ran.printed, ran.others) == ("slept\n", "workers 1, 2: same output")
+
+
+@pytest.mark.parametrize("ask", ["input('name? ')", "__import__('getpass').getpass()"])
+def test_a_question_is_asked_once_and_answered_everywhere(shared_slice, ask):
+    assert shared_slice.run(f"print({ask} * (w + 1))", answer="ab").others == "worker 1:\nabab\nworker 2:\nababab"
+
+
+@pytest.mark.parametrize("cell", ["if w: input()", "%%workers 1-2\ninput()"])
+def test_a_question_that_worker_0_does_not_ask_ends_with_the_reason(shared_slice, cell):
+    assert shared_slice.run(cell).error.startswith("EOFError: ")
+
+
+def test_shell_commands_run_on_every_worker(shared_slice):
+    assert shared_slice.run("!echo worker $TPU_SLICE_WORKER").others == "worker 1:\nworker 1\nworker 2:\nworker 2"
+
+
+def test_what_only_shows_is_shown_by_worker_0_alone(shared_slice):
+    ran = shared_slice.run("%tpu --help")
+    assert ran.outputs
+    assert ran.others == ""
+
+
+def test_progress_bars_of_other_workers_are_plain_text(shared_slice):
+    ran = shared_slice.run(
+        "import warnings; warnings.simplefilter('ignore')\nfrom tqdm.auto import tqdm\n"
+        "for _ in tqdm(range(w)): pass\nprint(w and 'notebook' in str(tqdm.__mro__))"
+    )
+    assert ran.others.endswith("\nFalse")
+    assert "1/1 [" in ran.others
+
+
+def test_twenty_thousand_equal_lines_fold_to_one(shared_slice):
+    ran = shared_slice.run("for number in range(20_000): print('line', number)")
+    assert ran.others == "workers 1, 2: same output"
+
+
+def test_a_long_output_is_cut_and_is_whole_on_its_worker(shared_slice):
+    ran = shared_slice.run("if w == 1:\n  for number in range(20_000): print('line', number)")
+    assert "line 19999" in ran.others
+    assert "characters left out in the middle; %tpu logs --worker 1" in ran.others
+    assert len(ran.others) < 70_000
+    whole = (shared_slice.folder / "worker1" / "output.txt").read_text()
+    assert whole == "".join(f"line {number}\n" for number in range(20_000))
+
+
+def test_an_interrupt_reaches_every_worker(shared_slice):
+    request = shared_slice.send("print('begun', flush=True)\nwhile True: pass")
+    shared_slice.wait_for_output(request, "begun")
+    shared_slice.interrupt()
+    assert shared_slice.result(request).error == "KeyboardInterrupt: "
+    assert shared_slice.run("1").others == "workers 1, 2: same output"
+
+
+def test_an_interrupt_reaches_the_one_worker_that_is_busy(shared_slice):
+    request = shared_slice.send("print('begun')\nif w == 2:\n  print('mine')\n  while True: pass")
+    shared_slice.wait_for_output(request, "mine")
+    shared_slice.interrupt()
+    assert shared_slice.result(request).error == "KeyboardInterrupt: (worker 2)"
+    assert shared_slice.run("1").others == "workers 1, 2: same output"
+
+
+def test_a_failure_is_shown_while_the_others_run_and_ends_them_after_a_grace(shared_slice):
+    begin = time.monotonic()
+    request = shared_slice.send("if w == 1: 1/0\ntime.sleep(100)")
+    shared_slice.wait_for_output(request, "worker 1: ZeroDivisionError")
+    ran = shared_slice.result(request)
+    assert ran.error == "ZeroDivisionError: division by zero (worker 1)"
+    assert time.monotonic() - begin < 90
+    assert shared_slice.run("1").others == "workers 1, 2: same output"
+
+
+def test_cells_after_an_error_run_on_every_worker(shared_slice):
+    shared_slice.run("count = 0")
+    for _ in range(5):
+        shared_slice.run("count += 1\nif w == 1: 1/0")
+        shared_slice.run("count += 1")
+    assert shared_slice.run("count").others == "workers 1, 2: same output"

@@ -1,0 +1,41 @@
+"""Workers that are late, stuck or lost."""
+
+from __future__ import annotations
+
+import signal
+
+
+def test_the_first_cell_waits_for_the_workers_and_names_those_that_are_missing(make_slice):
+    running = make_slice(2)
+    request = running.send("print('ran')")
+    running.wait_for_output(request, "1 of 2 workers are ready; waiting for worker 1.")
+    running.start_engines()
+    ran = running.result(request)
+    assert (ran.printed, ran.others) == ("ran\n", "worker 1: same output")
+
+
+def test_a_lost_worker_is_named_at_once_and_nothing_runs_until_a_restart(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    assert running.run("import os, time; w = int(os.environ.get('TPU_SLICE_WORKER', 0))").error == ""
+    # one that can't be interrupted is named, and later cells are refused
+    stuck = "import signal\nif w: signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(12)\nelse: 1/0"
+    ran = running.run(stuck)
+    assert "worker 1: still running: it may wait for worker 0" in ran.others
+    assert running.run("w").error.startswith("WorkerBusy: worker 1: still running")
+    assert running.run("%%worker 0\nw").error == ""
+    # its process ends while worker 0 runs
+    request = running.send("%%worker 0\ntime.sleep(1)")
+    running.result(request)
+    running.engine_of(1).send_signal(signal.SIGKILL)
+    while not running.run("w").error.startswith("WorkerLost: worker 1"):
+        pass
+    assert running.run("%%worker 0\nw").error == ""
+
+
+def test_a_worker_that_is_lost_in_a_cell_ends_it(make_slice):
+    running = make_slice(2)
+    running.start_engines()
+    request = running.send("import os, time\nif os.environ.get('TPU_SLICE_WORKER'): os._exit(3)\ntime.sleep(100)")
+    running.wait_for_output(request, "worker 1: WorkerLost: its process has ended")
+    assert running.result(request).error.startswith("WorkerLost: ")
