@@ -18,6 +18,7 @@ from email.utils import parsedate_to_datetime
 
 from jupyter_tpu.autostop import Moment
 from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import Text
 
 WRONG_S = 30.0
 """A clock that differs by less counts as right: an answer may take that long, and its date has whole seconds only. All
@@ -158,6 +159,10 @@ class CloudClock:
         """Convert the cloud's time to real time, which differs from it in an emulated cloud only."""
         return at if self._virtual is None else self.to_local(at)
 
+    def real_s(self, seconds: float) -> float:
+        """Return how many real seconds it takes until so many have passed in the cloud, if its time runs faster."""
+        return seconds if self._virtual is None else seconds / max(1.0, self._virtual.rate)
+
     def ahead_at(self, at: float) -> float:
         """Return the seconds that this computer's clock was ahead when the cloud's showed `at`."""
         if self._virtual is None:
@@ -189,5 +194,11 @@ def wrong_clock_text(ahead_s: float) -> str:
         return ""
     # Rounded, so that the text stays the same while the clock is wrong, and is shown only once.
     unit = 60 if abs(ahead_s) >= 120 else 10
-    wrong, way = duration_text(round(abs(ahead_s) / unit) * unit), "ahead" if ahead_s > 0 else "behind"
-    return f"This computer's clock is wrong by {wrong} ({way}). Set it; costs are counted by the cloud's clock."
+    text = (
+        Text("This computer's clock is wrong by {duration} (ahead). Set it; costs are counted by the cloud's clock.")
+        if ahead_s > 0
+        else Text(
+            "This computer's clock is wrong by {duration} (behind). Set it; costs are counted by the cloud's clock."
+        )
+    )
+    return text.with_arguments(duration=duration_text(round(abs(ahead_s) / unit) * unit))

@@ -144,11 +144,13 @@ def test_the_virtual_time_of_an_emulated_cloud_is_followed_at_its_rate_and_over_
     assert (clock.to_local(NOON), clock.to_real(NOON), clock.to_cloud(wall - 60)) == (wall - 60, wall - 60, NOON)
     assert NOON + clock.ahead_at(NOON) == wall - 60
     assert clock.notice == ""
+    assert clock.real_s(15) == 1.5
     # a jump, and time stands still
     assert clock.follow(f"{NOON + 5000} 0", asked=computer.passed_s, answered=computer.passed_s)
     computer.passed_s += 60
     assert clock.now() == NOON + 5000
     assert clock.to_real(clock.now()) == computer.cloud_now + computer.ahead_s
+    assert clock.real_s(15) == 15
 
 
 @pytest.mark.parametrize("text", ["", "1", "now 1", "nan 1", "1 inf", "1 -1", "1 2 3"])

@@ -416,7 +416,8 @@ class Fleet:
         others = [
             each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]
-        return self._polling.open_s if others else self._polling.idle_s
+        # in the cloud's time, by which it bills: what an emulated cloud does between two lists is unmonitored
+        return self._polling.open_s if others else self._cloud.clock.real_s(self._polling.idle_s)
 
     async def _pause(self) -> None:
         # not wait_for: until Python 3.12 it may swallow a cancellation

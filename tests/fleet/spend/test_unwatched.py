@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from cloud_line import CloudLine
 from money_judge import Judge
-from money_world import PROJECT, Process, World
+from money_world import POLLING, PROJECT, Process, World
 
 from jupyter_tpu.cli.spend.ledger_access import costs_of_nodes
 from jupyter_tpu.cloud import CloudSettings
@@ -132,6 +132,20 @@ def test_a_node_that_becomes_ready_while_somebody_looks_costs_from_then_on(world
         await process.does(process.fleet.create(SPEC))
         await asyncio.sleep(300.0)
         assert [span.unwatched_s for span in process.books.account(world.now).spans] == [0.0]
+
+    world.run(story())
+
+
+def test_a_cloud_whose_time_runs_faster_is_listed_more_often(world: World) -> None:
+    async def story() -> None:
+        process = await world.open()
+        steady = process.cloud.clock.steady()
+        assert process.cloud.clock.follow(f"{world.now} 2", asked=steady, answered=steady)
+        lists = set[float]()
+        for _ in range(12):
+            await asyncio.sleep(POLLING.idle_s / 2)
+            lists.add(process.fleet.snapshot().as_of)
+        assert len(lists) >= 11
 
     world.run(story())
 
