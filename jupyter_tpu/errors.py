@@ -88,6 +88,21 @@ def plain_data(data: Any) -> Any:
     return {plain(name): plain_data(each) for name, each in data.items()} if isinstance(data, dict) else data
 
 
+class ShownTime(str):
+    """A date and time as text, by this computer's clock; a front end can format the time itself.
+
+    Attributes:
+        at: Unix seconds.
+    """
+
+    at: float
+
+    def __new__(cls, text: str, at: float) -> ShownTime:
+        shown = super().__new__(cls, text)
+        shown.at = at
+        return shown
+
+
 class Text(str):
     """English text that keeps its template and arguments, so that a front end can translate it.
 
@@ -95,7 +110,7 @@ class Text(str):
 
     Each ``{name}`` is replaced with its argument, which is the same in any language. An argument that is not an integer
     is stored as its `str`, so round numbers and quote words first. An argument that is a `Text` stays one, to be
-    translated too. A text without values needs no `Text`; a plain string is its own template.
+    translated too, and so does a `ShownTime`. A text without values needs no `Text`: a string is its own template.
 
     Attributes:
         template: the msgid for gettext.
@@ -107,7 +122,7 @@ class Text(str):
 
     def __new__(cls, template: str, /, **arguments: object) -> Text:
         shown: dict[str, str | int] = {
-            name: value if type(value) is int or isinstance(value, Text) else str(value)
+            name: value if type(value) is int or isinstance(value, Text | ShownTime) else str(value)
             for name, value in arguments.items()
         }
         text = super().__new__(cls, _FIELD.sub(lambda field: str(shown.get(field[1], field[0])), template))
@@ -117,12 +132,14 @@ class Text(str):
     def to_json(self) -> dict[str, Any]:
         """Return what a front end needs to translate the text.
 
-        `arguments` are in English, for readers that ignore `texts`; `texts` has the arguments that are a `Text`.
+        `arguments` are in English, for readers that ignore the rest; `texts` has the arguments that are a `Text`, and
+        `times` the Unix seconds of those that are a `ShownTime`.
         """
         return {
             "template": self.template,
             "arguments": {name: it if isinstance(it, int) else str(it) for name, it in self.arguments.items()},
             "texts": {name: it.to_json() for name, it in self.arguments.items() if isinstance(it, Text)},
+            "times": {name: it.at for name, it in self.arguments.items() if isinstance(it, ShownTime)},
         }
 
     def with_arguments(self, **arguments: object) -> Text:
@@ -137,14 +154,15 @@ def joined(texts: Iterable[str], separator: str) -> Text:
 
 
 def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the `templates`, `arguments` and `texts` of a record with these texts, as the REST API shows them.
+    """Return the `templates`, `arguments`, `texts` and `times` of a record with these texts, for the REST API.
 
-    `templates` has the template of each text that is a `Text`. The other two are as in `Text.to_json`, merged for all
+    `templates` has the template of each text that is a `Text`. The others are as in `Text.to_json`, merged for all
     texts.
     """
     templates: dict[str, str] = {}
     arguments: dict[str, str | int] = {}
     nested: dict[str, Any] = {}
+    times: dict[str, float] = {}
     for part, text in texts.items():
         # A text whose argument has another value under the same name cannot be translated, and stays in English.
         if isinstance(text, Text) and all(arguments.get(name, it) == it for name, it in text.arguments.items()):
@@ -152,14 +170,17 @@ def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
             templates[part] = text.template
             arguments.update(shown["arguments"])
             nested.update(shown["texts"])
-    return {"templates": templates, "arguments": arguments, "texts": nested}
+            times.update(shown["times"])
+    return {"templates": templates, "arguments": arguments, "texts": nested, "times": times}
 
 
 def _harmless_text(text: str) -> str:
     """Apply `harmless` to a text, and to its template and arguments; a text that is too long loses both."""
     if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
         return harmless(text, LONGEST_TEXT)
-    arguments = {name: _harmless_text(it) if isinstance(it, str) else it for name, it in text.arguments.items()}
+    arguments = {
+        name: it if isinstance(it, int | ShownTime) else _harmless_text(it) for name, it in text.arguments.items()
+    }
     return Text(harmless(text.template), **arguments)
 
 
@@ -473,7 +494,7 @@ def error_from_json(data: dict[str, Any]) -> TpuError:
     cls = all_errors().get(str(data.get("code")), TpuError)
     templates = _dict(data.get("templates"))
     message, exists, hint = (
-        _text_from_json({**data, "template": templates.get(part)}, str(data.get(part, "")))
+        text_from_json({**data, "template": templates.get(part)}, str(data.get(part, "")))
         for part in ("message", "exists", "hint")
     )
     return cls(message, exists=exists, hint=hint, raw=str(data.get("raw", "")))
@@ -483,10 +504,11 @@ def _dict(data: Any) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
+def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
     """Rebuild a `Text` from `data`; return `english` if that makes another text, because a worker may send anything."""
     data = _dict(data)
-    template, values, texts = data.get("template"), data.get("arguments"), _dict(data.get("texts"))
+    template, values = data.get("template"), data.get("arguments")
+    texts, times = _dict(data.get("texts")), _dict(data.get("times"))
     if not isinstance(template, str) or not isinstance(values, dict) or not deepest:
         return english
     fields = _FIELD.findall(template)
@@ -495,6 +517,9 @@ def _text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> st
     if sum(len(str(arguments.get(name, ""))) for name in fields) > len(english):
         return english
     for name in arguments.keys() & texts.keys():
-        arguments[name] = _text_from_json(texts[name], str(arguments[name]), deepest - 1)
+        arguments[name] = text_from_json(texts[name], str(arguments[name]), deepest - 1)
+    for name in arguments.keys() & times.keys():
+        if isinstance(times[name], int | float):
+            arguments[name] = ShownTime(str(arguments[name]), times[name])
     text = Text(template, **arguments)
     return text if text == english else english

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, Text, templates_of, text_from_json
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.lifecycle.intents import Intent
+
+_REASON = "reason"
+"""In the detail of a line: of what its reason is made, see `Text.to_json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class Entry:
         at: Unix seconds by this computer's clock, for all lines: the user compares them with each other.
         action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
         subject: what it was done to: a node's full name, a budget's name.
-        reason: one sentence for display.
+        reason: one sentence for display; a `Text` if it has values, which the journal keeps with them.
         detail: more facts about it, as JSON.
     """
 
@@ -49,7 +52,8 @@ class Entry:
             "at": self.at,
             "action": self.action,
             "subject": self.subject,
-            "reason": self.reason,
+            "reason": str(self.reason),
+            **templates_of({"reason": self.reason}),
             "detail": dict(self.detail),
         }
 
@@ -82,22 +86,26 @@ class Audit:
         """
         # one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:
-            known = database.execute(
-                "SELECT 1 FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ? AND detail = ?",
-                (*self._place, entry.action, entry.subject, json.dumps(dict(entry.detail))),
-            ).fetchone()
-            if known is None:
+            rows = database.execute(
+                "SELECT reason, detail FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ?",
+                (*self._place, entry.action, entry.subject),
+            ).fetchall()
+            # as it would be read: JSON has no tuples
+            wanted = json.loads(json.dumps(dict(entry.detail)))
+            is_new = all(_read(*row)[1] != wanted for row in rows)
+            if is_new:
                 self.insert(database, entry)
-        return known is None
+        return is_new
 
     def record_user_request(self, intent: Intent) -> None:
         """Add a line for a node that the user creates, starts, stops or deletes; if the disk is full, add it later."""
-        what = f"a {intent.spec.accelerator_type}" if intent.spec else "it"
+        kind = intent.spec.accelerator_type if intent.spec else ""
+        reason = Text("The user requested a {type}.", type=kind) if kind else Text("The user requested it.")
         entry = Entry(
             at=intent.created_at,
             action=intent.verb,
             subject=str(intent.node_name),
-            reason=f"The user requested {what}.",
+            reason=reason,
             detail={"intent_id": intent.intent_id},
         )
         try:
@@ -107,9 +115,12 @@ class Audit:
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
         """Add a line within a transaction of the same journal."""
+        # beside the detail, where earlier versions ignore it
+        made_of = {_REASON: entry.reason.to_json()} if isinstance(entry.reason, Text) else {}
+        detail = json.dumps({**entry.detail, **made_of})
         database.execute(
             "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*self._place, entry.at, entry.action, entry.subject, entry.reason, json.dumps(dict(entry.detail))),
+            (*self._place, entry.at, entry.action, entry.subject, str(entry.reason), detail),
         )
 
     def newest(self, limit: int = 100) -> tuple[Entry, ...]:
@@ -120,9 +131,17 @@ class Audit:
                 " ORDER BY seq DESC LIMIT ?",  # not by time: the clock may have been set back
                 (*self._place, limit),
             ).fetchall()
+        read = ((row[:3], *_read(*row[3:])) for row in rows)
         return tuple(
-            Entry(at=row[0], action=row[1], subject=row[2], reason=row[3], detail=_detail(row[4])) for row in rows
+            Entry(at=at, action=action, subject=subject, reason=reason, detail=detail)
+            for (at, action, subject), reason, detail in read
         )
+
+
+def _read(reason: str, detail: str) -> tuple[str, dict[str, Any]]:
+    """Return the reason, as a `Text` if it was one, and the detail."""
+    found = _detail(detail)
+    return text_from_json(found.pop(_REASON, None), reason), found
 
 
 def _detail(text: str) -> dict[str, Any]:

@@ -79,9 +79,15 @@ def open_repaired(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def _notice(aside: Path, is_whole: bool) -> str:
-    whole = "Everything in it was copied to a new one."
-    part = "Everything readable was copied to a new one; nodes are found by their labels."
-    return f"The journal was damaged. It is kept as {aside}. {whole if is_whole else part}"
+    text = (
+        Text("The journal was damaged. It is kept as {path}. Everything in it was copied to a new one.")
+        if is_whole
+        else Text(
+            "The journal was damaged. It is kept as {path}. Everything readable was copied to a new one; nodes are "
+            "found by their labels."
+        )
+    )
+    return text.with_arguments(path=aside)
 
 
 def _make_first(path: Path) -> None:

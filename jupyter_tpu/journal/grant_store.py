@@ -64,7 +64,9 @@ class Grants:
         check_project(self._project)
         self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
         # with all its values: what they were before can be read from the earlier lines
-        self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
+        self._note(
+            grant.name, Text("The user entered the grant: {summary}.", summary=_summary(grant)), grant.to_json(), now
+        )
 
     def remove(self, name: str, *, now: float) -> None:
         """Remove a grant.
@@ -79,13 +81,16 @@ class Grants:
                 hint="`jupyter tpu grant list` lists the grants.",
                 actions=(show_grants(),),
             )
-        reason = "The user removed the grant: what it covered counts as billed, past usage included."
+        reason = Text("The user removed the grant: what it covered counts as billed, past usage included.")
         self._note(name, reason, {}, now)
 
     def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:
         self._audit.record(Entry(at=now, action="grant", subject=name, reason=reason, detail=detail))
 
 
-def _summary(grant: Grant) -> str:
-    what = f"${grant.usd:.2f} of credit" if grant.usd is not None else f"{sum(row.chips for row in grant.rows)} chips"
-    return f"{what}, from {grant.starts_on} to {grant.ends_on}"
+def _summary(grant: Grant) -> Text:
+    days = {"first_day": grant.starts_on, "last_day": grant.ends_on}
+    if grant.usd is not None:
+        return Text("${usd} of credit, from {first_day} to {last_day}").with_arguments(usd=f"{grant.usd:.2f}", **days)
+    chips = sum(row.chips for row in grant.rows)
+    return Text("{chips} chips, from {first_day} to {last_day}").with_arguments(chips=chips, **days)

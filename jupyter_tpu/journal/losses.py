@@ -6,7 +6,6 @@ may block on the disk.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 from jupyter_tpu.error_actions import show_budgets
@@ -15,6 +14,7 @@ from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.journal.repair import DAMAGE, DAMAGE_REASON, EVERYWHERE, LOSS
 from jupyter_tpu.journal.user_documents import Documents
+from jupyter_tpu.money.budgets import moment_text
 
 _SEEN = "loss_seen"
 
@@ -33,7 +33,7 @@ class Loss:
 
     def error(self) -> JournalUnwritable:
         """Return why nothing that costs money may be requested."""
-        found = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
+        found = moment_text(self.at)
         return JournalUnwritable(
             Text(
                 "The journal was found damaged on {time}, and not all of it could be read: budgets, or records of "
@@ -79,7 +79,7 @@ class Losses:
         losses = self.open()
         for loss in losses:
             # the audit log first: a process that dies here leaves the loss open
-            reason = "The user confirmed the budgets after the journal was damaged."
+            reason = Text("The user confirmed the budgets after the journal was damaged.")
             self._audit.record_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
             self._seen.put(_SEEN, loss.copy, {}, now=now)
         return bool(losses)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from jupyter_tpu.errors import Text
 from jupyter_tpu.journal import schema
 from jupyter_tpu.journal.salvage import Salvage, salvage
 
@@ -30,7 +31,7 @@ LOSS = "loss"
 """Kind of the documents that say that budgets may be lost; their names are the paths of the damaged files."""
 
 DAMAGE = "journal_damaged"
-DAMAGE_REASON = "The journal was damaged. A new one replaced it, with everything that could still be read."
+DAMAGE_REASON = Text("The journal was damaged. A new one replaced it, with everything that could still be read.")
 
 COMPANIONS = ("-wal", "-shm")
 """Suffixes of the files that SQLite has next to a database; they contain what is not in it yet."""

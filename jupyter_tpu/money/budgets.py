@@ -9,11 +9,12 @@ from __future__ import annotations
 import calendar
 import math
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from jupyter_tpu.errors import BadInput, Text, TpuError
+from jupyter_tpu.errors import BadInput, ShownTime, Text, TpuError
 from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
 from jupyter_tpu.money.spans import HOUR_S, Cost, Span, Window, at_worst, cost
 
@@ -267,27 +268,38 @@ def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float 
 def amount_text(budget: Budget, amount: float) -> str:
     """Format an amount as ``$20.00`` or ``7.50 hours``; dollar amounts below $0.10 get six decimals."""
     if budget.unit == "hours":
-        return f"{amount:,.2f} hours"
+        return Text("{hours} hours", hours=f"{amount:,.2f}")
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.6f}"
 
 
-def usage_text(budget: Budget, usage: Usage) -> str:
+_USAGES: Mapping[Period, Text] = {
+    "day": Text("{used} of {amount} today"),
+    "week": Text("{used} of {amount} this week"),
+    "month": Text("{used} of {amount} this month"),
+    "total": Text("{used} of {amount} in total"),
+}
+
+
+def usage_text(budget: Budget, usage: Usage) -> Text:
     """Format a usage as ``$16.02 of $20.00 this week``, with ``up to`` before it if a part is unmonitored."""
-    when = "in total" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
-    up_to = "up to " if usage.unwatched else ""
-    return f"{up_to}{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
+    text = _USAGES[budget.period].with_arguments(
+        used=amount_text(budget, usage.used), amount=amount_text(budget, budget.amount)
+    )
+    return Text("up to {usage}", usage=text) if usage.unwatched else text
 
 
 def unmonitored_text(budget: Budget, usage: Usage) -> str:
     """Return a sentence about unmonitored time; empty if there is none."""
     if not usage.unwatched:
         return ""
-    part = amount_text(budget, usage.unwatched)
-    return f"Up to {part} of it is unmonitored time in which nodes may have been READY."
+    return Text(
+        "Up to {part} of it is unmonitored time in which nodes may have been READY.",
+        part=amount_text(budget, usage.unwatched),
+    )
 
 
-def moment_text(at: float, utc_offset_s: float) -> str:
-    """Format Unix seconds as ``2026-11-01 09:00`` by the wall clock."""
-    local = int(at + utc_offset_s)
+def moment_text(at: float, utc_offset_s: float | None = None) -> ShownTime:
+    """Format Unix seconds as ``2026-11-01 09:00`` by the wall clock; None = this computer's."""
+    local = int(at + (time.localtime(at).tm_gmtoff if utc_offset_s is None else utc_offset_s))
     day, second = divmod(local, int(_DAY_S))
-    return f"{day_text(day)} {second // 3600:02}:{second % 3600 // 60:02}"
+    return ShownTime(f"{day_text(day)} {second // 3600:02}:{second % 3600 // 60:02}", at)

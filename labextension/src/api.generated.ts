@@ -48,6 +48,8 @@ export interface ISetupStep {
   readonly arguments: { readonly [name: string]: string | number };
   /** The templates of the values that are texts themselves, by name */
   readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
 }
 
 /** The templates of the texts with values, for translation; the others are constant */
@@ -81,7 +83,7 @@ export interface INodeList {
   readonly unreachable: readonly string[];
   readonly intents: readonly IIntent[];
   /** What the user should know about the journal, the budgets and the clock */
-  readonly notices: readonly string[];
+  readonly notices: readonly INotice[];
   readonly error: IError | null;
 }
 
@@ -483,7 +485,20 @@ export interface IAuditEntry {
   readonly subject: string;
   /** One sentence for the user; plain text */
   readonly reason: string;
+  /** The template of the reason if it has values, for translation */
+  readonly templates: IAuditEntryTemplate;
+  /** The values that replace `{name}` in the template, by name */
+  readonly arguments: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
   readonly detail: { readonly [name: string]: unknown };
+}
+
+/** The template of the reason if it has values, for translation */
+export interface IAuditEntryTemplate {
+  readonly reason?: string;
 }
 
 export interface IRecoveries {
@@ -1113,6 +1128,24 @@ export interface IReleaseResult {
   readonly message: string;
 }
 
+export interface INotice {
+  /** One sentence for the user; plain text */
+  readonly message: string;
+  /** The template of the message if it has values, for translation */
+  readonly templates: INoticeTemplate;
+  /** The values that replace `{name}` in the template, by name */
+  readonly arguments: { readonly [name: string]: string | number };
+  /** The templates of the values that are texts themselves, by name */
+  readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
+}
+
+/** The template of the message if it has values, for translation */
+export interface INoticeTemplate {
+  readonly message?: string;
+}
+
 /** A text in English that can be translated */
 export interface IText {
   readonly template: string;
@@ -1120,6 +1153,8 @@ export interface IText {
   readonly arguments: { readonly [name: string]: string | number };
   /** The templates of the values that are texts themselves, by name */
   readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
 }
 
 export interface IError {
@@ -1140,6 +1175,8 @@ export interface IError {
   readonly arguments: { readonly [name: string]: string | number };
   /** The templates of the values that are texts themselves, by name */
   readonly texts?: { readonly [name: string]: IText };
+  /** The Unix seconds of the values that are times, by name */
+  readonly times?: { readonly [name: string]: number };
   /** What the user can do, the most useful first; for buttons */
   readonly actions: readonly IAction[];
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, ShownTime, Text
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.user_documents import Documents
@@ -99,6 +99,24 @@ def test_the_audit_log_shows_the_newest_first_and_only_grows(journal: Journal, t
         for statement in ("DELETE FROM audit", "UPDATE audit SET reason = 'another'"):
             with pytest.raises(sqlite3.IntegrityError, match="append only"):
                 database.execute(statement)
+
+
+def test_a_reason_of_the_audit_log_can_be_translated_and_its_time_formatted(journal: Journal) -> None:
+    audit = Audit(journal, endpoint="", project="p")
+
+    def entry(at: float) -> Entry:
+        reason = Text("It ended at {time}.", time=ShownTime("2026-11-27 09:00", at))
+        return Entry(at=1.0, action="ended", subject="n", reason=reason, detail={"uid": "u"})
+
+    assert audit.record_once(entry(100.0))
+    # the detail tells whether a line is new, not its words
+    assert not audit.record_once(entry(200.0))
+    (found,) = audit.newest()
+    assert found == entry(100.0)
+    shown = found.to_json()
+    assert shown["templates"] == {"reason": "It ended at {time}."}
+    assert shown["times"] == {"time": 100.0}
+    assert shown["detail"] == {"uid": "u"}
 
 
 def test_the_layout_before_keeps_its_intents(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def is_usable(server: Server) -> bool:
 
 
 def test_the_clock_of_the_demo_is_no_wrong_clock(server: Server) -> None:
-    assert not [notice for notice in server.tpu("GET", "nodes").json["notices"] if "clock" in notice]
+    assert not [notice for notice in server.tpu("GET", "nodes").json["notices"] if "clock" in notice["message"]]
 
 
 async def test_the_activity_log_has_the_time_of_this_computer(server: Server, cloud: Cloud) -> None:

@@ -44,7 +44,7 @@ _VERBS = {
     "delete": Text("delete {kind} {name}"),
     "stop": Text("stop {kind} {name}"),
 }
-_REASON = "The user cleaned up the project."
+_REASON = Text("The user cleaned up the project.")
 
 
 def run_cleanup(options: argparse.Namespace) -> int:

@@ -16,13 +16,15 @@ from jupyter_tpu.autostop import (
     reminder,
 )
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.durations import duration_text
+from jupyter_tpu.errors import BadInput, JournalUnwritable, Text, joined
 from jupyter_tpu.fleet.spend.enforcer import can_stop
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.user_documents import Document, Documents
 from jupyter_tpu.models import Node
+from jupyter_tpu.money.budgets import moment_text
 from jupyter_tpu.money.spans import ready_since
 
 DEADLINE_LABEL = "jupyter-tpu-deadline"
@@ -146,7 +148,11 @@ class AutostopSettings:
         """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
         self._documents.put(_KEEP, str(node.name), {**keep.to_json(), **_about(node, clock_wrong_s)}, now=now)
         detail = keep.to_json()
-        reason = "The user cancelled “keep running”." if keep.is_none else "The user chose to keep the node running."
+        reason = (
+            Text("The user cancelled “keep running”.")
+            if keep.is_none
+            else Text("The user chose to keep the node running.")
+        )
         self.record(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
 
     def put_last_use(self, node: Node, acted_at: float) -> None:
@@ -174,13 +180,22 @@ def _clock_moved_s(body: Mapping[str, Any], wrong_s: float) -> float:
 
 def rules_text(rules: Rules) -> str:
     """Return the rules as a sentence for the audit log."""
+    idle_s, unattended_s, session_s, at = (
+        rules.idle_after_s,
+        rules.unattended_after_s,
+        rules.session_s,
+        rules.deadline_at,
+    )
     parts = [
-        f"idle timeout {rules.idle_after_s:g} s" if rules.idle_after_s else "no idle timeout",
-        *([f"unattended after {rules.unattended_after_s:g} s"] if rules.unattended_after_s else []),
-        f"maximum session {rules.session_s:g} s" if rules.session_s else "no maximum session",
-        *([f"deadline {rules.deadline_at:.0f}"] if rules.deadline_at else []),
+        Text("idle timeout {duration}", duration=duration_text(idle_s)) if idle_s else Text("no idle timeout"),
+        Text("unattended after {duration}", duration=duration_text(unattended_s)) if unattended_s else "",
+        Text("maximum session {duration}", duration=duration_text(session_s))
+        if session_s
+        else Text("no maximum session"),
+        Text("deadline {time}", time=moment_text(at)) if at else "",
     ]
-    return f"Auto-stop: {', '.join(parts)}; action: {rules.action}."
+    rules_set = joined(filter(None, parts), ", ")
+    return Text("Auto-stop: {rules}; action: {action}.", rules=rules_set, action=rules.action)
 
 
 def default_rules(node: Node) -> Rules:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.autostop import Activity, KeepRunning, Moment, Reminder, Rules, Verdict, earliest_end, judge
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.errors import JournalUnwritable, Text, TpuError, joined
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.fleet.autostop.agent_poller import AgentPoller
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings, reminder_of
@@ -289,7 +289,7 @@ class AutostopController:
         asked = await self._with_outcome(fleet, asked)
         why_delete = asked.why_delete(steady)
         verb: Verb = "delete" if why_delete or status.rules.action == "delete" else "stop"
-        reason = f"{why_text(status)} {why_delete}".strip()
+        reason = joined(filter(None, [why_text(status), why_delete]), " ")
         try:
             end = fleet.delete if verb == "delete" else fleet.stop
             intent = await end(node.name, because=_cause(status))
@@ -327,10 +327,14 @@ def why_text(status: AutostopStatus) -> str:
     """Return why a node ends, for display."""
     rules = status.rules
     if status.verdict.ends_why == "idle" and status.verdict.idle_limit_s is not None:
-        return f"It was idle for longer than {duration_text(status.verdict.idle_limit_s)}: {status.verdict.reason}."
+        return Text(
+            "It was idle for longer than {duration}: {reason}.",
+            duration=duration_text(status.verdict.idle_limit_s),
+            reason=status.verdict.reason,
+        )
     if status.verdict.ends_why == "session" and rules.session_s is not None:
-        return f"Its session of {duration_text(rules.session_s)} is over."
-    return "Its deadline has passed."
+        return Text("Its session of {duration} is over.", duration=duration_text(rules.session_s))
+    return Text("Its deadline has passed.")
 
 
 def _cause(status: AutostopStatus) -> EndCause:

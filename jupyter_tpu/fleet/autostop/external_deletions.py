@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.autostop import Rules
 from jupyter_tpu.durations import duration_text
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import Text, TpuError, joined
 from jupyter_tpu.fleet.autostop.autostop_settings import AutostopSettings, NodeSettings
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.ledger import Ledger
@@ -38,6 +38,10 @@ ACTION = "ended"
 _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
+_DUE = {
+    "stop": Text("Its guard was due to stop it {due}; otherwise {cause}."),
+    "delete": Text("Its guard was due to delete it {due}; otherwise {cause}."),
+}
 _ASKED_HERE = frozenset({"stop", "delete", "unqueue", "preempted"})
 
 
@@ -127,8 +131,8 @@ class ExternalDeletions:
     def _report(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> None:
         span = end.span
         # by this computer's clock, like the time of the line: the cloud's may differ, and the emulated one runs ahead
-        seen_at = _moment(self._clock.to_local(span.ended_at))
-        reason = f"{self._how(end, suspended, now)} It was last seen READY at {seen_at}."
+        seen_at = moment_text(self._clock.to_local(span.ended_at))
+        reason = Text("{how} It was last seen READY at {time}.", how=self._how(end, suspended, now), time=seen_at)
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         # once for all processes of the user
         if self._audit.record_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
@@ -149,35 +153,45 @@ class ExternalDeletions:
     def _how(self, end: _End, suspended: Mapping[NodeName, str], now: float) -> str:
         span, state, rules = end.span, end.state, end.rules
         if state in _TAKEN:
-            return f"The cloud has pre-empted the node: it is {state}."
+            return Text("The cloud has pre-empted the node: it is {state}.", state=state)
         if span.name in suspended and not end.is_left:
-            return f"The cloud has pre-empted the node: its queued resource is {suspended[span.name]}."
-        ended = f"The node {f'is {state}' if state else 'is gone'}, and this computer did not request that."
-        cause = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
+            return Text(
+                "The cloud has pre-empted the node: its queued resource is {state}.", state=suspended[span.name]
+            )
+        ended = (
+            Text("The node is {state}, and this computer did not request that.", state=state)
+            if state
+            else Text("The node is gone, and this computer did not request that.")
+        )
+        cause = Text("it was pre-empted, or someone else ended it") if span.spot else Text("someone else ended it")
+        due = [] if rules.is_off else self._due(span, rules, now)
         if rules.is_off:
-            return f"{ended} No auto-stop rule applied to it: {cause}."
-        due = self._due(span, rules, now)
-        if not due:
-            return f"{ended} None of its auto-stop rules was due yet: {cause}."
-        return f"{ended} Its guard was due to {rules.action} it {' or '.join(due)}; otherwise {cause}."
+            why = Text("No auto-stop rule applied to it: {cause}.", cause=cause)
+        elif not due:
+            why = Text("None of its auto-stop rules was due yet: {cause}.", cause=cause)
+        else:
+            why = _DUE[rules.action].with_arguments(due=reduce(_or, due), cause=cause)
+        return joined([ended, why], " ")
 
-    def _due(self, span: Span, rules: Rules, now: float) -> list[str]:
+    def _due(self, span: Span, rules: Rules, now: float) -> list[Text]:
         """Return when the rules end a node: ``at 2026-11-22 12:00 (session)`` or ``after 1 h without use``.
 
         Rules that could not have ended it by now are left out.
         """
         # its guard may have counted from before the first observation
         began_at = self._clock.to_local(span.began_at - span.unwatched_before_s)
-        ends: list[tuple[float, str]] = []
+        ends: list[tuple[float, Text]] = []
         if rules.deadline_at is not None:
-            ends.append((rules.deadline_at, f"at {_moment(rules.deadline_at)} (deadline)"))
+            ends.append((rules.deadline_at, Text("at {time} (deadline)", time=moment_text(rules.deadline_at))))
         if rules.session_s is not None:
             ends_at = began_at + rules.session_s
-            ends.append((ends_at, f"at {_moment(ends_at)} (session)"))
+            ends.append((ends_at, Text("at {time} (session)", time=moment_text(ends_at))))
         if (idle_s := rules.idle_after_s) is not None:
-            ends.append((began_at + idle_s, f"after {duration_text(idle_s)} without use (idle)"))
+            text = Text("after {duration} without use (idle)", duration=duration_text(idle_s))
+            ends.append((began_at + idle_s, text))
             if (unattended_s := rules.unattended_after_s) is not None:
-                ends.append((began_at + unattended_s, f"after {duration_text(unattended_s)} unattended (idle)"))
+                text = Text("after {duration} unattended (idle)", duration=duration_text(unattended_s))
+                ends.append((began_at + unattended_s, text))
         return [text for at, text in ends if at <= now]
 
     def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
@@ -207,5 +221,5 @@ def _key(span: Span) -> tuple[str, str, float]:
     return (str(span.name), span.uid, span.ended_at)
 
 
-def _moment(at: float) -> str:
-    return moment_text(at, time.localtime(at).tm_gmtoff)
+def _or(first: Text, second: Text) -> Text:
+    return Text("{first} or {second}", first=first, second=second)

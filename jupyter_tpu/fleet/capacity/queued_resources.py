@@ -132,7 +132,8 @@ class Queue:
         await self._fleet.check_offered(spec)
         await self._fleet.check_spending(spec, accept_unknown_price=accept_unknown_price)
         await self._refuse_taken(spec)
-        await self._note("queue", wanted.name, f"The user queued a {spec.accelerator_type}.")
+        reason = Text("The user queued a {type}.", type=spec.accelerator_type)
+        await self._note("queue", wanted.name, reason)
         return await self._request(wanted, valid_for_s, run_for_s)
 
     async def _refuse_taken(self, spec: NodeSpec) -> None:
@@ -177,7 +178,7 @@ class Queue:
         if known.state == "DELETING":
             return known
         # the audit log first: if it cannot be written, nothing may happen
-        reason = f"The user deleted a queued resource that was {known.state}."
+        reason = Text("The user deleted a queued resource that was {state}.", state=known.state)
         await self._note("unqueue", name, reason, nodes=[str(node) for node in known.nodes])
         try:
             # force: with its nodes

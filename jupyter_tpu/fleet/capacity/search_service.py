@@ -140,14 +140,13 @@ class SearchService:
         search = await asyncio.to_thread(self._searches.cancel, search_id)
         if not search.has_ended:
             await asyncio.to_thread(
-                self._audit.record, search_entry(search, "cancel", "The user cancelled the search.")
+                self._audit.record, search_entry(search, "cancel", Text("The user cancelled the search."))
             )
         return search
 
 
 def _begun_reason(search: Search) -> str:
-    count = len(search.candidates)
-    return f"The user started a search with {count} candidate{'' if count == 1 else 's'}."
+    return Text("The user started a search (candidates: {count}).", count=len(search.candidates))
 
 
 def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:

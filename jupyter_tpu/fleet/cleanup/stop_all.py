@@ -26,7 +26,7 @@ from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.quota import LEFTOVER_QUEUED_STATES, Kind
 from jupyter_tpu.node_end import EndCause
 
-REASON = "The user stopped all spending."
+REASON = Text("The user stopped all spending.")
 # our bound: each round ends what appeared during the previous one
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})

@@ -54,12 +54,13 @@ class FleetChange:
     """An event that makes front ends fetch again; it never contains the data itself.
 
     Attributes:
-        kind: ``node`` (created, changed or gone), ``intent`` (a new phase) or ``list`` (a poll failed, or works again)
-            or ``cloud`` (the server uses another cloud, project or account).
+        kind: ``node`` (created, changed or gone), ``intent`` (a new phase), ``list`` (a poll failed, or works again),
+            ``budgets`` (the budgets, or what is said about them) or ``cloud`` (the server uses another cloud, project
+            or account).
         state: the node's; empty when it is gone.
     """
 
-    kind: Literal["node", "intent", "list", "cloud"]
+    kind: Literal["node", "intent", "list", "budgets", "cloud"]
     node_name: str = ""
     state: str = ""
     phase: str = ""

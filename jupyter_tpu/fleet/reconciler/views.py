@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.accelerators import Accelerator
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import TpuError, templates_of
 from jupyter_tpu.models import Node, Price
 from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
 
@@ -123,7 +123,7 @@ def nodes_view(
         ],
         "unreachable": list(snapshot.unreachable),
         "intents": [intent_view(intent, usual_s=_usual_s(intent, creation_seconds)) for intent in snapshot.intents],
-        "notices": list(snapshot.notices),
+        "notices": [{"message": str(notice), **templates_of({"message": notice})} for notice in snapshot.notices],
         "error": error_view(snapshot.error),
     }
 

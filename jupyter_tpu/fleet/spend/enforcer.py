@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.error_actions import raise_budget, show_budgets
-from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError
+from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, Text, TpuError, joined
+from jupyter_tpu.fleet.reconciler.records import FleetChange
 from jupyter_tpu.fleet.spend.grant_usage import is_covered
 from jupyter_tpu.fleet.spend.spend_ledger import FRESH_S, NEVER, SpendLedger, observation_of, observation_of_fleet
 from jupyter_tpu.fleet.spend.unobserved import record_observation
@@ -24,9 +25,9 @@ from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.to_ready import BOOTING
 from jupyter_tpu.models import Node, NodeName, NodeSpec
 from jupyter_tpu.money.accrual import NodesObservation
-from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unmonitored_text, usage_text, window_of
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, moment_text, unmonitored_text, usage_text, window_of
 from jupyter_tpu.money.coverage import NodeRequest
-from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
+from jupyter_tpu.money.spans import dearest_usd_per_hour
 from jupyter_tpu.money.spending import Account
 from jupyter_tpu.node_end import EndCause
 
@@ -39,7 +40,10 @@ log = logging.getLogger(__name__)
 
 UsedUp = list[tuple[Budget, Usage]]
 
-_ENDED: Mapping[Verb, str] = {"stop": "stopped", "delete": "deleted with its disk, since it cannot be stopped:"}
+_ENDED: Mapping[Verb, Text] = {
+    "stop": Text("stopped {nodes}"),
+    "delete": Text("deleted with its disk, since it cannot be stopped: {nodes}"),
+}
 _NOTHING_ASKED = "No request was sent to the cloud."
 
 
@@ -75,6 +79,8 @@ class BudgetEnforcer:
         self._ended: dict[Verb, set[str]] = {"stop": set(), "delete": set()}
         self._logged: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
+        self._budgets: tuple[Budget | BrokenBudget, ...] = ()
+        self._applied: tuple[object, ...] = (self._budgets, self._notices)
 
     # -- the controller
 
@@ -86,13 +92,22 @@ class BudgetEnforcer:
             await self._record(snapshot)
         except JournalUnwritable as error:  # budgets must hold on a full disk too
             unwritten = observation_of_fleet(snapshot, before=self._recorded)
-            notices.append(f"The cost of the nodes is not saved: {error.message} {error.hint}")
+            notices.append(Text("The cost of the nodes is not saved: {reason}", reason=_sentences(error)))
         try:
             account = await asyncio.to_thread(self._account, now, unwritten)
         except JournalUnwritable as error:
-            self._show(f"The cost of the nodes is unknown: {error.message} {error.hint}")
-            return
-        await self._enforce(fleet, snapshot, account, notices) if account else self._show(*notices)
+            self._show(Text("The cost of the nodes is unknown: {reason}", reason=_sentences(error)))
+        else:
+            await self._enforce(fleet, snapshot, account, notices) if account else self._show(*notices)
+            self._budgets = tuple(account.budgets) if account else ()
+        self._notify(fleet)
+
+    def _notify(self, fleet: Fleet) -> None:
+        """Make all front ends fetch the budgets and notices again if another page or a command has changed them."""
+        applied = (self._budgets, self._notices)
+        if applied != self._applied:
+            self._applied = applied
+            fleet.notify(FleetChange(kind="budgets"))
 
     def _show(self, *notices: str) -> None:
         """Show the notices, and log each new one once."""
@@ -112,7 +127,7 @@ class BudgetEnforcer:
         # off the event loop: the ledger may be long
         usages = await asyncio.to_thread(account.usages)
         used_up = _used_up(usages)
-        broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
+        broken = [_sentences(broken.error) for broken in account.broken()]
         spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
         if used_up:
             # before the audit log is written: a slow or full disk must not delay the stop
@@ -147,7 +162,12 @@ class BudgetEnforcer:
             if usage.level == "ok" or level in self._logged:
                 continue
             detail = {"level": usage.level, "window_start": usage.window.starts_at, **budget.to_json()}
-            reason = f"{usage.level} % of the budget {budget.name} is used: {usage_text(budget, usage)}."
+            reason = Text(
+                "{percent} % of the budget {budget} is used: {usage}.",
+                percent=usage.level,
+                budget=budget.name,
+                usage=usage_text(budget, usage),
+            )
             at = self._clock.to_local(account.now)
             entry = Entry(at=at, action="budget_level", subject=budget.name, reason=reason, detail=detail)
             if await asyncio.to_thread(self._ledger.record_once, entry):
@@ -196,13 +216,13 @@ class BudgetEnforcer:
             intent = await end(node.name, because=_cause(*first))
         except JournalUnwritable:  # a full disk must not keep a node billed
             self._asked[key] = await self._direct.request(
-                verb, node.name, asked, now, because=_cause(*first), reason=f"{reason} {why_delete}".strip()
+                verb, node.name, asked, now, because=_cause(*first), reason=_joined(reason, why_delete)
             )
             self._note_end(verb, node)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
         self._note_end(verb, node)
-        await self._log_stop(intent, now, f"{reason} {why_delete}".strip())
+        await self._log_stop(intent, now, _joined(reason, why_delete))
 
     def _note_end(self, verb: Verb, node: Node) -> None:
         for ids in self._ended.values():
@@ -232,7 +252,7 @@ class BudgetEnforcer:
         if intent.error is None:
             return
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
-        subject, reason = str(intent.node_name), "A budget is used up."
+        subject, reason = str(intent.node_name), Text("A budget is used up.")
         at = self._clock.to_local(self._clock.now())
         entry = Entry(at=at, action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._ledger.record_once, entry)
@@ -331,7 +351,7 @@ def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None
 
 def _spared_notice(spared: frozenset[NodeName]) -> tuple[str, ...]:
     names = ", ".join(sorted(name.node_id for name in spared))
-    return (f"A grant pays for {names}: not stopped by the budget.",) if spared else ()
+    return (Text("A grant pays for {nodes}: not stopped by the budget.", nodes=names),) if spared else ()
 
 
 def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
@@ -354,17 +374,29 @@ def _notice(budget: Budget, account: Account, ended: Mapping[Verb, Collection[st
     Args:
         ended: ids of the nodes that were stopped, and of those that were deleted because they cannot be stopped.
     """
-    until = _until(window_of(budget, account.now, account.offset_at), account)
-    nodes = "billed nodes" if budget.spares_granted else "READY nodes"
-    parts = ((_ENDED[verb], ", ".join(sorted(ids))) for verb, ids in ended.items() if ids)
-    done = "; ".join(f"{what} {names}" for what, names in parts)
-    what = done or f"{nodes} are stopped, and spot nodes deleted"
-    return f"The budget {budget.name} is used up: {what}. No node may be created{until}."
+    done = [_ENDED[verb].with_arguments(nodes=", ".join(sorted(ids))) for verb, ids in ended.items() if ids]
+    usual = (
+        Text("billed nodes are stopped, and spot nodes deleted")
+        if budget.spares_granted
+        else Text("READY nodes are stopped, and spot nodes deleted")
+    )
+    what, at = joined(done or [usual], "; "), window_of(budget, account.now, account.offset_at).ends_at
+    if at is None:
+        return Text("The budget {budget} is used up: {what}. No node may be created.", budget=budget.name, what=what)
+    return Text(
+        "The budget {budget} is used up: {what}. No node may be created until {time}.",
+        budget=budget.name,
+        what=what,
+        time=moment_text(at, account.offset_at(at)),
+    )
 
 
-def _until(window: Window, account: Account) -> str:
-    at = window.ends_at
-    return "" if at is None else f" until {moment_text(at, account.offset_at(at))}"
+def _sentences(error: TpuError) -> Text:
+    return _joined(error.message, error.hint)
+
+
+def _joined(*sentences: str) -> Text:
+    return joined(filter(None, sentences), " ")
 
 
 def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:

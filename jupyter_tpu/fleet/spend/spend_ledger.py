@@ -22,7 +22,7 @@ from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.journal.user_documents import Document, Documents
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Accrual, NodesObservation, ObservedNode
-from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Period, Usage, amount_text, budget_from_json, usage_text
 from jupyter_tpu.money.burn_down import burn_down_view
 from jupyter_tpu.money.grants_applied import as_billed, paid_by_grants
 from jupyter_tpu.money.project_ids import check_project
@@ -43,6 +43,14 @@ NEVER = NodesObservation(as_of=0.0)
 
 LOST = "lost-budgets"
 """Name of the unreadable budget that stands for budgets which damage to the journal may have lost."""
+
+
+_SET: Mapping[Period, Text] = {
+    "day": Text("The user set the budget {budget} to {amount} per day ({action})."),
+    "week": Text("The user set the budget {budget} to {amount} per week ({action})."),
+    "month": Text("The user set the budget {budget} to {amount} per month ({action})."),
+    "total": Text("The user set the budget {budget} to {amount} in all ({action})."),
+}
 
 
 class Place(Protocol):
@@ -175,8 +183,9 @@ class SpendLedger:
         # a project number or a misspelt id would store a budget that limits nothing
         check_project(self._project)
         budget = budget_from_json(name, wanted)
-        per = "in all" if budget.period == "total" else f"per {budget.period}"
-        reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
+        reason = _SET[budget.period].with_arguments(
+            budget=name, amount=amount_text(budget, budget.amount), action=budget.action
+        )
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
         # the user who sets a budget sees the list of budgets
@@ -206,7 +215,8 @@ class SpendLedger:
             return
         if not self._documents.remove(_KIND, name):
             raise _no_budget(name)
-        self._audit.record(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
+        reason = Text("The user removed the budget {budget}.", budget=name)
+        self._audit.record(Entry(at=now, action="budget", subject=name, reason=reason))
 
     def remove_grant(self, name: str, *, now: float) -> None:
         """Remove a grant; nodes that it covered count as billed, in the past too.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.errors import JournalUnwritable, Text, TpuError
 from jupyter_tpu.fleet.agents import Agents
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -96,12 +96,12 @@ class CheckpointHooks:
 
 def _entry(node: NodeName, outcome: Mapping[str, Any]) -> Entry:
     detail = {name: str(outcome[name])[:200] for name in ("notice_id", "kernel_id", "notebook", "status")}
-    where = detail["notebook"] or f"kernel {detail['kernel_id'][:8]}"
+    where = detail["notebook"] or Text("kernel {kernel}", kernel=detail["kernel_id"][:8])
     at = time.time() - float(outcome["age_s"])
     return Entry(
         at=at,
         action="checkpoint_hook",
         subject=str(node),
-        reason=f"{where}: {str(outcome['message'])[:500]}.",
+        reason=Text("{place}: {message}.", place=where, message=str(outcome["message"])[:500]),
         detail=detail,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, RateExceeded, TpuError
+from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, RateExceeded, Text, TpuError
 
 LAST_RESORT_S = 300.0
 """A node beyond its cap is deleted when the cloud has refused to stop it for this long: our choice."""
@@ -63,9 +63,12 @@ class EndRequest:
     def why_delete(self, now: float) -> str:
         """Return why the node is deleted instead of stopped, for display; empty = stop it."""
         if self.cannot_be_stopped:
-            return "The cloud says that this node cannot be stopped, so it is deleted."
+            return Text("The cloud says that this node cannot be stopped, so it is deleted.")
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:
-            return f"The cloud has refused to stop it for {LAST_RESORT_S / 60:.0f} min, so it is deleted."
+            return Text(
+                "The cloud has refused to stop it for {minutes} min, so it is deleted.",
+                minutes=round(LAST_RESORT_S / 60),
+            )
         return ""
 
 

@@ -15,7 +15,7 @@ from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 from jupyter_tpu.server.routes.quota import QuotaRoute
 
-_REASON = "The user cleaned up the project in the panel."
+_REASON = Text("The user cleaned up the project in the panel.")
 _MOST_NAMES = 500  # as in rest-api.yml; each is a call to the cloud
 
 

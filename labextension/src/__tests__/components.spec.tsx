@@ -62,6 +62,7 @@ function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel
     isFormOpen: false,
     openCards: new Set(),
     revealedCard: null,
+    createdNode: null,
     isCollaborative: false,
     isRefreshing: false,
     canOpenSimulator: false,
@@ -267,7 +268,8 @@ describe('the panel', () => {
   });
 
   it('names zones that did not answer', () => {
-    show({ list: list({ unreachable: ['us-east1-d'], notices: ['The journal was damaged.'] }) });
+    const notices = [{ message: 'The journal was damaged.', templates: {}, arguments: {} }];
+    show({ list: list({ unreachable: ['us-east1-d'], notices }) });
     screen.getByText('The journal was damaged.');
     screen.getByText(/No answer from us-east1-d/);
   });

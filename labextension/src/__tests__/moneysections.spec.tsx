@@ -1,7 +1,7 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
-import { IGrantMail, ISpendOfNode } from '../api.generated';
+import { IAuditEntry, IGrantMail, ISpendOfNode } from '../api.generated';
 import { Header } from '../components/header';
 import { SaidContext } from '../components/problem';
 import { afterKernel, afterLink, afterNode } from '../money/connections';
@@ -220,7 +220,7 @@ describe('the sections', () => {
         cleanup: answered({ ...WHOLE, items: [item({ node_id: HOSTILE, description: HOSTILE })] }),
         searches: answered({ searches: [search({ node_id: HOSTILE, message: HOSTILE })] }),
         audit: answered({
-          entries: [{ at: 1, action: HOSTILE, subject: HOSTILE, reason: HOSTILE, detail: {} }]
+          entries: [logged({ action: HOSTILE, subject: HOSTILE, reason: HOSTILE })]
         })
       },
       ...(['spend', 'grants', 'cleanup', 'capacity', 'audit'] as const)
@@ -230,10 +230,15 @@ describe('the sections', () => {
   });
 });
 
+function logged(rest: Partial<IAuditEntry>): IAuditEntry {
+  const texts = { action: '', subject: '', reason: '', templates: {}, arguments: {} };
+  return { at: 1, ...texts, detail: {}, ...rest };
+}
+
 describe('the activity log', () => {
   it('tells what was done from what was only asked for', () => {
-    const entry = { at: 1, action: 'stop', subject: 'nodes/a', reason: '', detail: {} };
-    const refused = { ...entry, subject: 'nodes/b', detail: { error: { message: 'No.' } } };
+    const entry = logged({ action: 'stop', subject: 'nodes/a' });
+    const refused = logged({ ...entry, subject: 'nodes/b', detail: { error: { message: 'No.' } } });
     show({ audit: answered({ entries: [entry, refused] }) }, 'audit');
     const [done, failed] = screen.getAllByRole('listitem').map(line => line.textContent);
     expect(done).toContain('Stop · a');

@@ -1,4 +1,5 @@
 import { IError } from '../api.generated';
+import { formatMoment } from '../money/moments';
 import { problemOf, ServerExtensionMissing, TpuClient } from '../request';
 import { intent, list, STOCKOUT, translations } from './fixtures';
 import { reply, Server } from './server';
@@ -90,6 +91,28 @@ describe('the client', () => {
       expect(problemOf(thrown).message).toBe('已停止：n 空闲 (5)');
       // buttons and advice show values too
       expect(problemOf(thrown).arguments.cause).toBe('n 空闲 (5)');
+    });
+
+    it('shows the times of a reason as all other times of the page', async () => {
+      const chinese = new TpuClient(
+        server.settings,
+        translations({ 'Its session ended at {time}.': '会话于 {time} 结束。' })
+      );
+      const at = Date.UTC(2024, 4, 6, 7, 8) / 1000;
+      const reason = {
+        reason: 'Its session ended at 2024-05-06 07:08.',
+        templates: { reason: 'Its session ended at {time}.' },
+        arguments: { time: '2024-05-06 07:08' },
+        times: { time: at }
+      };
+      server.answers['GET audit'] = () => reply({ entries: [reason] });
+      const shown = formatMoment(at, Date.now() / 1000);
+      expect(await client.request('audit')).toMatchObject({
+        entries: [{ reason: `Its session ended at ${shown}.` }]
+      });
+      expect(await chinese.request('audit')).toMatchObject({
+        entries: [{ reason: `会话于 ${shown} 结束。` }]
+      });
     });
 
     it('shows the name of a value that is missing', async () => {

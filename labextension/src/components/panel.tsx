@@ -11,7 +11,15 @@ import { formatDuration } from '../messages/units';
 import { formatMoment } from '../money/moments';
 import { INodeRenderers } from '../nodes/nodecard';
 import { IListActions, NodeList } from '../nodes/nodelist';
-import { IDatedList, IFormRequest, INodeSpec, IProblem, IRevealedCard, Phase } from '../tokens';
+import {
+  IDatedList,
+  IFormRequest,
+  INodeKey,
+  INodeSpec,
+  IProblem,
+  IRevealedCard,
+  Phase
+} from '../tokens';
 import { Button } from './button';
 import { Header } from './header';
 import { useNow } from './now';
@@ -36,6 +44,7 @@ export interface IPanelState {
   /** Keys of the nodes whose cards are open. */
   openCards: ReadonlySet<string>;
   revealedCard: IRevealedCard | null;
+  createdNode: INodeKey | null;
   isCollaborative: boolean;
   isRefreshing: boolean;
   canOpenSimulator: boolean;
@@ -155,9 +164,9 @@ function Problems({ state, actions, setup, trans }: IProps): JSX.Element {
   return (
     <>
       {problem && <Problem problem={problem} trans={trans} onRetry={actions.onRefresh} />}
-      {state.list?.notices.map(notice => (
-        <div key={notice} className="jp-tpu-Notice" role="status">
-          {notice}
+      {state.list?.notices.map(({ message }) => (
+        <div key={message} className="jp-tpu-Notice" role="status">
+          {message}
         </div>
       ))}
       {state.isCollaborative && (

@@ -2,6 +2,7 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { IAction, IError, IText } from '../api.generated';
+import { formatMoment } from '../money/moments';
 import { IProblem } from '../tokens';
 
 export function details(trans: TranslationBundle): string {
@@ -19,14 +20,14 @@ export function copied(trans: TranslationBundle): string {
   return trans.__('Copied');
 }
 
-/** A record of the server that can be translated: an error, or a step of the set-up. */
-export interface ITranslatable extends Pick<IError, 'arguments' | 'texts'> {
+/** A record of the server that can be translated, such as an error. */
+export interface ITranslatable extends Pick<IError, 'arguments' | 'texts' | 'times'> {
   readonly templates: { readonly [part: string]: string | undefined };
 }
 
-const PARTS = ['message', 'exists', 'hint', 'text', 'does'];
+const PARTS = ['message', 'exists', 'hint', 'text', 'does', 'reason'];
 
-/** The record with its texts in the user's language where the catalogue has them. */
+/** The record with its texts in the user's language where the catalogue has them, and times as the page shows them. */
 export function translated<T extends ITranslatable>(record: T, trans: TranslationBundle): T {
   const texts = Object.entries(record).filter(
     (entry): entry is [string, string] => PARTS.includes(entry[0]) && typeof entry[1] === 'string'
@@ -39,16 +40,18 @@ export function translated<T extends ITranslatable>(record: T, trans: Translatio
   return { ...record, ...(Object.fromEntries(ours) as Partial<T>), arguments: values };
 }
 
-/** The values of a text; one may be a text with values of its own. */
+/** The values of a text; one may be a text with values of its own, or a time. */
 function translatedValues(
-  { arguments: values, texts = {} }: Pick<IText, 'arguments' | 'texts'>,
+  { arguments: values, texts = {}, times = {} }: Pick<IText, 'arguments' | 'texts' | 'times'>,
   trans: TranslationBundle
 ): IText['arguments'] {
+  const now_s = Date.now() / 1000;
+  const moments = Object.entries(times).map(([name, at]) => [name, formatMoment(at, now_s)]);
   const ours = Object.entries(texts).map(([name, text]) => [
     name,
     inLanguage(String(values[name]), text.template, translatedValues(text, trans), trans)
   ]);
-  return { ...values, ...(Object.fromEntries(ours) as IText['arguments']) };
+  return { ...values, ...(Object.fromEntries([...ours, ...moments]) as IText['arguments']) };
 }
 
 function inLanguage(

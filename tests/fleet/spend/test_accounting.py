@@ -135,6 +135,24 @@ async def test_what_cannot_be_stopped_is_deleted(desk: Desk) -> None:
     assert desk.bench.emulator.control.billing() == []
 
 
+async def test_a_budget_that_another_page_or_a_command_changes_is_news_once(desk: Desk) -> None:
+    def news() -> int:
+        return [each.kind for each in desk.bench.changes].count("budgets")
+
+    await desk.tick()
+    assert news() == 0
+    desk.budget(100.0)
+    await desk.tick()
+    await desk.tick()
+    assert news() == 1
+    desk.budget(NO_AMOUNT, action="warn")
+    await desk.tick()
+    assert news() == 2
+    desk.books.remove_budget("mine", now=1.0)
+    await desk.tick()
+    assert news() == 3
+
+
 async def test_what_the_cloud_refuses_to_stop_is_deleted(desk: Desk) -> None:
     await desk.ready()
     desk.budget(NO_AMOUNT)

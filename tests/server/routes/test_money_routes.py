@@ -70,7 +70,8 @@ async def test_at_the_cap_a_node_is_stopped_and_no_other_is_created(server: Serv
     refused = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "another"})
     assert (refused.status, refused.json["reason"]) == (402, "budget_exceeded")
     assert server.tpu("POST", f"nodes/{ZONE}/my-node/start").status == 402
-    assert any("The budget tiny is used up" in notice for notice in server.tpu("GET", "nodes").json["notices"])
+    notices = [each["message"] for each in server.tpu("GET", "nodes").json["notices"]]
+    assert any("The budget tiny is used up" in notice for notice in notices)
     async with server.events() as events:
         server.tpu("DELETE", f"nodes/{ZONE}/my-node")
         await reached(events, "deleted")
@@ -143,6 +144,6 @@ def test_a_wrong_clock_of_the_servers_computer_is_told_until_it_is_set_right(ser
     wrong = nodes()
     assert wrong["clock_ahead_s"] == pytest.approx(-3600, abs=20)
     (notice,) = wrong["notices"]
-    assert notice.startswith("This computer's clock is wrong by 1 h (behind).")
+    assert notice["message"].startswith("This computer's clock is wrong by 1 h (behind).")
     cloud.control.clear_faults()
     assert (nodes()["clock_ahead_s"], nodes()["notices"]) == (0, [])
