@@ -1,9 +1,9 @@
-/** Notifications of kernels that failed to start or have ended, even when their notebook is hidden. */
+/** Notifications of kernels that have ended or, without a notebook in this page, failed to start. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { INode, INodeList } from './api.generated';
-import { IKernelEvent, INodeKey, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
+import { IKernelEvent, INodeKey, KERNEL_NOT_STARTED, KERNEL_SCHEMA, NODE_ENDED } from './tokens';
 
 /** How texts of the server name the command: without the node, which a link to its worker does not know. */
 const SSH = '`jupyter tpu ssh`';
@@ -31,8 +31,14 @@ interface INotice {
  * a node end with it.
  */
 export class FailureNotices {
-  /** @param _copySsh the button that copies the command which logs in on a node, for texts that send the user there */
-  constructor(private readonly _copySsh: (node: INodeKey) => Notification.IAction) {}
+  /**
+   * @param _copySsh the button that copies the command which logs in on a node, for texts that send the user there
+   * @param _isInNotebook whether an event is about the kernel of an open notebook
+   */
+  constructor(
+    private readonly _copySsh: (node: INodeKey) => Notification.IAction,
+    private readonly _isInNotebook: (start: IKernelEvent) => boolean
+  ) {}
 
   /** Handle an event of the server; all but those of kernels are ignored. */
   readonly onEvent = (_: unknown, event: Event.Emission): void => {
@@ -42,6 +48,9 @@ export class FailureNotices {
     const start = event as unknown as IKernelEvent;
     if (start.phase === NODE_ENDED) {
       return; // one line above the notebook says it
+    }
+    if (start.phase === KERNEL_NOT_STARTED && this._isInNotebook(start)) {
+      return; // JupyterLab's dialog says it
     }
     if (start.error_code) {
       this._notify(start);

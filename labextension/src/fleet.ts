@@ -89,17 +89,8 @@ function rowOf(key: string, place: INodeKey, node: INode | undefined, list: INod
     node_id: place.node_id,
     node: node ?? null,
     intent: own.find(intent => !intent.settled) ?? null,
-    failures: own.filter(intent => intent.settled && intent.error && !isRefuted(intent, node))
+    failures: own.filter(intent => intent.settled && intent.error)
   };
-}
-
-/** Whether a node exists whose creation is said to have failed: a later attempt, a search or the queue made it. */
-function isRefuted({ verb, updated_at }: IIntent, node: INode | undefined): boolean {
-  return (
-    verb === 'create' &&
-    node !== undefined &&
-    (node.state === 'READY' || Date.parse(node.create_time) / 1000 > updated_at)
-  );
 }
 
 /** Whether a node stops or is deleted, or soon will be, by request. */
@@ -124,16 +115,10 @@ function isBeing(
   return isRequested || list?.nodes.find(one => one.name === name)?.state === state;
 }
 
-/** Failed creations that no node refutes. */
-export function failedCreations({ intents, nodes }: INodeList): IFailedIntent[] {
-  const isFailed = (intent: IIntent): intent is IFailedIntent =>
-    intent.verb === 'create' && intent.settled && intent.error !== null;
-  return intents.filter(isFailed).filter(
-    intent =>
-      !isRefuted(
-        intent,
-        nodes.find(node => keyOf(node) === keyOf(intent))
-      )
+export function failedCreations({ intents }: INodeList): IFailedIntent[] {
+  return intents.filter(
+    (intent): intent is IFailedIntent =>
+      intent.verb === 'create' && intent.settled && intent.error !== null
   );
 }
 

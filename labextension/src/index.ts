@@ -1,7 +1,7 @@
 /** The plugins of the extension; each can be disabled on its own. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -46,6 +46,7 @@ import {
 import { nodeNotices, notebookCommands, running, settings } from './surfaces/plugins';
 import {
   CommandIDs,
+  INodeKey,
   ILinkEvent,
   IRefusedRestarts,
   ITpuModel,
@@ -181,16 +182,21 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
     const { stream } = serviceManager.events;
     const client = new TpuClient(serviceManager.serverSettings, trans);
     const fetchLink = (kernelId: string): Promise<ILink> => client.link(kernelId);
-    toolbars?.addFactory<NotebookPanel>(
-      'Notebook',
-      'tpu-kernel-status',
-      ({ sessionContext }) => new KernelStatus(sessionContext, stream, fetchLink, trans)
-    );
-    const notices = new FailureNotices(key => ({
+    const statuses = new Set<KernelStatus>();
+    toolbars?.addFactory<NotebookPanel>('Notebook', 'tpu-kernel-status', ({ sessionContext }) => {
+      const status = new KernelStatus(sessionContext, stream, fetchLink, trans);
+      statuses.add(status);
+      status.disposed.connect(() => statuses.delete(status));
+      return status;
+    });
+    const copySsh = (key: INodeKey): Notification.IAction => ({
       label: copySshCommand(trans),
       callback: () =>
         void commands.execute(CommandIDs.copyCommand, { command_line: sshCommand(key) })
-    }));
+    });
+    const notices = new FailureNotices(copySsh, start =>
+      [...statuses].some(status => status.concerns(start))
+    );
     stream.connect(notices.onEvent);
     nodes?.stateChanged.connect(() => notices.onNodes(nodes.list));
   }

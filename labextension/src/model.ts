@@ -105,6 +105,10 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._revealedCard;
   }
 
+  get createdNode(): INodeKey | null {
+    return this._createdNode;
+  }
+
   get isCollaborative(): boolean {
     return this._isCollaborative;
   }
@@ -221,6 +225,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
 
   async createNode(spec: INodeSpec): Promise<void> {
     await this.attempt(spec.node_id, () => this._client.createNode(spec));
+    this._createdNode = spec;
     this._nodeCreated.emit(spec);
     this.closeForm();
     await this.refresh();
@@ -406,6 +411,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   private _formTurn = 0;
   private _openCards: ReadonlySet<string> = new Set<string>();
   private _revealedCard: IRevealedCard | null = null;
+  private _createdNode: INodeKey | null = null;
   private _isCollaborative = false;
   private _isWatched = false;
   private _isDue = false;

@@ -10,7 +10,14 @@ import { describe, IConnection } from './connectionstate';
 import { isAbout, isOver, percentOf } from './kernelstart';
 import * as messages from './messages/notebook';
 import { mayRunOnNode } from './nodekernel';
-import { IKernelEvent, ILinkEvent, KERNEL_ENDED, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
+import {
+  IKernelEvent,
+  ILinkEvent,
+  KERNEL_ENDED,
+  KERNEL_NOT_STARTED,
+  KERNEL_SCHEMA,
+  LINK_SCHEMA
+} from './tokens';
 
 export class KernelStatus extends ReactWidget {
   /**
@@ -54,9 +61,13 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
+  /** Whether an event is about this notebook's kernel; after a failed start it has none any more. */
+  concerns(start: IKernelEvent): boolean {
+    return start.kernel_id === this._start?.kernel_id || isAbout(start, this._session);
+  }
+
   private _onStart(start: IKernelEvent): void {
-    // a notebook whose kernel failed to start has none any more, but keeps showing why
-    if (start.kernel_id === this._start?.kernel_id || isAbout(start, this._session)) {
+    if (this.concerns(start)) {
       this._show(isOver(start) ? null : start);
     }
   }
@@ -145,7 +156,7 @@ export function KernelStart({ start, trans }: IProps): JSX.Element {
   const text = percent === null ? start.message : messages.progress(start.message, percent, trans);
   return (
     <span role="status" title={text} className={classOf(start)}>
-      {text}
+      {start.phase === KERNEL_NOT_STARTED ? messages.notStarted(trans) : text}
     </span>
   );
 }

@@ -33,6 +33,9 @@ export const NODE_ENDED = 'node_ended';
 /** The phase of an event of {@link KERNEL_SCHEMA}: a user ended the kernel, for example to release its chips. */
 export const KERNEL_ENDED = 'ended';
 
+/** The phase of a kernel that did not start. */
+export const KERNEL_NOT_STARTED = 'failed';
+
 /** Ids of the extension's commands. */
 export namespace CommandIDs {
   export const openPanel = 'tpu:open-panel';
@@ -175,6 +178,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   readonly openCards: ReadonlySet<string>;
   /** Null before the first. */
   readonly revealedCard: IRevealedCard | null;
+  /** The node that this page created last, another object each time; its new card gets the focus. */
+  readonly createdNode: INodeKey | null;
   /** Whether an open notebook is not restored, because several people edit it at once. */
   isCollaborative: boolean;
   /** What the user has set for new nodes: the form starts with it unless a choice is requested. */

@@ -232,9 +232,9 @@ function keyOnly({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
 function snapshot(model: ITpuModel): Omit<IPanelState, 'canOpenSimulator'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
   const { isFormOpen, formRequest, isCollaborative, isRefreshing } = model;
-  const { openCards, revealedCard, formDefaults, idleDefault_s } = model;
+  const { openCards, revealedCard, createdNode, formDefaults, idleDefault_s } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };
-  const cards = { refusals, busy, openCards, revealedCard };
+  const cards = { refusals, busy, openCards, revealedCard, createdNode };
   const form = { isFormOpen, formRequest, formDefaults, idleDefault_s };
   return { ...answers, ...cards, ...form, isCollaborative, isRefreshing };
 }

@@ -22,10 +22,15 @@ function shown(): string[] {
 
 describe('FailureNotices', () => {
   let notices: FailureNotices;
+  let isInNotebook: boolean;
 
   beforeEach(() => {
     Notification.dismiss();
-    notices = new FailureNotices(key => ({ label: sshCommand(key), callback: () => undefined }));
+    isInNotebook = false;
+    notices = new FailureNotices(
+      key => ({ label: sshCommand(key), callback: () => undefined }),
+      () => isInNotebook
+    );
   });
 
   it('shows one notice for each node, which says the newest', () => {
@@ -85,6 +90,16 @@ describe('FailureNotices', () => {
     notices.onEvent(null, event('a', STOPPED, { phase: 'node_ended', error_code: 'node_ended' }));
 
     expect(shown()).toEqual([]);
+  });
+
+  it('leaves a start that a notebook of this page waits for to its dialog, and no other', () => {
+    const failed = event('a', 'a does not answer.', { phase: 'failed' });
+    isInNotebook = true;
+    notices.onEvent(null, failed);
+    expect(shown()).toEqual([]);
+    isInNotebook = false;
+    notices.onEvent(null, failed);
+    expect(shown()).toEqual(['a does not answer.']);
   });
 
   it('says nothing of kernels that start', () => {

@@ -32,7 +32,13 @@ function actions(): jest.Mocked<IListActions> {
   };
 }
 
-const NOTHING = { refusals: new Map(), busy: new Set<string>(), revealedCard: null };
+const NOTHING = {
+  refusals: new Map(),
+  busy: new Set<string>(),
+  revealedCard: null,
+  createdNode: null,
+  openCards: new Set<string>()
+};
 
 function show(
   answer: Parameters<typeof list>[0],
@@ -64,6 +70,29 @@ function names(): (string | null | undefined)[] {
 }
 
 describe('the list of nodes', () => {
+  it('gives the focus to the card of a node that was just created, once', () => {
+    const created = { zone: 'us-central1-a', node_id: 'new' };
+    const listOf = (...ids: string[]): JSX.Element => (
+      <NodeList
+        rows={rowsOf(list({ nodes: many(9), intents: ids.map(id => intent(id)) }))}
+        state={{ ...NOTHING, createdNode: created }}
+        clockAhead_s={0}
+        actions={actions()}
+        renderers={{}}
+        trans={trans}
+      />
+    );
+    const { rerender } = render(listOf());
+    expect(document.activeElement).toBe(document.body);
+    rerender(listOf('new'));
+    expect(document.activeElement).toBe(screen.getByText('new').closest('li'));
+
+    const filter = screen.getByRole('searchbox');
+    act(() => filter.focus());
+    rerender(listOf('new', 'another'));
+    expect(document.activeElement).toBe(filter);
+  });
+
   it('has a filter from eight nodes on', () => {
     show({ nodes: many(7) });
     expect(screen.queryByRole('searchbox')).toBeNull();

@@ -99,7 +99,9 @@ describe('the status in a notebook', () => {
     await after(() => tell({}));
     session.session = null;
     await after(() => tell({ phase: 'failed', error_code: 'host_key_changed', message: 'No.' }));
-    expect(widget.node.querySelector('.jp-mod-failed')?.textContent).toBe('No.');
+    const said = widget.node.querySelector<HTMLElement>('.jp-mod-failed');
+    expect(said?.textContent).toBe('Kernel not started');
+    expect(said?.title).toBe('No.');
   });
 
   it('shows hostile messages as text', async () => {

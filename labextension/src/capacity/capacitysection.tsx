@@ -142,7 +142,7 @@ function Queued(props: IRowProps & { queued: IQueued }): JSX.Element {
         <strong className="jp-tpu-Name" title={queued.name}>
           {queued.queued_id}
         </strong>
-        <State state={queued.state} />
+        <State state={queued.state} trans={trans} />
       </div>
       <div className="jp-tpu-Muted">{queuedDetails(queued, now_s, trans)}</div>
       {error && <div className="jp-tpu-Complaint">{error}</div>}

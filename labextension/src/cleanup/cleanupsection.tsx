@@ -161,7 +161,7 @@ function Item({ item, isMarked, trans, onMark }: IItemProps): JSX.Element {
           <strong className="jp-tpu-Name" title={item.name}>
             {item.node_id || item.name.split('/').pop()}
           </strong>
-          <State state={item.state} />
+          <State state={item.state} trans={trans} />
         </span>
         <span className="jp-tpu-Muted">{resourceDetails(item, trans)}</span>
       </label>

@@ -1,17 +1,25 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { stateKind } from '../format';
 import { stateIcons } from '../icons';
+import { stateName } from '../messages/panel';
 
-/** A state as the API spells it, with an icon for users who can't tell colours apart. */
-export function State({ state }: { state: string }): JSX.Element {
+interface IProps {
+  /** As the API spells it. */
+  state: string;
+  trans: TranslationBundle;
+}
+
+/** The state of a node or a queued resource in a word, with an icon in the colour of its meaning. */
+export function State({ state, trans }: IProps): JSX.Element {
   const kind = stateKind(state);
   const Icon = stateIcons[kind].react;
   return (
-    <span className={`jp-tpu-State jp-mod-${kind}`}>
+    <span className={`jp-tpu-State jp-mod-${kind}`} title={state}>
       <span className="jp-tpu-State-icon" aria-hidden="true">
         <Icon tag={null} />
       </span>
-      {state}
+      <span className="jp-tpu-State-name">{stateName(state, trans)}</span>
     </span>
   );
 }

@@ -1,7 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
 import * as messages from '../messages/create';
-import { chipCount, chipMemory, priceLabel } from '../messages/create';
+import { chipsWithMemory, priceLabel } from '../messages/create';
 import { INodeSpec } from '../tokens';
 import { IChipsRow, matching } from './offers';
 
@@ -74,10 +74,7 @@ function Row({ row, group, isChosen, trans, onChoose }: IRowProps): JSX.Element 
     <label className="jp-tpu-Chips-row" title={description}>
       <input type="radio" name={group} checked={isChosen} onChange={() => onChoose(row)} />
       <span className="jp-tpu-Chips-type">{accelerator_type}</span>
-      <span className="jp-tpu-Chips-size">
-        <span>{chipCount(row.offer.chips, trans)}</span>{' '}
-        <span>{chipMemory(row.offer.hbm_gib, trans)}</span>
-      </span>
+      <span className="jp-tpu-Chips-size">{chipsWithMemory(row.offer, trans)}</span>
       <span className={row.covered ? 'jp-tpu-Chips-free' : 'jp-tpu-Chips-price'}>
         {row.covered ? messages.free(trans) : priceLabel(row.usd_per_hour, trans)}
       </span>

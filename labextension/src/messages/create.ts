@@ -60,8 +60,12 @@ export function chipCount(chips: number, trans: TranslationBundle): string {
   return trans._n('%1 chip', '%1 chips', chips);
 }
 
-export function chipMemory(hbm_gib: number | null, trans: TranslationBundle): string {
-  return trans.__('· %1 GiB', hbm_gib);
+/** The chips with the memory of each, short enough for a narrow list. */
+export function chipsWithMemory(
+  { chips, hbm_gib }: { readonly chips: number; readonly hbm_gib: number | null },
+  trans: TranslationBundle
+): string {
+  return hbm_gib ? trans.__('%1 × %2 GiB', chips, hbm_gib / chips) : chipCount(chips, trans);
 }
 
 export function free(trans: TranslationBundle): string {

@@ -40,6 +40,11 @@ export function connectionLostTitle(age: string, reason: string, trans: Translat
   return trans.__('Connection lost %1 ago: %2', age, reason);
 }
 
+/** JupyterLab's dialog has said why; so does the title. */
+export function notStarted(trans: TranslationBundle): string {
+  return trans.__('Kernel not started');
+}
+
 export function notRestarted(trans: TranslationBundle): string {
   return trans.__('Kernel not restarted');
 }

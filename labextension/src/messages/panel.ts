@@ -178,7 +178,15 @@ export function stateName(state: string, trans: TranslationBundle): string {
     TERMINATED: trans.__('Terminated'),
     HIDING: trans.__('Hiding'),
     HIDDEN: trans.__('Hidden'),
-    UNHIDING: trans.__('Unhiding')
+    UNHIDING: trans.__('Unhiding'),
+    // of queued resources
+    ACCEPTED: trans.__('Accepted'),
+    PROVISIONING: trans.__('Provisioning'),
+    WAITING_FOR_RESOURCES: trans.__('Waiting for capacity'),
+    ACTIVE: trans.__('Active'),
+    SUSPENDING: trans.__('Suspending'),
+    SUSPENDED: trans.__('Suspended'),
+    FAILED: trans.__('Failed')
   };
   return names[state] ?? state;
 }

@@ -4,24 +4,27 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { LabIcon, stopIcon } from '@jupyterlab/ui-components';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { Debouncer } from '@lumino/polling';
 import { INewBudget, INewGrant, INewQueued, INewSearch } from '../api.generated';
-import { endsOf } from '../fleet';
+import { endsOf, isEnding } from '../fleet';
 import { commandLabel } from '../labels';
 import * as messages from '../messages/commands';
 import * as spendMessages from '../messages/spend';
 import { formatRate } from '../messages/spend';
 import { canKeepRunning } from '../autostop/rules';
 import { Locate, reportOnCard } from '../nodes/target';
+import { endsAtCap } from '../spend/rates';
 import { INodeKey, ITpuModel } from '../tokens';
 import { budgetTermsOf } from './budgetterms';
-import { askForAmount, confirmCleanup, confirmRemoval, confirmStopAll } from './dialogs';
+import {
+  askForAmount,
+  confirmCleanup,
+  confirmEnds,
+  confirmRemoval,
+  confirmStopAll
+} from './dialogs';
 import { IMoneyModel, MoneyCommandIDs, SectionName } from './tokens';
 
 type Args = ReadonlyPartialJSONObject;
-
-/** The server applies changed budgets with its next round, which takes up to two seconds. */
-const APPLIED_MS = 3_000;
 
 interface ICommandContext {
   readonly commands: CommandRegistry;
@@ -49,7 +52,7 @@ function addNodeCommands(context: ICommandContext): void {
     label: ({ onCard }) =>
       onCard === true ? messages.keepRunningOneHour(trans) : messages.keepRunning(trans),
     args: { ...key, for_s: number, until: number, while_busy: flag, onCard: flag },
-    isVisible: args => args.onCard !== true || isEnding(model, locate(args)),
+    isVisible: args => args.onCard !== true || canPostpone(context, locate(args)),
     act: args => client.keepRunning(keyOf(locate(args)), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setAutostop, {
@@ -70,22 +73,25 @@ function addNodeCommands(context: ICommandContext): void {
   });
 }
 
-/** Whether auto-stop ends the node at a time that can be postponed. */
-function isEnding({ parts }: IMoneyModel, { zone, node_id }: Args): boolean {
-  const autostop = parts.autostops.dated?.data.nodes.find(
+/** Whether auto-stop ends the node at a time that can be postponed, and nothing ends it before. */
+function canPostpone({ model, nodes }: ICommandContext, { zone, node_id }: Args): boolean {
+  const autostop = model.parts.autostops.dated?.data.nodes.find(
     one => one.zone === zone && one.node_id === node_id
   );
-  return autostop !== undefined && autostop.ends_at !== null && canKeepRunning(autostop);
+  return (
+    autostop !== undefined &&
+    autostop.ends_at !== null &&
+    canKeepRunning(autostop) &&
+    !isEnding(nodes.list, autostop.name)
+  );
 }
 
 function addBudgetCommands(context: ICommandContext): void {
   const { trans, model, nodes } = context;
   const { client } = model;
-  const applied = new Debouncer(() => refreshAll(context), APPLIED_MS);
   const change = async (sent: Promise<void>): Promise<void> => {
     await sent;
     nodes.dismissRefusals('budget_exceeded');
-    void applied.invoke();
   };
   addCommand(context, MoneyCommandIDs.setBudget, {
     label: messages.setBudget(trans),
@@ -117,18 +123,26 @@ function addBudgetCommands(context: ICommandContext): void {
 
 /** Ask for the new amount of a budget; one that cannot be read is shown in its section. */
 async function raiseBudget(context: ICommandContext, name: string): Promise<void> {
-  const { commands, model, trans } = context;
+  const { commands, model, nodes, trans } = context;
   await model.refresh();
-  const budget = model.parts.spend.dated?.data.budgets.find(one => one.name === name);
+  const spend = model.parts.spend.dated?.data;
+  const budget = spend?.budgets.find(one => one.name === name);
   const terms = budget && budgetTermsOf(budget);
   if (!terms) {
     await commands.execute(MoneyCommandIDs.showSection, { section: 'spend' });
     return;
   }
-  const amount = await askForAmount(name, terms, budget.used ?? 0, trans);
-  if (amount !== null) {
-    const raised = { ...terms, amount } as unknown as JSONObject;
-    await commands.execute(MoneyCommandIDs.setBudget, { name, terms: raised });
+  const { used, unwatched } = { used: budget.used ?? 0, unwatched: budget.unwatched ?? 0 };
+  const amount = await askForAmount(name, terms, used, trans);
+  if (amount === null) {
+    return;
+  }
+  const raised = { ...terms, amount };
+  const ends = spend && used >= amount ? endsAtCap(raised, spend, nodes.list?.nodes ?? []) : null;
+  const usedBefore = { least: used - unwatched, most: used };
+  if (!ends || (await confirmEnds(name, usedBefore, amount, ends, trans))) {
+    const json = raised as unknown as JSONObject;
+    await commands.execute(MoneyCommandIDs.setBudget, { name, terms: json });
   }
 }
 

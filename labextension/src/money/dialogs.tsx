@@ -10,7 +10,10 @@ import * as capacityMessages from '../messages/capacity';
 import * as messages from '../messages/cleanup';
 import { endsText, resourceDetails, totalCost } from '../messages/cleanup';
 import * as common from '../messages/common';
+import { stateName } from '../messages/panel';
 import * as problems from '../messages/problems';
+import * as spendMessages from '../messages/spend';
+import { IUsedBefore } from '../spend/rates';
 
 interface IQuestion {
   readonly emulated: boolean;
@@ -83,7 +86,8 @@ interface IDoomedProps {
 function Doomed({ name, item, trans }: IDoomedProps): JSX.Element {
   return item ? (
     <li>
-      <strong>{shortName(name)}</strong> · {item.state} · {resourceDetails(item, trans)}
+      <strong>{shortName(name)}</strong> · {stateName(item.state, trans)} ·{' '}
+      {resourceDetails(item, trans)}
       <div>{messages.consequences(item, trans)}</div>
     </li>
   ) : (
@@ -154,6 +158,33 @@ export async function askForAmount(
   const wanted = Number(value);
   const isNew = Number.isFinite(wanted) && wanted > 0 && wanted !== amount;
   return button.accept && isNew ? wanted : null;
+}
+
+/** Confirm that a budget ends nodes at once; does not ask if it ends none. */
+export async function confirmEnds(
+  name: string,
+  used: IUsedBefore,
+  amount: number,
+  ends: IEnds,
+  trans: TranslationBundle
+): Promise<boolean> {
+  const texts = endsText(ends, trans);
+  if (texts.length === 0) {
+    return true;
+  }
+  return confirmAction(
+    problems.raiseBudgetTitle(name, trans),
+    spendMessages.endThemNow(trans),
+    <>
+      <p>{spendMessages.usedUpAtOnce(used, amount, true, trans)}</p>
+      {texts.map(text => (
+        <p key={text}>
+          <strong>{text}</strong>
+        </p>
+      ))}
+    </>,
+    trans
+  );
 }
 
 /** The smallest multiple of the amount that is not used up, without the rounding errors of cents. */

@@ -4,6 +4,7 @@ import React, { useEffect, useId, useRef } from 'react';
 import { IIntent, INode } from '../api.generated';
 import { Problem } from '../components/problem';
 import { scrollToCenter } from '../components/scroll';
+import { State } from '../components/state';
 import { failedCreation, IRow } from '../fleet';
 import { formatUsd, stateKind } from '../format';
 import { ILoadRenderers } from '../load/renderer';
@@ -16,7 +17,6 @@ import { INodeKey, IProblem } from '../tokens';
 import { ICardActions, MoreButton, PrimaryAction } from './cardactions';
 import { IKernelRenderers } from './kernelrenderers';
 import { NodeDetails } from './nodedetails';
-import { NodeState } from './nodestate';
 import { Progress } from './progress';
 import { CARD, cardAttributes } from './target';
 
@@ -87,6 +87,7 @@ function Card(props: IProps): JSX.Element {
   return (
     <li
       ref={item}
+      tabIndex={-1}
       className={`${CARD}${isOpen ? ' jp-mod-open' : ''}`}
       {...(exists ? cardAttributes(row) : {})}
     >
@@ -158,7 +159,7 @@ function Heading(props: IProps & { bodyId: string }): JSX.Element {
       onClick={() => actions.onToggle(row)}
     >
       <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
-      <NodeState state={stateOf(row)} trans={trans} />
+      <State state={stateOf(row)} trans={trans} />
       <bdi className="jp-tpu-Node-name">{row.node_id}</bdi>
       <span className="jp-tpu-Node-where">
         {where.map((part, index) => (

@@ -1,7 +1,8 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { HTMLSelect } from '@jupyterlab/ui-components';
-import React, { useRef, useState } from 'react';
+import React, { useEffect, useRef, useState } from 'react';
 import { Button } from '../components/button';
+import { scrollToCenter } from '../components/scroll';
 import { IRow } from '../fleet';
 import * as common from '../messages/common';
 import * as messages from '../messages/panel';
@@ -9,6 +10,7 @@ import { orderName, stateName } from '../messages/panel';
 import { INodeKey, IProblem, IRevealedCard } from '../tokens';
 import { arrange, FILTER_FROM, Order, ORDERS, rememberedOrder, rememberOrder } from './arrangement';
 import { INodeActions, INodeRenderers, NodeCard } from './nodecard';
+import { findCard } from './target';
 
 /** State of the cards. */
 export interface ICardsState {
@@ -16,6 +18,8 @@ export interface ICardsState {
   readonly busy: ReadonlySet<string>;
   readonly openCards: ReadonlySet<string>;
   readonly revealedCard: IRevealedCard | null;
+  /** The node that this page created last. */
+  readonly createdNode: INodeKey | null;
 }
 
 /** Callbacks of the list; each runs a command. */
@@ -44,6 +48,7 @@ export function NodeList(props: IProps): JSX.Element {
   const shown = arrange(rows, hasFilter ? filter : '', order, nameOf);
   const twins = repeatedNames(rows);
   const selected = shown.filter(row => canStop(row) && chosen?.has(row.key));
+  const list = useFocusOnNewCard(state.createdNode);
   return (
     <>
       {rows.length > 1 && (
@@ -62,7 +67,7 @@ export function NodeList(props: IProps): JSX.Element {
       {shown.length === 0 && (
         <div className="jp-tpu-Empty jp-tpu-Muted">{messages.noMatch(trans)}</div>
       )}
-      <ul className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
+      <ul ref={list} className="jp-tpu-Nodes" aria-label={messages.nodes(trans)}>
         {shown.map(row => (
           <NodeCard
             key={row.key}
@@ -84,6 +89,22 @@ export function NodeList(props: IProps): JSX.Element {
       </ul>
     </>
   );
+}
+
+/** The form that had the focus is gone, and its node's card may be out of sight. */
+function useFocusOnNewCard(created: INodeKey | null): React.RefObject<HTMLUListElement> {
+  const list = useRef<HTMLUListElement>(null);
+  const focused = useRef<INodeKey | null>(null);
+  // after each update: the card comes with a later list
+  useEffect(() => {
+    const card = created && created !== focused.current && findCard(list.current, created);
+    if (card) {
+      focused.current = created;
+      scrollToCenter(card);
+      card.focus({ preventScroll: true });
+    }
+  });
+  return list;
 }
 
 /** Names that nodes in several zones have. */

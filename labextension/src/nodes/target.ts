@@ -34,6 +34,15 @@ export function cardAttributes({ zone, node_id }: INodeKey): { readonly [name: s
   return { 'data-zone': zone, 'data-node-id': node_id };
 }
 
+/** The card of a node, if it is shown. */
+export function findCard(
+  list: HTMLElement | null,
+  { zone, node_id }: INodeKey
+): HTMLElement | undefined {
+  const cards = [...(list?.querySelectorAll<HTMLElement>(`.${CARD}`) ?? [])];
+  return cards.find(({ dataset }) => dataset.zone === zone && dataset.nodeId === node_id);
+}
+
 function keyOf(card: HTMLElement | undefined): Args {
   const { zone, nodeId } = card?.dataset ?? {};
   return zone && nodeId ? { zone, node_id: nodeId } : {};

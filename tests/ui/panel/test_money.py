@@ -218,7 +218,7 @@ def test_what_waits_in_the_queue_is_shown_and_removed(
 
     waiting = panel.get_by_role("list", name="Queued resources")
     expect(waiting).to_contain_text(f"v5litepod-8 · {full_zone}")
-    expect(waiting).to_contain_text("WAITING_FOR_RESOURCES")
+    expect(waiting).to_contain_text("Waiting for capacity")
     picture(panel.page, "money-queue")
     waiting.get_by_role("button", name="Remove the queued resource").click()
     expect(waiting.get_by_role("listitem")).to_have_count(0)

@@ -88,7 +88,7 @@ def test_a_failed_creation_notifies_while_the_panel_is_closed_and_opens_the_form
 
     execute(lab, "tpu:create-node", SPEC)
 
-    notice = lab.locator(".Toastify__toast").filter(has_text="no capacity")
+    notice = lab.locator(".Toastify__toast--error").filter(has_text="no capacity")
     expect(notice).to_be_visible()
     expect(panel).to_be_hidden()
     picture(lab, "refused-while-closed")
@@ -194,7 +194,8 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
         picture(page, f"kernel-{sabotage.__name__}")
         dialog.get_by_role("button", name="Ok").click()
         dialog.get_by_role("button", name="No Kernel").click()  # JupyterLab asks for another one
-        expect(page.locator(".jp-tpu-KernelStatus:visible")).to_contain_text(words)
+        expect(page.locator(".jp-tpu-KernelStatus:visible").get_by_title(words)).to_have_text("Kernel not started")
+        expect(page.locator(".Toastify__toast--error")).to_have_count(0)
     delete_node(panel)
     assert control.billing() == []
 

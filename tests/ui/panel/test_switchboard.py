@@ -70,13 +70,13 @@ def test_a_node_that_is_taken_back_is_seen_in_the_panel(
 ) -> None:
     create_usable_node(panel)
     nodes = board.get_by_role("region", name="Nodes and queued resources")
-    expect(row(nodes)).to_contain_text("READY")
+    expect(row(nodes)).to_contain_text("Ready")
     picture(board.page, "switchboard")
 
     nodes.get_by_role("button", name="Pre-empt my-node").click()
 
     expect(row(panel)).to_contain_text("Pre-empted")
-    expect(row(nodes)).to_contain_text("PREEMPTED")
+    expect(row(nodes)).to_contain_text("Pre-empted")
     assert control.billing() == []
     picture(board.page, "switchboard-preempted")
 

@@ -29,7 +29,9 @@ export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
       >
         {node => (
           <>
-            <Heading name={node.name} state={node.state} note={noteOf(node, trans)} />
+            <Heading
+              {...{ name: node.name, state: node.state, note: noteOf(node, trans), trans }}
+            />
             <Maintenance event={eventOf(node)} trans={trans} />
             <div className="jp-tpu-Actions">
               <PreemptButton {...{ actions, trans }} of={node.name} nodes={only(node, alive)} />
@@ -58,6 +60,7 @@ export function NodesCard({ cloud, actions, trans }: ICardProps): JSX.Element {
               <Heading
                 name={queued.name}
                 state={queued.state}
+                trans={trans}
                 note={messages.queuedResourceIn(placeOf(queued.name).zone, trans)}
               />
               <div className="jp-tpu-Actions">
@@ -110,20 +113,20 @@ function noteOf({ name, accelerator_type, spot }: IEmulatedNode, trans: Translat
   return parts.filter(Boolean).join(' · ');
 }
 
-interface IHeadingProps {
+interface IHeadingProps extends Pick<ICardProps, 'trans'> {
   name: string;
   state: string;
   note: string;
 }
 
-function Heading({ name, state, note }: IHeadingProps): JSX.Element {
+function Heading({ name, state, note, trans }: IHeadingProps): JSX.Element {
   return (
     <>
       <div className="jp-tpu-Node-line">
         <span className="jp-tpu-Node-name" title={name}>
           {placeOf(name).id}
         </span>
-        <State state={state} />
+        <State state={state} trans={trans} />
       </div>
       <div className="jp-tpu-Node-where" title={note}>
         {note}
