@@ -138,7 +138,8 @@ class Agent:
         # Before the first client: it must find the kernels of the previous agent.
         self._slices.adopt()
         self._kernels.adopt()
-        self._launcher.spares.begin()
+        if os.environ.get("JUPYTER_TPU_PREWARM") != "0":  # a test of something else saves the start of a second kernel
+            self._launcher.spares.begin()
         await self._serve_at(listener)
         home_watch = HomeWatch(self._home, self._kernels, self._serve_at, self._end_sessions)
         orphans = Orphans(self._kernels.all, self._has_client)

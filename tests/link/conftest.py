@@ -165,6 +165,7 @@ class Worker:
             "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
             "UV_CACHE_DIR": passed.get("UV_CACHE_DIR", str(Path.home() / ".cache/uv")),
             MARKER: self.token,
+            "JUPYTER_TPU_PREWARM": "0",
         }
 
     async def connect(self) -> LocalConnection:

@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tiers import mostly_nightly
 
 LINES = 20_000
 PRINT_LINES = f"for i in range({LINES}): print(i, flush=True)"
@@ -121,7 +122,7 @@ async def test_what_a_stopped_agent_had_not_read_when_it_was_killed_arrives(clie
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", mostly_nightly([1, 2], count=1))
 async def test_each_of_many_cells_runs_once_and_is_answered_while_agents_die(
     client: Any, worker: Any, seed: int
 ) -> None:
@@ -173,7 +174,7 @@ async def test_what_is_sent_after_the_death_of_an_agent_does_not_overtake_what_i
     assert client.printed() == "[1, 2]\n"
 
 
-@pytest.mark.parametrize("method", ["restart_kernel", "start_kernel"])
+@pytest.mark.parametrize("method", mostly_nightly(["restart_kernel", "start_kernel"], count=1))
 async def test_the_end_of_a_process_that_an_earlier_agent_had_started_is_not_that_of_the_next(
     client: Any, worker: Any, method: str
 ) -> None:

@@ -64,6 +64,7 @@ async def test_what_a_full_disk_did_not_take_is_not_lost_with_the_agent(client: 
     assert later.printed() == "first\nsecond\nthird\n"
 
 
+@pytest.mark.nightly
 async def test_agents_that_die_one_after_another_on_a_full_disk_show_nothing_twice(client: Any, worker: Any) -> None:
     await client.start()
     behind = type(client)(client.link)

@@ -153,6 +153,7 @@ async def test_a_note_is_kept_with_the_kernel_over_the_death_of_the_agent(client
         await client.link.call("note_kernel", {**KERNEL, "note": {"path": "x" * 20_000}})
 
 
+@pytest.mark.nightly
 async def test_calls_are_answered_while_a_large_request_is_read(client: Any) -> None:
     await client.start()
     cell = client.execute("for i in range(300): print(str(i) * 20000, flush=True)")
@@ -162,6 +163,7 @@ async def test_calls_are_answered_while_a_large_request_is_read(client: Any) -> 
     assert len({len(entries) for entries, _ in await asyncio.gather(*reading)}) == 1
 
 
+@pytest.mark.nightly
 async def test_the_index_of_a_large_record_outlives_the_agent(client: Any) -> None:
     await client.start()
     small = client.execute("print('small')")

@@ -34,6 +34,7 @@ def printed(client: Any, count: int) -> Callable[[dict[str, Any]], bool]:
     return lambda message: sum(1 for m in client.messages if m.get("msg_type") == "stream") >= count
 
 
+@pytest.mark.nightly
 async def test_every_line_arrives_once_over_many_cuts(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute(PRINT_LINES)
@@ -255,6 +256,7 @@ async def test_the_supervisor_does_not_load_the_agent_that_it_starts(worker: Any
     assert not _libraries(worker.supervisor_pid(), "zmq")
 
 
+@pytest.mark.nightly
 async def test_a_supervisor_that_ends_leaves_the_sockets_of_kernels_that_live_on(client: Any, worker: Any) -> None:
     await client.start()
     await client.run("x = 1")
@@ -326,6 +328,7 @@ async def test_an_agent_that_is_not_where_it_was_is_started_anew(
     assert client.printed() == "there\n"
 
 
+@pytest.mark.nightly
 async def test_a_link_cut_after_any_byte_of_what_it_says_runs_each_cell_once(
     new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
 ) -> None:

@@ -134,7 +134,7 @@ def remove_code(agent_environment: Path) -> None:
     shutil.rmtree(agent_environment.parents[1] / "agent")
 
 
-@pytest.mark.parametrize("damage", mostly_nightly([break_agent_python, break_code, remove_pyzmq, remove_code], count=2))
+@pytest.mark.parametrize("damage", mostly_nightly([break_agent_python, break_code, remove_pyzmq, remove_code], count=1))
 async def test_what_was_damaged_on_a_worker_is_made_anew(
     worker: Any, open_link: Any, damage: Callable[[Path], None]
 ) -> None:
@@ -144,6 +144,7 @@ async def test_what_was_damaged_on_a_worker_is_made_anew(
     assert (await open_link()).state == "live"
 
 
+@pytest.mark.nightly
 async def test_a_damaged_environment_of_kernels_is_made_anew(bare_worker: Any, open_link: Any, new_client: Any) -> None:
     await open_link()
     (python,) = bare_worker.home.glob(".jupyter-tpu/env/kernel-*/bin/python")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import mostly_nightly
 from tiny_python import KEY, OWN, unpack_old_python, write_list, write_python
 from tiny_wheels import write_index
 
@@ -105,11 +106,14 @@ def forbid(folder: Path, archive: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("damage", "reason", "way_out"),
-    [
-        (change_hash, "Hash mismatch", "has changed it. Try again"),
-        (cut_short, "unexpected end of file", "`jupyter tpu env make NODE jax --push`"),
-        (forbid, "No interpreter found", "python-install-mirror"),
-    ],
+    mostly_nightly(
+        [
+            (change_hash, "Hash mismatch", "has changed it. Try again"),
+            (cut_short, "unexpected end of file", "`jupyter tpu env make NODE jax --push`"),
+            (forbid, "No interpreter found", "python-install-mirror"),
+        ],
+        count=1,
+    ),
 )
 async def test_a_python_that_cannot_be_fetched_is_a_failure_with_ways_out_and_the_next_try_fetches_it(
     old_worker: Any,

@@ -120,6 +120,7 @@ async def test_an_environment_is_restored_with_what_its_user_had_added(link: Any
     assert note.startswith("never_published==7 could not be installed again: ")
 
 
+@pytest.mark.nightly
 async def test_pins_that_are_no_longer_published_are_replaced_by_what_is(link: Any) -> None:
     order = {"framework": "jax", "version": "0.10.2", "pins": ["jax==0.10.2", "libtpu==0.0.42.77"]}
     restored = await link.call("make_environment", order)
@@ -127,6 +128,7 @@ async def test_pins_that_are_no_longer_published_are_replaced_by_what_is(link: A
     assert "Current versions were installed instead." in restored["notes"][0]
 
 
+@pytest.mark.nightly
 async def test_what_a_killed_agent_had_begun_goes_on_with_what_it_had(link: Any, worker: Any, open_link: Any) -> None:
     made = await link.call("make_environment", {"framework": "jax"})
     environments = worker.home / ".jupyter-tpu/env"
@@ -142,6 +144,7 @@ async def test_what_a_killed_agent_had_begun_goes_on_with_what_it_had(link: Any,
     assert (environments / "jax" / "had").exists()
 
 
+@pytest.mark.nightly
 async def test_an_environment_that_broke_is_made_anew(link: Any, worker: Any) -> None:
     made = await link.call("make_environment", {"framework": "jax"})
     break_python(made)

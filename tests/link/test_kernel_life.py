@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, KernelFailed, WorkerUnreachable
 
@@ -30,7 +31,7 @@ async def test_a_kernel_can_be_attached_to_before_its_start_is_answered(client: 
     await starting
 
 
-@pytest.mark.parametrize("method", ["start_kernel", "restart_kernel"])
+@pytest.mark.parametrize("method", mostly_nightly(["restart_kernel", "start_kernel"], count=1))
 async def test_a_kernel_that_is_being_started_is_never_told_dead(client: Any, method: str) -> None:
     def ask(method: str) -> asyncio.Task[dict[str, Any]]:
         return asyncio.create_task(client.link.call(method, {"kernel_id": "kernel-1", "key": "secret"}))
@@ -123,7 +124,7 @@ async def test_a_killed_kernel_is_gone_when_the_call_returns(client: Any) -> Non
     assert event["asked"]
 
 
-@pytest.mark.parametrize("kind", ["interrupt_request", "shutdown_request"])
+@pytest.mark.parametrize("kind", mostly_nightly(["interrupt_request", "shutdown_request"], count=1))
 async def test_a_control_request_that_finds_no_process_does_not_reach_the_next_one(client: Any, kind: str) -> None:
     await client.start()
     client.execute("import os; os._exit(3)")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import mostly_nightly
 
 # What happens at the very moment at which the code has ended and the reply is about to be sent: ipykernel calls this in
 # between. Once, or the next cells would suffer it too.
@@ -123,7 +124,9 @@ async def test_a_restart_between_idle_and_reply_answers_the_cell(kernel: Any, ga
 
 
 @pytest.mark.parametrize(
-    ("then", "answer"), [("interrupt()", ("error", "NoReply")), ("None", ("ok", None))], ids=["interrupt", "reply"]
+    ("then", "answer"),
+    mostly_nightly([("interrupt()", ("error", "NoReply")), ("None", ("ok", None))], count=1),
+    ids=["interrupt", "reply"],
 )
 async def test_a_later_agent_answers_only_the_cell_whose_reply_does_not_come(
     kernel: Any, worker: Any, gate: Path, then: str, answer: tuple[str, str | None]
@@ -164,10 +167,13 @@ async def test_a_cell_in_a_subshell_is_answered_too(kernel: Any) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "content", "method"),
-    [
-        ("complete_request", {"code": "pri", "cursor_pos": 3}, "do_complete"),
-        ("inspect_request", {"code": "print", "cursor_pos": 3}, "do_inspect"),
-    ],
+    mostly_nightly(
+        [
+            ("complete_request", {"code": "pri", "cursor_pos": 3}, "do_complete"),
+            ("inspect_request", {"code": "print", "cursor_pos": 3}, "do_inspect"),
+        ],
+        count=1,
+    ),
 )
 async def test_another_request_whose_reply_is_lost_is_answered_with_an_error(
     kernel: Any, kind: str, content: dict[str, Any], method: str

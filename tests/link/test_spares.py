@@ -25,6 +25,12 @@ child.join()
 """
 
 
+@pytest.fixture(autouse=True)
+def _prewarmed(worker: Any) -> None:
+    """Workers of the other modules make no spares."""
+    worker.env["JUPYTER_TPU_PREWARM"] = "1"
+
+
 async def spare_of(client: Any) -> psutil.Process:
     """The process of the spare, once clients are told of it."""
     async with asyncio.timeout(60):

@@ -104,7 +104,7 @@ async def kill_agent(client: Any, worker: Any) -> None:
     await client.link.call("status")
 
 
-@pytest.mark.parametrize("kind", mostly_nightly(["signed", "plain unsigned", "unsigned", "plain"], count=2))
+@pytest.mark.parametrize("kind", mostly_nightly(["signed", "plain unsigned", "unsigned", "plain"], count=1))
 async def test_cells_behind_a_long_one_run_once_when_agents_die_twice(
     client: Any, worker: Any, gate: Gate, plain_python: str, kind: str
 ) -> None:

@@ -131,6 +131,7 @@ async def test_the_folder_of_a_notebook_says_what_else_is_installed(
     assert SavedEnvironment.from_json(found) == before
 
 
+@pytest.mark.nightly
 async def test_a_node_made_again_gets_back_the_environment_and_what_was_installed_in_it(
     cloud: Cloud, index: dict[str, str], tmp_path: Path
 ) -> None:

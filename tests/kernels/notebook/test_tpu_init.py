@@ -78,6 +78,7 @@ def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they
     assert "JAX is ready on 8 devices of v5litepod-8" in second.run("%tpu_init")
 
 
+@pytest.mark.nightly
 async def test_the_chips_are_measured_from_tpu_init_on_and_free_with_the_end_of_their_kernel(
     open_notebook: Any, node: Node, open_link: Any
 ) -> None:
