@@ -1,6 +1,6 @@
 """Jupyter on Cloud TPU VMs: a server extension, a kernel provisioner and ``%tpu`` magics.
 
-Importing this package does nothing; every part is loaded when Jupyter asks for it.
+Importing this package does nothing: Jupyter loads each part when it is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["IdleTimer", "QuotaAndCredit", "TpuMonitor"]
 
 
 def __getattr__(name: str) -> Any:
-    """The widgets of `jupyter_tpu.notebook.widgets`, loaded when a notebook asks for one."""
+    """Load the widgets of `jupyter_tpu.notebook.widgets` when a notebook first uses one."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from jupyter_tpu.notebook import widgets
@@ -35,7 +35,7 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext jupyter_tpu``: called by IPython in the user's kernel, on a node or elsewhere."""
+    """Run ``%load_ext jupyter_tpu``; IPython calls this in the user's kernel, on a node or elsewhere."""
     from jupyter_tpu import notebook
 
     if notebook.is_on_node():

@@ -1,8 +1,8 @@
 """Accelerator types: their shape, the zones that offer them and their list prices.
 
-Pure look-ups in ``catalogue.json``, which holds dated facts from public pages with their sources. It can't tell what
-is available or granted: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's Billing Catalog take
-precedence, see `set_live_prices`. Also runs on the worker (Python 3.10, standard library only).
+Pure look-ups in ``catalogue.json``, which contains dated facts from public pages, with their sources. The catalogue
+doesn't show what is available to a project: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's
+Billing Catalog take precedence, see `set_live_prices`. Also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Accelerator:
 
     Attributes:
         type: the API's name, such as ``v5litepod-8``; v2 to v5p names count TensorCores, v5litepod and v6e count chips.
-        workers: number of TPU VMs of a node of this type.
+        workers: number of TPU VMs in a node of this type.
         jax_devices: ``len(jax.devices())`` over all workers.
         hbm_gib_total: memory of all chips, in GiB.
     """
@@ -50,7 +50,7 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One generation, as the Cloud TPU API serves it.
+    """A TPU generation, as the Cloud TPU API offers it.
 
     Attributes:
         name: as in the catalogue, such as ``v5e``.
@@ -62,8 +62,8 @@ class Generation:
         gce_machine_type: template of its machine types, such as ``ct5lp-hightpu-{chips}t``.
         device_files: glob pattern, such as ``/dev/vfio/*``.
         flex_start_zones: the zones that offer flex-start.
-        is_wrapped: whether the ends of a slice's long axes are connected.
-        has_torch_tpu: whether TorchTPU knows its chips.
+        is_wrapped: whether a slice's long axes have wraparound links.
+        has_torch_tpu: whether TorchTPU supports its chips.
     """
 
     name: str
@@ -81,7 +81,7 @@ class Generation:
 
 @dataclass(slots=True)
 class _PricesRead:
-    """Prices that were read from the Billing Catalog, in the shape of the catalogue's ``prices``."""
+    """Prices read from the Billing Catalog, in the format of the catalogue's ``prices``."""
 
     rows: tuple[Mapping[str, Any], ...] = ()
 
@@ -90,7 +90,7 @@ _READ = _PricesRead()
 
 
 def set_live_prices(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Prefer these prices to the catalogue's, in the whole process; they replace prices set earlier."""
+    """Use these prices instead of the catalogue's in the whole process; they replace prices set earlier."""
     _READ.rows = tuple(rows)
 
 
@@ -152,7 +152,7 @@ def refuse_unserved(accelerator_type: str) -> None:
 
 
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
-    """Return the type with this name; None if the catalogue does not have it, for example because it is new."""
+    """Return the type with this name; None if it is not in the catalogue, for example because it is new."""
     return accelerators().get(canonical_type(accelerator_type))
 
 
@@ -210,7 +210,7 @@ def zones_for(generation: str) -> tuple[str, ...]:
 
 
 def zones_for_type(accelerator_type: str) -> tuple[str, ...]:
-    """Return the zones that offer this exact type; some zones have only some types of a generation."""
+    """Return the zones that offer this exact type; some zones offer only some types of a generation."""
     kind = accelerator(accelerator_type)
     return tuple(zone for zone in zones_for(kind.generation) if kind.type in types_in_zone(zone))
 
@@ -241,17 +241,17 @@ def runtime_versions(generation: str) -> tuple[str, ...]:
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone, by which prices are listed: ``us-central1`` for ``us-central1-a``."""
+    """Return the region of a zone: ``us-central1`` for ``us-central1-a``. Prices are listed by region."""
     return zone.rpartition("-")[0]
 
 
 def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
-    """Return the list price of a node of this type; None where no source gives one (unknown is not free)."""
+    """Return the list price of a node of this type; None if no source gives one (unknown does not mean free)."""
     return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
 
 
 def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning) -> Price | None:
-    """Return the list price under a provisioning model; None for a reserved node too: its reservation is billed."""
+    """Return the list price under a provisioning model; None if reserved, because the reservation is billed instead."""
     return price_in_mode(accelerator_type, zone, price_mode(provisioning))
 
 
@@ -264,7 +264,7 @@ def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
 
 
 def table_price(accelerator_type: str, zone: str, mode: str) -> Price | None:
-    """Return the list price from the package's dated table alone."""
+    """Return the list price from the package's dated table only."""
     kind = find_accelerator(accelerator_type)
     return _newest(catalogue()["prices"], kind, zone, mode, is_live=False) if kind else None
 

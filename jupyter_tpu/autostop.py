@@ -1,10 +1,11 @@
-"""Auto-stop rules: when a node is idle and when it must end, shared by server and agent. Pure; runs on Python 3.10.
+"""Auto-stop rules: when a node is idle and when it must stop. Shared by server and agent; pure; runs on Python 3.10.
 
-Start with `judge`: rules and activity in, a `Verdict` out. Activity is chip use, output or a user action. A running
-cell alone is a sign of activity, not proof: with idle chips, no output and no client connected it counts as idle after
-`Rules.unattended_after_s`. Where chip use can't be measured, output and the CPU time of the kernels stand in for it.
-Where nothing can be read, the node counts as busy for the idle timeout, but session limit and deadline still apply.
-All times are Unix seconds of one clock; the caller makes sure that it never goes backwards.
+Start with `judge`, which takes rules and activity and returns a `Verdict`. Activity is chip use, output or a user
+action. A running cell alone is a sign of activity, not proof: with idle chips, no output and no client connected, it
+counts as idle after `Rules.unattended_after_s`. If chip use can't be measured, output and the CPU time of the kernels
+count instead. If nothing can be measured, the idle timeout treats the node as busy, but the session limit and the
+deadline still apply. All times are Unix seconds of one clock; the caller makes sure that this clock never goes
+backwards.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The auto-stop rules of a node, as the user has set them.
+    """The auto-stop rules of a node, as set by the user.
 
     Attributes:
         idle_after_s: idle timeout; None turns it off.
-        unattended_after_s: after how long a running cell counts as idle if the chips are idle, there is no output and
-            no client is connected; None: a running cell is never idle. It has no effect without `idle_after_s`; the
-            longer of the two counts.
+        unattended_after_s: how long a running cell still counts as activity while the chips are idle, there is no
+            output and no client is connected; None: a running cell is never idle. Has no effect without `idle_after_s`;
+            the longer of the two applies.
         session_s: maximum session length, counted from READY; None: no limit.
-        deadline_at: a fixed end (Unix seconds) that no extension moves; None: no deadline.
+        deadline_at: a fixed end (Unix seconds) that extensions don't change; None: no deadline.
         action: ``stop`` or ``delete``.
 
     Raises:
@@ -94,7 +95,7 @@ class Rules:
 
     @property
     def is_off(self) -> bool:
-        """Whether nothing ends the node."""
+        """Whether no rule stops the node."""
         return self.idle_after_s is None and self.session_s is None and self.deadline_at is None
 
     def to_json(self) -> dict[str, Any]:
@@ -118,9 +119,9 @@ DEFAULT_DELETE_RULES = Rules(idle_after_s=4 * 3600.0, action="delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepRunning:
-    """A request to keep the node running, until a time (Unix seconds) or while something executes.
+    """A request to keep the node running until a time (Unix seconds) or while something executes.
 
-    It suspends the idle timeout and extends the session to the given time; it never moves a deadline.
+    It suspends the idle timeout and extends the session to the given time, but never changes a deadline.
 
     Raises:
         BadInput: a field has the wrong type.
@@ -165,16 +166,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """All sources of activity of a node. Polling, open tabs and open terminals are not activity.
+    """All sources of activity of a node. Polling, open tabs and open terminals don't count as activity.
 
     Attributes:
         execution: running and waiting cells.
         accelerator: use of the chips.
         human: user actions, such as running a cell.
-        output: printed text and displays of cells; None where the agent is too old to report it: then a running cell
+        output: printed text and displays of cells; None if the agent is too old to report output. A running cell then
             counts as busy.
-        connection: open pages and clients. They are no activity, but with one of them a running cell is attended; None
-            as for `output`.
+        connection: open pages and clients. They don't count as activity, but while one is connected, a running cell is
+            not unattended; None as for `output`.
         cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.
     """
 
@@ -189,7 +190,7 @@ class Activity:
         yield from ((name, source) for name in SOURCES if (source := getattr(self, name)) is not None)
 
     def in_state(self, state: str) -> list[tuple[str, Source]]:
-        """Return name and source of those in this state."""
+        """Return the names and sources in this state."""
         return [(name, source) for name, source in self if source.state == state]
 
 
@@ -200,38 +201,38 @@ SOURCES = (*OLDEST_SOURCES, "output", "connection", "cpu")
 
 
 def unknown(why: str) -> Activity:
-    """Return the activity of a node that cannot be observed, with the reason."""
+    """Return the activity of a node that can't be observed, with the reason."""
     return Activity(
         execution=Source(detail=why), accelerator=Source(detail=why), human=Source(state="quiet", detail=why)
     )
 
 
 def never_connected() -> Activity:
-    """Return the activity of a node that no client has ever connected to: no cell can run there."""
+    """Return the activity of a node that no client has ever connected to: no cell can be running there."""
     quiet = Source(state="quiet", detail="no client has connected to the node yet")
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
 def not_running(state: str) -> Activity:
-    """Return the activity of a node that is not READY: nothing runs there."""
+    """Return the activity of a node that is not READY: nothing is running there."""
     quiet = Source(state="quiet", detail=f"the node is {state}")
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a node is in use, and when it ends if nothing changes.
+    """Whether a node is in use, and when it will stop if nothing changes.
 
     Attributes:
         verdict: ``busy``, ``idle`` or ``unknown``.
         reason: one sentence for display.
-        ages_s: by source, seconds since it was active; None where unknown.
-        idle_s: seconds without activity, while the idle timeout counts them; else None.
-        idle_limit_s: the `idle_s` at which the idle timeout ends the node; None where it does not apply.
-        ends_at: when the node ends (Unix seconds); None where no rule ends it.
+        ages_s: seconds since each source was active; None where unknown.
+        idle_s: seconds without activity while the idle timer is running; else None.
+        idle_limit_s: the `idle_s` at which the idle timeout stops the node; None if it does not apply.
+        ends_at: when the node will stop (Unix seconds); None if no rule stops it.
         ends_why: ``idle``, ``session`` or ``deadline``; None as for `ends_at`.
-        is_warning: whether the end is near enough to warn of it.
-        is_due: whether the node must end now.
+        is_warning: whether the stop is near enough for a warning.
+        is_due: whether the node must stop now.
     """
 
     verdict: str
@@ -247,7 +248,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """Whether a node is in use; `since` and `limit_s` belong to the idle timeout, None while it does not count."""
+    """Whether a node is in use; `since` and `limit_s` describe the idle timer and are None while it is not running."""
 
     verdict: str
     reason: str
@@ -256,11 +257,12 @@ class _Use:
 
 
 def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> Verdict:
-    """Decide whether a node is in use and when it must end.
+    """Decide whether a node is in use and when it must stop.
 
     Args:
-        ready_since: when it became READY; None while it is not: then it is not billed, not idle and in no session.
-        now: Unix seconds, by the clock of all other times.
+        ready_since: when the node became READY; None while it is not READY. It is then not billed, not idle and in no
+            session.
+        now: Unix seconds, from the same clock as all other times.
     """
     use = _use(rules, activity, keep, ready_since, now)
     ends = dict(_ends(rules, activity, keep, ready_since, use))
@@ -281,7 +283,7 @@ def judge(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: floa
 
 
 def _use(rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, now: float) -> _Use:
-    """Weigh proofs of activity first, then signs, which count for a while, then the time since the last of either."""
+    """Consider proofs of activity first, then signs, which count for a while, then the time since the last of them."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
     # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
@@ -313,9 +315,9 @@ def _proofs(activity: Activity) -> tuple[str, ...]:
 
 
 def _can_lapse(rules: Rules, activity: Activity, keep: KeepRunning) -> bool:
-    """Whether a running cell without any proof of activity may count as idle after a while.
+    """Return whether a running cell without proof of activity may count as idle after a while.
 
-    Every source that could show activity must be readable: an unreadable one does not prove that the node is
+    Every source that could show activity must be readable: an unreadable source does not prove that the node is
     unattended.
     """
     return (
@@ -361,7 +363,7 @@ def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
 def _ends(
     rules: Rules, activity: Activity, keep: KeepRunning, ready_since: float | None, use: _Use
 ) -> Iterator[tuple[str, float]]:
-    """Yield cause and time of each end that the rules set."""
+    """Yield the cause and time of each stop that the rules schedule."""
     if rules.deadline_at is not None:
         yield "deadline", rules.deadline_at
     if ready_since is None:
@@ -392,7 +394,7 @@ class Reminder:
     """A reminder that a node has been billed for a day or more without a user action.
 
     Attributes:
-        since: the last known user action, or when the node became READY (Unix seconds).
+        since: time of the last known user action, or when the node became READY (Unix seconds).
         for_s: seconds since then.
         days: whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
         usd: what the node has cost; None where unknown.
@@ -416,7 +418,7 @@ class Reminder:
         )
 
     def to_json(self, node_id: str) -> dict[str, Any]:
-        """Return the reminder as the REST API shows it."""
+        """Return the reminder as it appears in the REST API."""
         return {"since": self.since, "days": self.days, "usd": self.usd, "text": self.text(node_id)}
 
 
@@ -446,7 +448,7 @@ class Moment:
 
     Attributes:
         wall: Unix seconds; users and NTP may set this clock.
-        steady: seconds that only grow, even while the machine sleeps; their zero is arbitrary.
+        steady: seconds that only increase, even while the machine sleeps; their zero is arbitrary.
         boot: the boot that `steady` counts from; readings of two boots can't be compared.
     """
 
@@ -460,7 +462,7 @@ class Moment:
         return max(0.0, counted)
 
     def back(self, seconds: float) -> Moment:
-        """Return the moment that many seconds earlier, on both clocks."""
+        """Return the moment this many seconds earlier, on both clocks."""
         return replace(self, wall=self.wall - seconds, steady=self.steady - seconds)
 
     def to_json(self) -> dict[str, Any]:
@@ -469,11 +471,11 @@ class Moment:
 
 
 def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
-    """Return the wall-clock time of an end by now's clock; setting the clock back does not postpone it.
+    """Return the time of an end by the clock at `now`; setting the clock back does not postpone it.
 
     Args:
         end_at: the end in Unix seconds, by the clock at `first_seen`.
-        first_seen: when the end was learned.
+        first_seen: when the end first became known.
     """
     left_s = min(end_at - now.wall, (end_at - first_seen.wall) - first_seen.age_s(now))
     return now.wall + left_s

@@ -61,7 +61,7 @@ class Finding:
         check: name of the check, in a word or two.
         state: one of `STATES`.
         text: what was found.
-        fix: exact instructions to fix it, worded for a notebook; empty where there is nothing to do.
+        fix: exact instructions for a fix, worded for a notebook; empty if there is nothing to do.
         fix_code: key of the fix in `FIXES`; empty for a fix that is worded the same in a notebook and a terminal.
         fix_values: the values in the text of that fix.
     """
@@ -89,7 +89,7 @@ class Finding:
         return replace(self, fix=_filled(text, {**self.fix_values, "node": node})) if text else self
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as it is sent from the worker."""
+        """Return the finding as the worker sends it."""
         return asdict(self)
 
     @classmethod
@@ -106,7 +106,10 @@ class Finding:
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Fill in a text; a value that an agent of another version did not send stays as it is in the text."""
+    """Fill in the values of a text.
+
+    A placeholder stays unchanged if an agent of another version did not send its value.
+    """
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
 
 

@@ -1,8 +1,8 @@
 """The actions that an error can offer: commands of the front end, which shows them as buttons.
 
-A small closed set. An action is plain data, the id and arguments of a command: it is chosen where the error is created,
-and saved with it. The front end translates its label by command and arguments; `label` is the English one. A terminal
-shows no actions: there the error's hint names a command to paste.
+The set is small and closed. An action is plain data, the id and arguments of a command; it is chosen where the error is
+created, and saved with the error. The front end translates the label by command and arguments; `label` is in English. A
+terminal shows no actions: there, the error's hint contains a command to paste.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MOST_ACTIONS = 8
 
 
 def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
-    """Return actions to get such a node elsewhere: in another zone and, if `queue`, through the cloud's queue."""
+    """Return actions to get the same node elsewhere: in another zone and, with `queue`, through a queued resource."""
     zones = _other_zones(spec)
     return (
         *((_open_form("now", spec, zones[0], f"Try {zones[0]}"),) if zones else ()),
@@ -57,12 +57,12 @@ def elsewhere(spec: NodeSpec, *, queue: bool = False) -> tuple[Action, ...]:
 
 
 def search_elsewhere(spec: NodeSpec) -> tuple[Action, ...]:
-    """Return the action that searches other zones for such a node; empty if no other zone offers it."""
+    """Return the action that searches other zones for the same node; empty if no other zone offers its type."""
     return tuple(each for each in elsewhere(spec) if each.args["way"] == "search")
 
 
 def _other_zones(spec: NodeSpec) -> list[str]:
-    """Return the other zones that offer the type, cheapest first; zones of equal price by distance."""
+    """Return the other zones that offer the type, sorted by price and then by distance."""
     here = spec.name.zone
     if find_accelerator(spec.accelerator_type) is None:
         return []
@@ -76,7 +76,7 @@ def _other_zones(spec: NodeSpec) -> list[str]:
 
 
 def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
-    """Return the action that opens the form with this choice: the user sees its price before anything is created."""
+    """Return the action that opens the form with this choice, which shows its price before anything is created."""
     kind = find_accelerator(spec.accelerator_type)
     return _action(
         OPEN_FORM,
@@ -92,10 +92,10 @@ def _open_form(way: str, spec: NodeSpec, zone: str, label: str) -> Action:
 
 
 def recreate_node(spec: NodeSpec, *, is_name_free: bool) -> Action:
-    """Return the action that opens the form with the choice of a node that has ended.
+    """Return the action that opens the form with the settings of a node that no longer exists.
 
     Args:
-        is_name_free: whether the new node can have the old one's name; else the form suggests one.
+        is_name_free: whether the new node can have the old node's name; if not, the form suggests another.
     """
     action = _open_form("now", spec, spec.name.zone, "Recreate node")
     return action if is_name_free else replace(action, args={**action.args, "node_id": ""})
@@ -107,7 +107,7 @@ def show_quota(zone: str) -> Action:
 
 
 def clean_up() -> Action:
-    """Return the action that lists what is billed or counts towards the quota, to be deleted."""
+    """Return the action that lists resources that are billed or count towards the quota, for deletion."""
     return _action(SHOW_SECTION, "Clean up", section="cleanup", zone="")
 
 
@@ -137,12 +137,12 @@ def enable_api(project: str, service: str = _TPU_API) -> Action:
 
 
 def link_billing(project: str) -> Action:
-    """Return the action that opens the console's page where a billing account is linked to the project."""
+    """Return the action that opens the console's page for linking a billing account to the project."""
     return _action(OPEN_CONSOLE, "Link billing account", page="billing", project=project, service="")
 
 
 def copy_command(command_line: str) -> Action:
-    """Return the action that copies a command for a terminal: only for what the panel cannot do."""
+    """Return the action that copies a command for a terminal; only for tasks that the panel can't do."""
     return _action(COPY_COMMAND, "Copy command", command_line=command_line)
 
 
@@ -167,16 +167,16 @@ def refresh() -> Action:
 
 
 def _action(command: str, label: str, **args: str | bool) -> Action:
-    """Build an action whose texts are cleaned: the name of a project or budget may contain anything."""
+    """Build an action with cleaned texts, because the name of a project or budget may contain any characters."""
     clean = {name: harmless(value) if isinstance(value, str) else value for name, value in args.items()}
     return Action(command=command, args=clean, label=harmless(label))
 
 
 def actions_from_json(data: object) -> tuple[Action, ...]:
-    """Read the `actions` of an error from our own journal.
+    """Read the `actions` of an error from the user's own journal.
 
-    An error of an earlier version has none; unknown actions are left out. Don't use it for errors from a worker: a
-    worker must not put buttons into the panel.
+    An error from an earlier version has none; unknown actions are omitted. Don't use this for errors from a worker: a
+    worker must not add buttons to the panel.
     """
     listed = data if isinstance(data, list) else []
     return tuple(_from_json(each) for each in listed[:_MOST_ACTIONS] if _is_valid(each))

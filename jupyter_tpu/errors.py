@@ -5,38 +5,39 @@
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
     ├── CredentialsMissing   no Google Cloud credentials were found
-    ├── BudgetNotFound       there is no budget with that name
+    ├── BudgetNotFound       no budget with that name
     ├── BudgetExceeded       one of the user's budgets is used up
-    ├── CloudRefused         the cloud refused the request
+    ├── CloudRefused         the cloud rejected the request
     │   ├── PermissionDenied     IAM, location policy
     │   ├── ApiDisabled          the Cloud TPU API is off in the project
     │   ├── NotAllowlisted       the project may not use this accelerator type
     │   ├── QuotaExceeded        a limit of the project is used up
-    │   │   ├── AddressQuotaExceeded     that of external IP addresses
-    │   │   └── RateExceeded             that of requests per minute
-    │   ├── OutOfCapacity        the zone has no capacity now (stock-out)
+    │   │   ├── AddressQuotaExceeded     limit of external IP addresses
+    │   │   └── RateExceeded             limit of requests per minute
+    │   ├── OutOfCapacity        the zone currently has no capacity (stock-out)
     │   ├── NodeNotFound         no such node
     │   │   └── QueuedNotFound       no such queued resource
     │   ├── NodeExists           the name is taken
     │   └── WrongState           not possible in the node's current state
-    ├── CloudUnavailable     the cloud did not answer, or not in a form that can be read
-    ├── WorkerUnreachable    a worker does not answer over SSH
+    ├── CloudUnavailable     the cloud did not respond, or its response is not readable
+    ├── WorkerUnreachable    a worker does not respond over SSH
     │   ├── LinkDown             the connection was lost
     │   ├── HostKeyChanged       its host key is not the pinned one
-    │   └── LoginRefused         it does not accept our key
+    │   └── LoginRefused         it does not accept the user's key
     ├── AgentBroken          the agent on a worker does not start or breaks the protocol
     ├── EnvironmentFailed    the worker's Python environment could not be prepared
-    ├── KernelFailed         a kernel did not start, or is gone
-    │   └── NodeEnded            it ended with its node
-    ├── AcceleratorFailed    the kernel cannot use its accelerator
+    ├── KernelFailed         a kernel did not start, or it has died
+    │   └── NodeEnded            its node was stopped or deleted
+    ├── AcceleratorFailed    the kernel can't use its accelerator
     │   └── AcceleratorBusy      another process uses it
-    └── JournalUnwritable    intents cannot be recorded, so nothing may be requested
+    └── JournalUnwritable    intents can't be recorded, so nothing may be requested
 
-Each error says what failed (`message`), what exists now (`exists`) and what to do (`hint`), and carries a stable word
-for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`). A sentence
-with values is a `Text`, which keeps its template and arguments for translation. What a front end can do about it is in
-`actions`.
-This module must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
+Each error describes what failed (`message`), what exists as a result (`exists`) and what to do (`hint`). It has a
+stable code for programs (`code`), an HTTP status for the REST API (`status`) and the external system's own text
+(`raw`). A sentence with values is a `Text`, which keeps its template and arguments for translation. `actions` lists
+what a front end can offer.
+
+This module must not depend on the systems behind these errors: each system's adapter translates its exceptions.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def harmless(text: str, longest: int | None = None) -> str:
 
 
 def plain(text: object, longest: int = 2000) -> str:
-    """Return one line of harmless, shortened text: for texts from a cloud, a worker or a process.
+    """Return one line of harmless, shortened text, for texts from a cloud, a worker or a process.
 
     Tabs and line breaks become spaces; other control and formatting characters are removed.
     """
@@ -80,7 +81,7 @@ def plain(text: object, longest: int = 2000) -> str:
 
 
 def plain_data(data: Any) -> Any:
-    """Apply `plain` to every text in an agent's JSON response; don't use it for the output of cells."""
+    """Apply `plain` to every text in an agent's JSON response; don't use this for the output of cells."""
     if isinstance(data, str):
         return plain(data)
     if isinstance(data, list):
@@ -109,8 +110,8 @@ class Text(str):
     Text("There is no node {node} in {zone}.", node=name.node_id, zone=name.zone)
 
     Each ``{name}`` is replaced with its argument, which is the same in any language. An argument that is not an integer
-    is stored as its `str`, so round numbers and quote words first. An argument that is a `Text` stays one, to be
-    translated too, and so does a `ShownTime`. A text without values needs no `Text`: a string is its own template.
+    is converted with `str`, so round numbers and quote words first. An argument that is a `Text` or a `ShownTime` is
+    kept and translated too. A text without values needs no `Text`: a string is its own template.
 
     Attributes:
         template: the msgid for gettext.
@@ -130,7 +131,7 @@ class Text(str):
         return text
 
     def to_json(self) -> dict[str, Any]:
-        """Return what a front end needs to translate the text.
+        """Return the data with which a front end translates the text.
 
         `arguments` are in English, for readers that ignore the rest; `texts` has the arguments that are a `Text`, and
         `times` the Unix seconds of those that are a `ShownTime`.
@@ -148,7 +149,7 @@ class Text(str):
 
 
 def joined(texts: Iterable[str], separator: str) -> Text:
-    """Join texts so that each of them can still be translated."""
+    """Join texts so that each can still be translated."""
     parts = {f"part{number}": text for number, text in enumerate(texts)}
     return Text(separator.join(f"{{{name}}}" for name in parts), **parts)
 
@@ -175,7 +176,7 @@ def templates_of(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _harmless_text(text: str) -> str:
-    """Apply `harmless` to a text, and to its template and arguments; a text that is too long loses both."""
+    """Apply `harmless` to a text, its template and its arguments; drop both from a text that is too long."""
     if not isinstance(text, Text) or len(text) > LONGEST_TEXT:
         return harmless(text, LONGEST_TEXT)
     arguments = {
@@ -208,10 +209,10 @@ class TpuError(Exception):
 
     Args:
         message: what failed, in one sentence; a `Text` if it contains values, like `exists` and `hint`.
-        exists: what exists now and may cost money; empty if nothing does.
+        exists: resources that exist and may cost money; empty if there are none.
         hint: what to do next.
-        raw: the foreign system's own text.
-        actions: what a front end can do about it, the most useful first; a terminal shows only the hint.
+        raw: the external system's own text.
+        actions: what a front end can offer, most useful first; a terminal shows only the hint.
     """
 
     code: ClassVar[str] = "tpu_error"
@@ -231,7 +232,7 @@ class TpuError(Exception):
 
     @property
     def raw(self) -> str:
-        """The foreign system's own text; an adapter may add it after the error was created."""
+        """The external system's own text; an adapter may add it after the error was created."""
         return self._raw
 
     @raw.setter
@@ -242,7 +243,7 @@ class TpuError(Exception):
         return "\n".join(part for part in (self.message, self.exists, self.hint) if part)
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython shows instead of a traceback: its frames would not help the user."""
+        """Return the lines that IPython shows instead of a traceback, whose frames would not help the user."""
         # Imported here because i18n needs this module, and only notebooks need i18n.
         from jupyter_tpu.i18n import _
 
@@ -251,7 +252,7 @@ class TpuError(Exception):
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both errors have the same content; records from the journal contain errors and are compared."""
+        """Return whether both errors have the same content; needed to compare records from the journal."""
         return isinstance(other, TpuError) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
@@ -299,7 +300,7 @@ class BudgetNotFound(TpuError):
 
 
 class BudgetExceeded(TpuError):
-    """One of the user's budgets is used up; nothing more that costs money may be requested."""
+    """One of the user's budgets is used up; nothing else that costs money may be requested."""
 
     code = "budget_exceeded"
     status = 402
@@ -313,7 +314,7 @@ class CredentialsMissing(TpuError):
 
 
 class CloudRefused(TpuError):
-    """The cloud refused the request."""
+    """The cloud rejected the request."""
 
     code = "cloud_refused"
     status = 400
@@ -348,7 +349,7 @@ class QuotaExceeded(CloudRefused):
 
 
 class AddressQuotaExceeded(QuotaExceeded):
-    """The region's limit of external IP addresses is used up; nodes with internal addresses only need none."""
+    """The region's limit of external IP addresses is used up; nodes with only internal addresses need none."""
 
     code = "address_quota_exceeded"
 
@@ -360,7 +361,7 @@ class RateExceeded(QuotaExceeded):
 
 
 class OutOfCapacity(CloudRefused):
-    """The zone has no capacity now (stock-out); trying again may help."""
+    """The zone currently has no capacity (stock-out); trying again may help."""
 
     code = "out_of_capacity"
     status = 503
@@ -387,47 +388,47 @@ class NodeExists(CloudRefused):
 
 
 class WrongState(CloudRefused):
-    """The node's current state does not allow it."""
+    """The node's current state does not allow the request."""
 
     code = "wrong_state"
     status = 409
 
 
 class CloudUnavailable(TpuError):
-    """The cloud did not answer, or the response did not come from it."""
+    """The cloud did not respond, or the response did not come from it."""
 
     code = "cloud_unavailable"
     status = 503
 
 
 class WorkerUnreachable(TpuError):
-    """A worker does not answer over SSH."""
+    """A worker does not respond over SSH."""
 
     code = "worker_unreachable"
     status = 502
 
 
 class LinkDown(WorkerUnreachable):
-    """The connection to a worker was lost; what runs there continues."""
+    """The connection to a worker was lost; its processes continue."""
 
     code = "link_down"
     status = 503
 
 
 class HostKeyChanged(WorkerUnreachable):
-    """The server that answered has a host key other than the pinned one."""
+    """The server at the worker's address has a host key other than the pinned one."""
 
     code = "host_key_changed"
 
 
 class LoginRefused(WorkerUnreachable):
-    """The worker does not accept our SSH key."""
+    """The worker does not accept the user's SSH key."""
 
     code = "login_refused"
 
 
 class AgentBroken(TpuError):
-    """The agent on a worker does not start, or breaks the protocol."""
+    """The agent on a worker does not start or breaks the protocol."""
 
     code = "agent_broken"
     status = 502
@@ -441,34 +442,34 @@ class EnvironmentFailed(TpuError):
 
 
 class KernelFailed(TpuError):
-    """A kernel did not start, or is gone."""
+    """A kernel did not start, or it has died."""
 
     code = "kernel_failed"
     status = 502
 
 
 class NodeEnded(KernelFailed):
-    """The kernel ended with its node."""
+    """The kernel's node was stopped or deleted."""
 
     code = "node_ended"
 
 
 class AcceleratorFailed(TpuError):
-    """The kernel cannot use its accelerator."""
+    """The kernel can't use its accelerator."""
 
     code = "accelerator_failed"
     status = 500
 
 
 class AcceleratorBusy(AcceleratorFailed):
-    """Another process uses the accelerator; only one can at a time."""
+    """Another process uses the accelerator; only one process can use it at a time."""
 
     code = "accelerator_busy"
     status = 409
 
 
 class JournalUnwritable(TpuError):
-    """Intents cannot be recorded, so nothing that costs money may be requested."""
+    """Intents can't be recorded, so nothing that costs money may be requested."""
 
     code = "journal_unwritable"
     status = 507
@@ -505,7 +506,7 @@ def _dict(data: Any) -> dict[str, Any]:
 
 
 def text_from_json(data: Any, english: str, deepest: int = _DEEPEST_TEXT) -> str:
-    """Rebuild a `Text` from `data`; return `english` if that makes another text, because a worker may send anything."""
+    """Rebuild a `Text` from `data`; return `english` if the texts differ, because a worker may send anything."""
     data = _dict(data)
     template, values = data.get("template"), data.get("arguments")
     texts, times = _dict(data.get("texts")), _dict(data.get("times"))

@@ -1,4 +1,4 @@
-"""Write files that only their owner can read, and replace them atomically. Runs on Python 3.10."""
+"""Write files that only their owner can read and replace them atomically. Runs on Python 3.10."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _users_umask = -1
 def close_new_files() -> None:
     """Make every file that this process creates from now on private to its user.
 
-    Called first in a program; a second call changes nothing.
+    Call this first in a program; a second call has no effect.
     """
     global _users_umask
     if _users_umask < 0:
@@ -29,11 +29,11 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_durable: bo
     """Replace the file at `path` atomically; its folder must exist.
 
     Args:
-        mode: permissions of the new file; until they are set it is private.
+        mode: permissions of the new file, which is private until they are set.
         is_durable: wait until the content is on the disk, so that not even a power failure leaves a partial file.
 
     Raises:
-        OSError: it can't be written; the old file stays.
+        OSError: the file can't be written; the old file is unchanged.
     """
     # In the same folder: a rename replaces a file atomically only within one file system.
     descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)

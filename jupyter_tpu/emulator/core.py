@@ -1,4 +1,4 @@
-"""The core behind gRPC and REST: a method's name and its request in, the response or a `Refusal` out."""
+"""The core behind gRPC and REST: takes a method's name and a request, returns the response or raises a `Refusal`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ Handler = Callable[[ApiRequest], Message]
 class Cloud:
     """The emulated cloud of one project. `start` restores the contents of the state folder.
 
-    `real_time` gives the seconds that virtual time follows; with `shows_time` each answer contains the virtual time.
+    `real_time` returns the seconds on which virtual time is based; with `shows_time`, each response contains the
+    virtual time.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class Cloud:
         ]
 
     async def start(self) -> None:
-        """Start the workers of READY nodes, and continue with operations in flight."""
+        """Start the workers of READY nodes and continue with operations in progress."""
         nodes = self.store.nodes()
         # before any new node can take them
         self.effects.restore_endpoints(nodes)
@@ -157,14 +158,14 @@ class Cloud:
         self.timeline.arm()
 
     async def close(self) -> None:
-        """Stop everything, and store the time at which it stopped."""
+        """Stop everything and store the time of the stop."""
         await self.timeline.close()
         await self.workers.close()
         self.store_now()
         self.store.close()
 
     async def reset(self) -> None:
-        """Empty the project and remove faults and limits; time runs as at the start."""
+        """Empty the project, remove faults and limits, and reset the scale of time."""
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
@@ -177,7 +178,7 @@ class Cloud:
         self.timeline.arm()
 
     def store_now(self) -> float:
-        """Return the time now and store it, so that a time that was shown does not come again after a crash."""
+        """Return the current time and store it, so that a time already shown does not repeat after a crash."""
         with self.store.transaction():
             return self.clock.now()
 
@@ -188,7 +189,7 @@ class Cloud:
 
     @property
     def switches(self) -> Switches:
-        """The switches of the project, as the control API set them."""
+        """The switches of the project, as set through the control API."""
         return self.rules.project.switches
 
     def held(self) -> list[Held]:
@@ -200,18 +201,18 @@ class Cloud:
         return self.store.extras(name)
 
     async def call(self, call: ApiRequest) -> Message:
-        """Perform one call of the API; the response has the types of v2.
+        """Perform one API call; the response has the types of v2.
 
         Raises:
-            Refusal: the call is refused.
-            WireFault: a scripted fault; the transport sends something other than the answer.
+            Refusal: the call is rejected.
+            WireFault: a scripted fault; the transport sends something other than the response.
         """
         # the store knows names by the project's id only
         call = with_project_id(call, self.project, PROJECT_NUMBER)
         return await self.scripted.call(call.method, call.request, lambda plan: self._guarded_answer(call, plan))
 
     def _guarded_answer(self, call: ApiRequest, plan: Plan) -> Message:
-        """Answer a request; a bug of ours is logged and answered like an internal error of the real service."""
+        """Handle a request; log a bug in the emulator and report it like an internal error of the real service."""
         try:
             return self._answer(call, plan)
         except errors.Refusal:
@@ -237,7 +238,7 @@ class Cloud:
         return answer
 
     def _answer_once(self, handler: Handler, call: ApiRequest) -> Message:
-        """Answer a request; a request id that was seen before starts nothing."""
+        """Handle a request; a repeated request id starts nothing."""
         known = self.operations.repeated(call)
         if known is not None:
             return known

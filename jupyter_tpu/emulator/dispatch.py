@@ -1,4 +1,4 @@
-"""Hand each due operation to the effects that perform it, and make sure that it ends."""
+"""Pass each due operation to the effects that perform it, and make sure that it finishes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Route operations on nodes and on queued resources to their effects."""
+    """Router of operations on nodes and queued resources to their effects."""
 
     def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
         self._store = store
@@ -24,7 +24,7 @@ class Dispatcher:
         self._queue_effects = queue_effects
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform an operation; a bug of ours ends it like an internal error of the real service."""
+        """Perform an operation; a bug in the emulator fails it like an internal error of the real service."""
         try:
             await self._effects_of(operation).perform(operation)
         except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end
@@ -34,7 +34,7 @@ class Dispatcher:
                 self._operations.finish(operation, error=errors.internal_error())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
+        """Undo the changes of an operation's request; return False if this is impossible, so the operation continues."""
         return self._effects_of(operation).roll_back(operation)
 
     def _effects_of(self, operation: OperationRecord) -> Effects | QueueEffects:

@@ -1,6 +1,6 @@
 """The effects of due operations on nodes: the node's next state, its workers, the ledger.
 
-An effect may be performed twice, if the emulator died in the middle of it; the second time must lead to the same end.
+An effect may be performed twice, if the emulator was killed halfway; the second time must give the same result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, S
 
 
 class Effects:
-    """Perform due operations on nodes, one at a time per node."""
+    """Performer of due operations on nodes, one at a time per node."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Effects:
         }
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation; if it raises, the caller must end the operation."""
+        """Perform one operation; if this raises, the caller must finish the operation with an error."""
         node = self._store.node(operation.target)
         if node is None:
             await self._make_nothing(operation)
@@ -84,11 +84,11 @@ class Effects:
             await self._by_verb[operation.verb](node, operation)
 
     def node_changed(self, node: NodePb) -> None:
-        """Let a node's queued resource follow. Call it in every transaction that changes the node's state."""
+        """Update the queued resource of a node. Call this in every transaction that changes the node's state."""
         self._queue.settle(self._store.queued_resource_of(node.name))
 
     def _place(self, node: NodePb, operation: OperationRecord) -> None:
-        """Look for chips for the node: fail, or become due again when it would be READY."""
+        """Look for chips for the node: fail the operation, or schedule it for when the node would be READY."""
         verdict = self._placement.verdict(node, operation.zone)
         if verdict is not None:
             self._fail(operation, verdict)
@@ -160,7 +160,7 @@ class Effects:
         self._queue.settle(queued_resource)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
-        """Restart the workers of a node whose stop or delete was cancelled while they were going down."""
+        """Restart the workers of a node whose stop or delete was cancelled while they were shutting down."""
         node = self._store.node(operation.target)
         if node is not None and node.state == State.READY:
             await self._workers.start(node)
@@ -175,7 +175,7 @@ class Effects:
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:
-        """Preempt a node, as the control API or an expired notice asks."""
+        """Preempt a node, on request of the control API or after a notice has expired."""
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         node.state = State.PREEMPTED
@@ -193,7 +193,7 @@ class Effects:
         "resource.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
+        """Undo the changes of an operation's request; return False if this is impossible, so the operation continues."""
         node = self._store.node(operation.target)
         # nothing to undo: the node is gone, or the effect has happened
         if node is None or operation.due is None:

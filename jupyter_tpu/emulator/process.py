@@ -131,7 +131,7 @@ def _scale(text: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, SIGINT or SIGHUP, and return the exit status."""
+    """Run until SIGTERM, SIGINT or SIGHUP; return the exit status."""
     options = parser().parse_args(argv)
     close_new_files()
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)
@@ -183,7 +183,7 @@ def _image(options: argparse.Namespace, state_dir: Path) -> Image:
 
 
 def _require_python(path: Path) -> None:
-    """Run the Python once; else only the first login to a worker would show that it is not a Python."""
+    """Run the given Python once; otherwise a wrong path would only be noticed at the first login to a worker."""
     try:
         done = subprocess.run([path, "-I", "-S", "-c", "print('yes')"], capture_output=True, check=False)
     except OSError as error:
@@ -201,9 +201,9 @@ def _door(options: argparse.Namespace) -> StartSshServer:
 async def serving(
     cloud: Cloud, requested: Ports, known: Callers, *, require_auth: bool = False
 ) -> AsyncIterator[Ports]:
-    """Serve gRPC, REST and the control API to the callers that are `known`.
+    """Serve gRPC, REST and the control API to the `known` callers.
 
-    Stop everything at the end, workers included.
+    Stop everything at the end, including the workers.
     """
 
     # a function, because the control API can switch it while the emulator runs

@@ -1,10 +1,11 @@
-"""The nodes of a project: what exists, what is being changed, and the loop that changes it.
+"""The nodes of a project: existing nodes, pending changes, and the loop that performs them.
 
-Start with `reconciler.fleet` (the loop) and `assembly` (how its parts are put together). `autostop`, `capacity`,
-`cleanup`, `spend` and `termination` are controllers that the loop calls, and the services around them. Decisions are in
-`jupyter_tpu.lifecycle` and `jupyter_tpu.money`, which are pure. It knows nothing of HTTP, kernels or SSH connections.
+Start with `reconciler.fleet` (the loop) and `assembly` (which connects the parts). `autostop`, `capacity`, `cleanup`,
+`spend` and `termination` contain the controllers that the loop calls, and related services. Decisions are in
+`jupyter_tpu.lifecycle` and `jupyter_tpu.money`, which are pure. The package does not depend on HTTP, kernels or SSH
+connections.
 
-The names below are imported on demand: a command that only lists nodes does not need the loop.
+The names below are imported on demand, because a command that only lists nodes does not need the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the fleet reaches the agents on nodes; the package that has the links implements it."""
+"""The fleet's interface to the agents on nodes, implemented by the package that owns the links."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class Agents(Protocol):
-    """Calls to agents, over the links that this process has open."""
+    """Calls to agents over the open links of this process."""
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Call a method of the agent on the node's first worker; None where there is no link to it now.
+        """Call a method of the agent on the node's first worker; return None if there is no open link to it.
 
         Raises:
-            BadInput: the agent is too old to know the method, or rejects `params`.
+            BadInput: the agent is too old to have the method, or it rejects `params`.
             TpuError: the call failed.
         """
 

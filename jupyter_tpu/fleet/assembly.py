@@ -1,7 +1,7 @@
-"""Assemble a fleet from cloud, journal and SSH key: the server on first use, each CLI command for itself.
+"""Assemble a fleet from cloud, journal and SSH key. The server does so on first use, each CLI command separately.
 
-Imports happen inside the functions: neither the start of a Jupyter server nor a command that only lists nodes may wait
-for Google's client and asyncssh.
+Imports are inside the functions, because neither the start of a Jupyter server nor a command that only lists nodes
+should wait for Google's client and asyncssh.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
-    """Do nothing, for callers who only wait for results."""
+    """Do nothing, for callers that only wait for results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class OpenFleet:
 
 @asynccontextmanager
 async def open_cloud(settings: CloudSettings) -> AsyncIterator[CloudApi]:
-    """Connect to the cloud, and close it at the end.
+    """Connect to the cloud for the duration of the context.
 
     Raises:
         CredentialsMissing: there are no Google credentials.
@@ -79,14 +79,14 @@ async def open_fleet(
     limits: Limits | None = None,
     agents: Agents | None = None,
 ) -> AsyncIterator[OpenFleet]:
-    """Start a fleet; intents that are open at the end stay in the journal for the next process.
+    """Run a fleet in the context; intents that are still open at the end remain in the journal for the next process.
 
-    Without a usable journal or SSH key no node can be created, but nodes can be listed, and stopped or deleted by
-    `jupyter_tpu.fleet.termination.termination_executor`.
+    Without a usable journal or SSH key, no node can be created, but nodes can be listed, and
+    `jupyter_tpu.fleet.termination.termination_executor` can stop or delete them.
 
     Args:
-        ssh_user: login name to put on new nodes; empty: derived from the local user.
-        agents: the way to the agents, for a process that has links to them.
+        ssh_user: login name on new nodes; empty: derived from the local user.
+        agents: access to the agents, for a process that has links to them.
 
     Raises:
         BadInput: `ssh_user` is not a valid login name.
@@ -119,14 +119,17 @@ async def open_fleet(
 
 
 def _is_trial(settings: CloudSettings) -> bool:
-    """Whether this is an emulated cloud beside the user's own, whose prices then apply to the whole process."""
+    """Return whether this is an emulated cloud next to the user's real one.
+
+    If so, the real cloud's prices apply to the whole process.
+    """
     from jupyter_tpu.journal.paths import trial_endpoint
 
     return bool(settings.endpoint) and settings.endpoint == trial_endpoint()
 
 
 def _pricing(cloud: CloudApi) -> PriceUpdater:
-    """Apply the stored list prices, and update them in the background."""
+    """Apply the stored list prices and update them in the background."""
     from jupyter_tpu.fleet.spend.price_updater import PriceUpdater
 
     pricing = PriceUpdater.of_user(cloud.settings)
@@ -144,7 +147,7 @@ class _Key:
 
     @classmethod
     def of_user(cls) -> _Key:
-        """Read or create the user's key; never raises, because without it nodes must still be deletable."""
+        """Read or create the user's key; never raises, because nodes must be deletable without it."""
         from jupyter_tpu.journal import data_dir
         from jupyter_tpu.ssh.keys import UserKey
 
@@ -155,16 +158,16 @@ class _Key:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Return why there is no key; nothing where there is one."""
+        """Return why there is no key; empty if there is one."""
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol
-        """Refuse to create a node without a key, because no one could log in to it."""
+        """Raise an error without a key, because nobody could log in to the new node."""
         if self.problem is not None:
             raise self.problem
 
     async def check_start(self, name: NodeName) -> None:
-        """Allow it: the key was put on the node when it was created."""
+        """Allow the start: the key was added to the node on creation."""
 
 
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
@@ -187,7 +190,7 @@ def _assembled(
     braking: AutostopController,
     publisher: SnapshotPublisher,
 ) -> Fleet:
-    """Build the fleet; reads and writes files, so it runs off the event loop."""
+    """Build the fleet; call this off the event loop, because it reads and writes files."""
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
     from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
     from jupyter_tpu.ssh.keys import login_name
@@ -208,7 +211,7 @@ def _assembled(
 
 
 def _controllers(cloud: CloudApi, journal: Journal, key: _Key) -> tuple[Controller, ...]:
-    """Return the controllers that run after budgets and auto-stop, in their order."""
+    """Return the controllers that run after budgets and auto-stop, in order."""
     from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
     from jupyter_tpu.fleet.capacity.recreate import RecreateController
     from jupyter_tpu.fleet.capacity.search_controller import SearchController

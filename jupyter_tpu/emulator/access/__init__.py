@@ -1,1 +1,1 @@
-"""Who may call: owners of connections on loopback, bearer tokens, IAM permissions. Start with `callers`."""
+"""Access control: owners of loopback connections, bearer tokens, IAM permissions. Start with `callers`."""

@@ -1,7 +1,7 @@
 """Access tokens of the workers' service accounts: issued by metadata servers, checked by the API.
 
-A token itself carries its account, scopes and expiry, signed with a key of the state folder, so none is stored and a
-restart invalidates none. Real tokens are opaque, but clients must not parse them either.
+A token contains its account, scopes and expiry, signed with a key from the state folder, so no token has to be stored
+and all stay valid after a restart. Real tokens are opaque; clients must not parse these either.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _PREFIX = "ya29.emulated."  # Google's access tokens begin with ya29
     "token-lifetime", "A worker's access token is valid for an hour of real time, whatever the pace of virtual time."
 )
 class AccessTokens:
-    """Issue and check tokens; `now` is real time in seconds since the epoch."""
+    """Issuer and checker of tokens; `now` is real time in seconds since the epoch."""
 
     def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
         self._key = key
         self._now = now
 
     def issue(self, email: str, scopes: Sequence[str]) -> dict[str, Any]:
-        """Return the answer of a metadata server: ``{"access_token", "expires_in", "token_type"}``."""
+        """Return the response of a metadata server: ``{"access_token", "expires_in", "token_type"}``."""
         claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
         payload = _text(json.dumps(claims).encode())
         token = f"{_PREFIX}{payload}.{self._signature(payload)}"
@@ -57,10 +57,10 @@ class AccessTokens:
         "A call without a token of a worker of this emulator has the permissions of an owner of the project.",
     )
     def check(self, authorization: str, method: str) -> None:
-        """Check a call's token if it is one of ours; `method` is the full name of the method.
+        """Check a call's token if the emulator issued it; `method` is the full name of the method.
 
         Raises:
-            Refusal: it is forged or expired (401), or lacks the scope (403).
+            Refusal: the token is forged or expired (401), or lacks the scope (403).
         """
         token = bearer(authorization)
         # any other bearer token is accepted (behaviour `foreign-tokens`)
@@ -86,17 +86,17 @@ class AccessTokens:
 
 
 def read_or_create_key(path: Path) -> bytes:
-    """Return the key of a state folder, created if it is new, readable by its owner only."""
+    """Return the key of a state folder; create it if it is missing, readable by its owner only."""
     return read_or_create(path, lambda: secrets.token_bytes(32))
 
 
 def is_of_worker(token: str) -> bool:
-    """Return whether a token claims to be from a metadata server, valid or not."""
+    """Return whether a token claims to come from a metadata server, whether or not it is valid."""
     return token.startswith(_PREFIX)
 
 
 def bearer(authorization: str) -> str:
-    """Return the token in a header ``Authorization``; empty if there is none."""
+    """Return the token in an ``Authorization`` header; empty if there is none."""
     kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: any is accepted, but a cloud that requires them refuses calls without."""
+"""Bearer tokens: any token is accepted, but a cloud that requires one rejects calls without it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _EXPECTED = (
 )
 @assumed("tokens", "The emulator accepts any bearer token; a header with another scheme counts as invalid.")
 def check_token(header: str, method: str) -> None:
-    """Raise 401 unless the header ``Authorization`` has a bearer token.
+    """Raise 401 unless the ``Authorization`` header has a bearer token.
 
-    `method` is the full name of the method; empty for one of the other Google services.
+    `method` is the full name of the method; empty for the other Google services.
     """
     scheme, _, token = header.partition(" ")
     if scheme.lower() == "bearer" and token.strip():

@@ -1,4 +1,4 @@
-"""Check who may call the API, the other services and the control API, since a caller can run programs as our user."""
+"""Check who may call the APIs, because a caller can run programs as the emulator's user."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HARMLESS = ("Get", "List", "Stop", "Delete")
 
 
 def usual_access() -> str:
-    """Return how callers are recognised on this system by default."""
+    """Return the default way to recognise callers on this system."""
     return BY_USER if shows_owners() else BY_TOKEN
 
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Admit the user's own connections or, with a `token_file`, clients that send its token."""
+    """Rule that admits the user's own connections or, with a `token_file`, clients that send its token."""
 
     token_file: Path | None = None
 
@@ -40,7 +40,7 @@ class Callers:
         "read the workers' metadata and metrics. Google's APIs require credentials instead.",
     )
     def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
-        """Check a call before anything else does; `connection`: the caller's end and ours, `method`: its full name.
+        """Check a call before any other step; `connection`: both ends, the caller's first; `method`: its full name.
 
         Raises:
             Refusal: 403 for another user's connection; 401 without the token.

@@ -1,7 +1,7 @@
-"""Find the owner of a connection: workers run as the emulator's user, so no other user may reach it.
+"""Find the owner of a connection: workers run as the emulator's user, so other users must not reach the emulator.
 
-A client of the API can give a node a startup script or a key. On a computer with several users that would be a login as
-another user.
+A client of the API can give a node a startup script or a key. On a computer with several users, such a client could log
+in as another user.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def shows_owners() -> bool:
 def is_own_connection(peer: Address, ours: Address) -> bool:
     """Return whether the other end of a loopback connection belongs to this user or to root.
 
-    On Linux an end whose owner is not found counts as another user's. Other systems do not show owners, so there the
-    result is True.
+    On Linux, an end whose owner is not found counts as another user's. Other systems don't show owners, so the result
+    is True there.
     """
     return not shows_owners() or _owner(peer, ours) in (os.getuid(), 0)
 
@@ -52,7 +52,7 @@ def _owner(peer: Address, ours: Address) -> int | None:
 
 
 def _owner_by_kernel(peer: Address, ours: Address) -> int | None:
-    """Ask the kernel for this one socket, as ``ss`` does; its tables take milliseconds to read. Raises OSError."""
+    """Ask the kernel for this socket only, as ``ss`` does; reading its tables takes milliseconds. Raises OSError."""
     # a new socket for each question, so that no answer can be that of another
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # all states of a connection are asked for; one that is closing has an owner too
@@ -81,7 +81,7 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
     The result is None if there is none.
 
-    A socket that its process has closed has no inode, and is always shown as root's.
+    A socket that its process has closed has no inode and is always shown as root's.
     """
     # from the peer's side: it is the owner of that end that counts
     wanted = (_in_table(peer), _in_table(ours))
@@ -95,12 +95,12 @@ def owner_in(lines: Iterable[str], peer: Address, ours: Address) -> int | None:
 
 
 def _in_table(address: Address) -> str:
-    """Return an address as the tables have it: ``127.0.0.1``, 8080 → ``0100007F:1F90`` on a little-endian machine."""
+    """Format an address as in the tables: ``127.0.0.1``, 8080 → ``0100007F:1F90`` on a little-endian machine."""
     (number,) = struct.unpack("=I", socket.inet_aton(address[0]))
     return f"{number:08X}:{address[1]:04X}"
 
 
 def _as_ipv4(address: str) -> str:
-    """Return the IPv4 address of an IPv6 socket on an IPv4 connection, which is in its last quarter."""
+    """Return the IPv4 address of an IPv6 socket on an IPv4 connection; it is the last quarter of the IPv6 address."""
     host, _, port = address.partition(":")
     return f"{host[24:]}:{port}" if len(host) == 32 and host.startswith("0" * 16) else address

@@ -1,1 +1,4 @@
-"""Scripted faults of API calls: requested by name, consumed in order. Start with `kinds`; `scripted` applies them."""
+"""Scripted faults of API calls, requested by name and consumed in order.
+
+Start with `kinds`; `scripted` applies them.
+"""

@@ -1,4 +1,4 @@
-"""Change answers for scripted faults: outdated nodes, wrong timestamps, unknown states."""
+"""Change responses for scripted faults: outdated nodes, wrong timestamps, unknown states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN_ENUM = 99
 
 
 def seen_by(fault: Fault, request: Any, perform: Callable[[], Any], store: Store, now: float) -> Any:
-    """Return the answer to ListNodes or GetNode as a reader who is `fault.seconds` behind sees it."""
+    """Return the response to ListNodes or GetNode as it was `fault.seconds` ago."""
     # the reader sees the list of nodes as it was at this moment
     since = now - fault.seconds
     if fault.kind == "not_yet_visible":
@@ -77,7 +77,7 @@ def _is_of_page(node: NodePb, request: Any, answer: Any) -> bool:
 
 
 def moved_in_time(answer: Message, seconds: float) -> Message:
-    """Return a copy with every timestamp moved later by `seconds`."""
+    """Return a copy with every timestamp `seconds` later."""
     moved = type(answer)()
     moved.CopyFrom(answer)
     _move(moved, round(seconds * NANOS))
@@ -99,7 +99,7 @@ def _move(message: Any, nanos: int) -> None:
 
 
 def _unpacked(message: any_pb2.Any) -> Message | None:
-    """Return the message inside, or None if its type is not loaded."""
+    """Return the packed message, or None if its type is not loaded."""
     try:
         descriptor = descriptor_pool.Default().FindMessageTypeByName(message.TypeName())
     except KeyError:
@@ -110,7 +110,7 @@ def _unpacked(message: any_pb2.Any) -> Message | None:
 
 
 def _parts(message: Any) -> Iterator[Any]:
-    """Yield the messages directly inside; skip maps, because none in the API has a message with a time or state."""
+    """Yield the directly nested messages; skip maps, because none in the API contains a message with a time or state."""
     for field, value in message.ListFields():
         if field.message_type is None or field.message_type.GetOptions().map_entry:
             continue
@@ -118,7 +118,7 @@ def _parts(message: Any) -> Iterator[Any]:
 
 
 def with_unknown_states(answer: Message) -> Message:
-    """Return a copy in which every enum field `state` has a number that no client knows."""
+    """Return a copy in which every enum field `state` has a number unknown to all clients."""
     changed = type(answer)()
     changed.CopyFrom(answer)
     _set_unknown_states(changed)

@@ -1,7 +1,7 @@
-"""Scripted faults, as requested: for calls of one method, of one node or zone, consumed in order.
+"""Scripted faults, as requested: for calls to one method, for one node or zone, consumed in order.
 
-A fault hits the next calls that it concerns: `times` of them, from the `nth` on, each with its `probability`. Its kind
-(`kinds`) names the effect, which `scripted` applies.
+A fault hits the next matching calls: `times` of them, starting with the `nth`, each with its `probability`. Its kind
+(`kinds`) defines the effect, which `scripted` applies.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def default_text(code: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One scripted fault, as it was requested.
+    """One scripted fault, as requested.
 
     Attributes:
         method: such as ``CreateNode``; ``*`` for any that the kind can hit.
-        target: a node or another resource (its name alone or in full) or a zone; empty for any.
+        target: a node or another resource (by short or full name) or a zone; empty for any.
         times: how many calls it hits; None: until it is cleared.
         nth: the first call that it hits, counted from 1.
         probability: the probability of hitting a call; `seed` makes the draws repeatable.
-        applied: the call is done although its caller gets a refusal, a broken connection, or the answer late.
+        applied: the call is performed although the caller gets an error, a broken connection or a late response.
     """
 
     method: str
@@ -79,16 +79,16 @@ class Fault:
 
     @property
     def sort(self) -> str:
-        """The sort of its kind; a call meets at most one fault of each sort."""
+        """The sort of its kind; a call is hit by at most one fault of each sort."""
         return KINDS[self.kind].sort
 
     @property
     def text(self) -> str:
-        """The text of its refusal."""
+        """The text of its error."""
         return self.message or default_text(self.code)
 
     def can_hit(self, method: str) -> bool:
-        """Return whether it can hit calls of a method."""
+        """Return whether the fault can hit calls to a method."""
         return self.method in (method, ANY_METHOD) and KINDS[self.kind].fits(method)
 
     def to_json(self) -> dict[str, Any]:
@@ -119,7 +119,7 @@ _CHECKS: Mapping[str, fields.Check] = {
 
 
 def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
-    """Parse a fault for one of these methods, or for ``*``.
+    """Parse a fault for one of these methods or for ``*``.
 
     Raises:
         ValueError: the message says what is wrong.
@@ -156,9 +156,9 @@ class WaitingFault:
     """A fault that waits for calls.
 
     Attributes:
-        seen: calls that concerned it.
+        seen: calls that matched it.
         struck: calls that it hit.
-        moments: when the others got through; kept by the kind `rate` only.
+        moments: when the other calls succeeded; recorded by the kind `rate` only.
     """
 
     number: int
@@ -169,10 +169,10 @@ class WaitingFault:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether it has hit all the calls that it was requested for."""
+        """Whether the fault has hit as many calls as requested."""
         return self.fault.times is not None and self.struck >= self.fault.times
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it; `times` is the number of remaining hits."""
+        """Return the fault as the control API shows it; `times` is the number of remaining hits."""
         left = None if self.fault.times is None else self.fault.times - self.struck
         return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

@@ -1,4 +1,4 @@
-"""The kinds of scripted faults: what each does, to which methods, and whether it lasts."""
+"""The kinds of scripted faults: their effects, the methods that they fit, and whether they last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Fits = Callable[[str], bool]
 
 
 class Sort(enum.StrEnum):
-    """A call meets at most one fault of each sort, so that it can be both slow and refused."""
+    """Sort of a fault; at most one of each sort hits a call, so that a call can be both slow and rejected."""
 
     OUTCOME = "outcome"
     VIEW = "view"
@@ -44,8 +44,8 @@ class Kind:
 
     Attributes:
         meaning: one line, shown by ``fault --help``.
-        fits: whether it can hit a method.
-        lasts: it stays until it is cleared, unless a number of times is given.
+        fits: whether the kind can hit a method.
+        lasts: whether the fault stays until it is cleared, unless a number of times is given.
     """
 
     name: str
@@ -119,7 +119,7 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 
 def kind_name(value: object) -> str:
-    """Return the name of a kind. Raises ValueError, naming all that exist, for any other."""
+    """Return the name of a kind. Raises ValueError, which lists all kinds, for an unknown one."""
     if not isinstance(value, str) or value not in KINDS:
         raise ValueError(f"unknown kind of fault {value!r}; kinds: {', '.join(sorted(KINDS))}")
     return value

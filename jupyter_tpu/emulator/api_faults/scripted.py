@@ -1,4 +1,4 @@
-"""Apply scripted faults to the call that they hit: before the call, to its operation, and to its answer."""
+"""Apply scripted faults to the call that they hit: before the call, to its operation and to its response."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
 
 
 class ScriptedFaults:
-    """The faults of one cloud, and how they change its calls."""
+    """The faults of one cloud and their effects on its calls."""
 
     def __init__(self, *, store: Store, clock: VirtualClock, project: str, project_number: str) -> None:
         self.table = FaultTable()
@@ -54,16 +54,16 @@ class ScriptedFaults:
         self._project_number = project_number
 
     def clear(self) -> None:
-        """Remove all faults, including those under way."""
+        """Remove all faults, including active ones."""
         self.table = FaultTable()
         self.half_created.clear()
 
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
-        """Perform a call under the faults that it meets.
+        """Perform a call with the faults that hit it.
 
         Raises:
-            Refusal: a fault refuses the call, or the cloud does.
-            WireFault: the transport must send something other than the answer.
+            Refusal: a fault or the cloud rejects the call.
+            WireFault: the transport must send something other than the response.
         """
         # a connection's task serves many calls, so the skew of the one before is cleared
         _skew_s.set(0.0)
@@ -90,7 +90,7 @@ class ScriptedFaults:
         "their clock.",
     )
     def date(self) -> str:
-        """Return the ``Date`` of the answer to this task's call, even if the call is refused."""
+        """Return the ``Date`` of the response to this task's call, even if the call is rejected."""
         return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
@@ -122,7 +122,7 @@ class ScriptedFaults:
         return answer
 
     def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
-        """Return the cloud's own answer; the operation that it starts follows the fault."""
+        """Return the cloud's own response; the operation that the call starts follows the fault."""
         if fault is None:
             return perform(Plan())
         answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
@@ -131,7 +131,7 @@ class ScriptedFaults:
         return answer
 
     def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
-        """Return the answer as changed by faults of view and skew."""
+        """Return the response as changed by faults of the sorts view and skew."""
         view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
         answer = seen_by(view, request, perform, self._store, now) if view else perform()
         self.table.record_token(str(getattr(answer, "next_page_token", "")), now)
@@ -145,7 +145,7 @@ class ScriptedFaults:
 
     @assumed("expired-token", "An expired page token is refused with 400, like an invalid one.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
-        """Return the refusal that a fault asks for, in the words of the real service."""
+        """Return the error that a fault asks for, worded as by the real service."""
         target = target_of(request)
         zone, number = zone_of(target), self._project_number
         # functions, so that only the refusal that is needed gets an error id
@@ -168,7 +168,7 @@ class ScriptedFaults:
 
 
 def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
-    """Return E7 for the accelerator type that a create asks for; for a queued resource, that of its first node."""
+    """Return error E7 for the accelerator type in a create request; for a queued resource, the type of its first node."""
     if "node" in request.DESCRIPTOR.fields_by_name:
         return errors.not_allowlisted(str(request.node.accelerator_type), zone)
     types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]

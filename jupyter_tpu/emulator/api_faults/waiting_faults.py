@@ -12,12 +12,12 @@ from jupyter_tpu.emulator.resources.targets import target_of, zone_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The properties of a call that decide which faults it meets.
+    """The properties of a call that decide which faults hit it.
 
     Attributes:
-        target: the resource that it names, in full; for a create the one to be created.
-        about: the resource of the operation that it names; empty if it names none.
-        now: virtual moment.
+        target: full name of the resource in the call; for a create, the new resource.
+        about: the resource of the operation that the call names; empty if it names none.
+        now: time by the virtual clock.
     """
 
     method: str
@@ -34,7 +34,7 @@ class Call:
 
 
 def made_by(method: str, request: Any) -> str:
-    """Return the resource that a call names; for a create, the one that it creates."""
+    """Return the resource that a call names; for a create, the new resource."""
     parent = target_of(request)
     if method == "CreateNode":
         return f"{parent}/nodes/{request.node_id}"
@@ -45,7 +45,7 @@ def made_by(method: str, request: Any) -> str:
 
 @dataclass(slots=True)
 class FaultTable:
-    """Faults waiting for their calls, in the order in which they were requested."""
+    """Faults waiting for their calls, in the order of their requests."""
 
     waiting: list[WaitingFault] = field(default_factory=list)
     _number: int = 0
@@ -67,14 +67,14 @@ class FaultTable:
         self._tokens.clear()
 
     def remove(self, number: int) -> bool:
-        """Remove a waiting fault; return False if there is none with this id."""
+        """Remove a waiting fault; return False if none has this id."""
         found = [each for each in self.waiting if each.number == number]
         for waiting in found:
             self._forget(waiting)
         return bool(found)
 
     def consume(self, call: Call) -> dict[str, Fault]:
-        """Return the faults that a call meets, by sort, and count each as used once."""
+        """Return the faults that hit a call, by sort, and count one use of each."""
         met: dict[str, Fault] = {}
         for waiting in list(self.waiting):
             if _concerns(waiting.fault, call):
@@ -100,7 +100,7 @@ class FaultTable:
         return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
 
     def _is_old(self, call: Call, seconds: float) -> bool:
-        """Return whether the token has expired; tokens from before the fault was requested have."""
+        """Return whether the token has expired, which includes all tokens from before the fault was requested."""
         given = self._tokens.get(call.page_token)
         return bool(call.page_token) and (given is None or call.now - given >= seconds)
 
@@ -120,7 +120,7 @@ def _concerns(fault: Fault, call: Call) -> bool:
 
 
 def _is_too_often(waiting: WaitingFault, now: float) -> bool:
-    """Return whether this call exceeds the allowed rate; counts calls that succeed."""
+    """Return whether this call exceeds the allowed rate; count it if it does not."""
     recent = [moment for moment in waiting.moments if now - moment < waiting.fault.seconds]
     is_over = len(recent) >= waiting.fault.limit
     waiting.moments = recent if is_over else [*recent, now]

@@ -1,7 +1,7 @@
 """The responses that a scripted wire fault sends instead of the real one.
 
-Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
-``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).
+Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (an error page of a load
+balancer), ``truncated`` (an incomplete response), ``unknown_enum`` (states that the client does not know).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
 
 
 def with_unknown_state_names(shown: Any) -> Any:
-    """Return the same JSON with every state replaced by one that no client knows."""
+    """Return the same JSON with every state replaced by one unknown to all clients."""
     if isinstance(shown, list):
         return [with_unknown_state_names(each) for each in shown]
     if isinstance(shown, dict):
@@ -70,7 +70,7 @@ def _changed(name: str, value: Any) -> Any:
 
 
 async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> Message | bytes:
-    """Return the response that a gRPC client gets; it sees a broken connection or a 502 as UNAVAILABLE."""
+    """Return the response that a gRPC client gets; a broken connection or a 502 appears as UNAVAILABLE."""
     if fault.kind == "html":
         return await _unavailable(context, "Received http2 header with status: 502")
     if fault.kind == "empty":
@@ -84,7 +84,7 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
 
 
 def _cut(whole: bytes) -> bytes:
-    """Return the bytes without the last one, so that no client can parse them; for an empty message, invalid bytes."""
+    """Return the bytes without the last one, so that clients can't parse them; for an empty message, invalid bytes."""
     return whole[:-1] or b"\x0a"
 
 
@@ -94,5 +94,5 @@ async def _unavailable(context: Any, text: str) -> Message:
 
 
 def serialised(answer: Message | bytes) -> bytes:
-    """Return the bytes of a gRPC answer; a fault may already have made them."""
+    """Return the bytes of a gRPC response; a fault may already have produced them."""
     return answer if isinstance(answer, bytes) else answer.SerializeToString()

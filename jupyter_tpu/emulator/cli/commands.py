@@ -1,4 +1,4 @@
-"""The emulator's command line: the emulated cloud itself, and the tools around it."""
+"""The emulator's command line: the emulated cloud itself and its tools."""
 
 from __future__ import annotations
 

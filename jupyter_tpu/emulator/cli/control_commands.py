@@ -1,6 +1,6 @@
-"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: the commands that steer a running emulator.
+"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: the commands that control a running emulator.
 
-`commands` has their names in `CONTROLS`, so it finds one without loading this module.
+Their names are in `commands.CONTROLS`, so that a command is found without loading this module.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ COMMANDS: Mapping[str, Command] = {command.name: command for command in (*VIEWS,
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command that the first word names; return the exit status."""
+    """Run the command named by the first word; return the exit status."""
     return COMMANDS[argv[0]].main(argv[1:])

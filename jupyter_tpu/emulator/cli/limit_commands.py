@@ -1,4 +1,4 @@
-"""Commands that set the project's limits: ``stockout``, ``capacity``, ``quota``, ``reserve``, ``project``."""
+"""Commands that set limits of the project: ``stockout``, ``capacity``, ``quota``, ``reserve``, ``project``."""
 
 from __future__ import annotations
 

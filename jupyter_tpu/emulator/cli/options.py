@@ -1,4 +1,4 @@
-"""Options, errors and two ways to print, shared by the commands that steer a running emulator."""
+"""Options, errors and output formats shared by the commands that control a running emulator."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def number(text: str) -> float:
 
 
 def no_arguments(_: argparse.ArgumentParser) -> None:
-    """Add nothing, for a command without arguments of its own."""
+    """Add no arguments, for a command that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command.
+    """A command.
 
     Attributes:
         name: what follows ``jupyter tpu emulator``.
-        perform: performs it, and returns what ``--json`` prints; raises BadValue for wrong arguments.
-        format_lines: the same as lines for display.
+        perform: performs the command and returns the value that ``--json`` prints; raises BadValue for wrong arguments.
+        format_lines: formats that value as lines for display.
         notes: printed after the arguments in the help; line breaks are kept.
     """
 
@@ -53,7 +53,7 @@ class Command:
     notes: str = ""
 
     def parser(self) -> argparse.ArgumentParser:
-        """Return its argument parser."""
+        """Return the command's argument parser."""
         parser = argparse.ArgumentParser(
             prog=f"jupyter tpu emulator {self.name}",
             description=self.summary,
@@ -65,7 +65,7 @@ class Command:
         return parser
 
     def main(self, argv: Sequence[str]) -> int:
-        """Run it; return the exit status."""
+        """Run the command; return the exit status."""
         options = self.parser().parse_args(argv)
         try:
             answer = _answer_of(self, options)
@@ -76,7 +76,7 @@ class Command:
 
 
 def add_emulator_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name the emulator and the form of the output."""
+    """Add the options for the emulator's address and the output format."""
     parser.add_argument(
         "--emulator",
         default=os.environ.get(ADDRESS_VARIABLE, ""),
@@ -111,7 +111,7 @@ def _answer_of(command: Command, options: argparse.Namespace) -> Any:
 
 
 class BadValue(Exception):
-    """An argument is wrong; the message says why."""
+    """A wrong argument; the message gives the reason."""
 
 
 def _report(error: TpuError, *, as_json: bool) -> int:
@@ -128,7 +128,7 @@ def _print(lines: Iterable[str]) -> int:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with columns aligned to the widest cell."""
+    """Format rows as lines, each column as wide as its widest cell."""
     whole = [list(header), *map(list, rows)]
     widths = [max(len(row[column]) for row in whole) for column in range(len(header))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in whole]

@@ -1,6 +1,6 @@
-"""``jupyter tpu emulator proxy``: a fault proxy in a process of its own.
+"""``jupyter tpu emulator proxy``: a fault proxy in a separate process.
 
-It reads further faults from its standard input, one JSON object a line, until a signal ends it.
+It reads further faults from standard input, one JSON object per line, until a signal stops it.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def address_text(address: Address) -> str:
-    """Return an address as `parsed_address` reads it."""
+    """Format an address in the syntax of `parsed_address`."""
     return f"unix:{address}" if isinstance(address, Path) else f"{address[0]}:{address[1]}"
 
 
@@ -144,7 +144,7 @@ def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Tas
 
 
 async def _read_input(proxy: FaultProxy) -> None:
-    """Apply faults from standard input, unless that is a file or closed."""
+    """Apply faults from standard input, unless it is closed or a file."""
     kind = os.fstat(0).st_mode
     # asyncio can wait for pipes, sockets and terminals only
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):

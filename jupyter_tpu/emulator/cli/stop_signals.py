@@ -1,4 +1,4 @@
-"""The signals that end a process of the emulator properly, with its workers and its temporary folder."""
+"""The signals on which an emulator process shuts down cleanly, with its workers and its temporary folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 
 
 def stop_event() -> asyncio.Event:
-    """Return an event set by SIGTERM, SIGINT and SIGHUP.
+    """Return an event that SIGTERM, SIGINT and SIGHUP set.
 
     SIGHUP (the terminal was closed) is ignored if the process was started with nohup.
     """

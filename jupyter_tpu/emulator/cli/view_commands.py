@@ -15,7 +15,7 @@ _MOST = 20  # lines of one list: keeps the whole state on about a screen
 
 
 def last_part(name: str) -> str:
-    """Return the id in a resource name."""
+    """Return the last part of a resource name, its id."""
     return name.rpartition("/")[2]
 
 
@@ -41,7 +41,7 @@ def format_price(usd_per_hour: float | None) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number with its noun: ``1 node``, ``2 nodes``."""
+    """Format a number with its noun: ``1 node``, ``2 nodes``."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
@@ -155,7 +155,7 @@ def format_maintenance(event: Mapping[str, Any]) -> str:
 
 
 def format_switch(name: str, value: object) -> str:
-    """Return a switch as the command ``project`` takes it."""
+    """Format a switch as the command ``project`` accepts it."""
     shown = ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
     return f"{name}={shown}"
 

@@ -1,1 +1,1 @@
-"""The control API ``/emulator/v1/…``, by which tests and the demo steer the emulator, and a client for it."""
+"""The control API ``/emulator/v1/…``, with which tests and the demo control the emulator, and a client for it."""

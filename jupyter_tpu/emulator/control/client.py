@@ -20,17 +20,17 @@ ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 
 
 def authorization(token_file: str | None = None) -> dict[str, str]:
-    """Return the header that an emulator requires; empty if no file is named. Raises OSError if it cannot be read."""
+    """Return the header that an emulator requires; empty without a token file. Raises OSError if it can't be read."""
     path = os.environ.get(TOKEN_FILE_VARIABLE, "") if token_file is None else token_file
     return {"Authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"} if path else {}
 
 
 class ControlRefused(Exception):
-    """The emulator refused; the text is the body of its answer."""
+    """The emulator rejected the request; the text is the body of its response."""
 
     @property
     def message(self) -> str:
-        """The message in its error envelope."""
+        """The message in the response's error envelope."""
         try:
             return str(json.loads(str(self))["error"]["message"])
         except (ValueError, KeyError, TypeError):
@@ -40,9 +40,9 @@ class ControlRefused(Exception):
 class EmulatorControl:
     """A client of one emulator.
 
-    Every method raises `ControlRefused`, or OSError if the emulator cannot be reached. `rest_url` is its REST address,
-    such as ``http://127.0.0.1:8470``. `token_file` holds the token of an emulator that requires one; by default that of
-    the environment.
+    Every method raises `ControlRefused`, or OSError if the emulator can't be reached. `rest_url` is its REST address,
+    such as ``http://127.0.0.1:8470``. `token_file` contains the token of an emulator that requires one; the default
+    comes from the environment.
     """
 
     def __init__(self, rest_url: str, token_file: str | None = None) -> None:
@@ -54,11 +54,11 @@ class EmulatorControl:
         return self._request("GET", "info")
 
     def state(self) -> dict[str, Any]:
-        """Return all at once: project, clock, nodes, queued resources, faults, links, limits, switches, ledger."""
+        """Return the whole state: project, clock, nodes, queued resources, faults, links, limits, switches, ledger."""
         return self._request("GET", "state")
 
     def behaviours(self) -> list[dict[str, str]]:
-        """Return each imitated behaviour with its standing: recorded, documented or assumed."""
+        """Return each imitated behaviour with its evidence: recorded, documented or assumed."""
         return list(self._request("GET", "behaviours")["behaviours"])
 
     # -- money
@@ -71,18 +71,18 @@ class EmulatorControl:
         return self._request("GET", "ledger")
 
     def billing(self) -> list[str]:
-        """Return the names of the nodes that cost money now."""
+        """Return the names of the nodes that are being billed."""
         return [bill["name"] for bill in self.ledger()["nodes"] if bill["billing"]]
 
     # -- faults of calls
 
     def add_fault(self, method: str, kind: str, **fields: Any) -> int:
-        """Script a fault for the next calls of a method (see `api_faults.kinds`); return its number."""
+        """Script a fault for the next calls to a method (see `api_faults.kinds`); return its number."""
         faults = self._request("POST", "faults", {"method": method, "kind": kind, **fields})["faults"]
         return int(faults[-1]["id"])
 
     def faults(self) -> list[dict[str, Any]]:
-        """Return the faults that still wait for their call."""
+        """Return the faults that are still waiting for a call."""
         return list(self._request("GET", "faults")["faults"])
 
     def clear_faults(self, number: int | None = None) -> None:
@@ -100,7 +100,7 @@ class EmulatorControl:
         return float(self.clock()["now"])
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead in virtual time; returns when everything that falls due on the way has happened."""
+        """Jump ahead in virtual time; return when everything that was due by then has happened."""
         self._request("POST", "clock", {"advance_s": seconds})
 
     def set_time_scale(self, scale: float) -> None:
@@ -112,7 +112,7 @@ class EmulatorControl:
         self._request("POST", "clock", {"paused": True})
 
     def resume(self) -> None:
-        """Let virtual time run again."""
+        """Resume virtual time."""
         self._request("POST", "clock", {"paused": False})
 
     # -- the rules of the project
@@ -130,17 +130,17 @@ class EmulatorControl:
         return list(self._request("GET", "quotas")["quotas"])
 
     def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
-        """Limit a quota in a zone or region, as the quota counts; None means no limit."""
+        """Limit a quota in its zone or region; None means no limit."""
         # the id itself says what it counts by
         scope = "region" if "PerRegion" in quota_id else "zone"
         self._request("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
 
     def capacity(self) -> list[dict[str, Any]]:
-        """Return the pools of chips that were set."""
+        """Return the pools of chips that have been configured."""
         return list(self._request("GET", "capacity")["capacity"])
 
     def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
-        """Set the chips of a generation in a zone (None: unlimited); with a seed, at random from 0 to that many."""
+        """Set the chips of a generation in a zone (None: unlimited); with a seed, a random number from 0 to `chips`."""
         self._request("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
 
     def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
@@ -148,7 +148,7 @@ class EmulatorControl:
         self._request("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
 
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
-        """Leave no capacity (or `chips`) for a while, or until it is set again; ``for_s=0`` ends it."""
+        """Reduce capacity to 0 (or `chips`) for a while or until it is set again; ``for_s=0`` ends the stock-out."""
         self._request("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
 
     def reservations(self) -> list[dict[str, Any]]:
@@ -156,7 +156,7 @@ class EmulatorControl:
         return list(self._request("GET", "reservations")["reservations"])
 
     def reserve(self, reservation_id: str, zone: str, family: str, chips: int) -> None:
-        """Create or change a reservation; 0 chips remove it."""
+        """Create or change a reservation; 0 chips delete it."""
         body = {"reservation_id": reservation_id, "zone": zone, "family": family, "chips": chips}
         self._request("POST", "reservations", body)
 
@@ -167,7 +167,7 @@ class EmulatorControl:
         self._request("POST", "preempt", {"node": node, "notice_s": notice_s})
 
     def maintenance(self) -> list[dict[str, Any]]:
-        """Return the maintenance that is planned or under way."""
+        """Return planned and ongoing maintenance."""
         return list(self._request("GET", "maintenance")["maintenance"])
 
     def announce_maintenance(self, node: str, kind: str = "SCHEDULED", in_s: float | None = None) -> None:
@@ -180,11 +180,11 @@ class EmulatorControl:
     # -- workers and the links to them
 
     def workers(self, node: str) -> list[dict[str, Any]]:
-        """Return the home folder, process token and faults of each worker of a node that is up."""
+        """Return the home folder, process token and faults of each worker of a running node."""
         return list(self._request("GET", f"workers?node={urllib.parse.quote(node)}")["workers"])
 
     def close_ssh(self, node: str, worker_id: int = 0) -> None:
-        """Stop a worker's SSH server; its processes run on."""
+        """Stop a worker's SSH server; its processes continue."""
         self._change(node, worker_id, "close_ssh")
 
     def open_ssh(self, node: str, worker_id: int = 0) -> None:
@@ -204,17 +204,17 @@ class EmulatorControl:
         """Return the links to the workers of a node, or of all.
 
         Each is ``{"node", "worker_id", "port", "connections", "accepted", "round_trips", "faults"}``; `accepted` counts
-        all connections so far.
+        all connections since the start.
         """
         return list(self._request("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 
     def fault_link(self, node: str, verb: str, worker_id: int | None = None, **fields: Any) -> list[dict[str, Any]]:
-        """Break the links to a node's workers, or to one; verbs as in `network_faults.verbs`, and `clear`."""
+        """Break the links to all workers of a node or to one; verbs as in `network_faults.verbs`, or `clear`."""
         body = {"node": node, "verb": verb, "worker_id": worker_id, **fields}
         return list(self._request("POST", "links", body)["links"])
 
     def change_host_key(self, node: str, worker_id: int = 0) -> None:
-        """Make the worker show a host key other than that in its guest attributes."""
+        """Make the worker present a host key other than the one in its guest attributes."""
         self._change(node, worker_id, "change_host_key")
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""The part of the control API for the rules of the project, and for pre-emption and maintenance."""
+"""The part of the control API for the project's limits, pre-emption and maintenance."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MAINTENANCE: Mapping[str, fields.Check] = {
 
 
 class ControlRules:
-    """One method per route; each returns the JSON to send."""
+    """Handlers, one method per route; each returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -62,7 +62,7 @@ class ControlRules:
         return self._cloud.rules.project.switches.to_json()
 
     async def change_project(self, request: web.Request) -> Any:
-        """Change switches; return all."""
+        """Change switches; return all of them."""
         settings = await json_object(request)
         with self._cloud.store.transaction():
             switches = self._cloud.rules.project.change(settings)
@@ -75,7 +75,7 @@ class ControlRules:
         return {"quotas": [use.to_json() for use in uses]}
 
     async def set_quota(self, request: web.Request) -> Any:
-        """Limit a quota in a zone or region, as it counts; null for no limit."""
+        """Limit a quota in its zone or region; null for no limit."""
         settings = fields.checked(await json_object(request), _QUOTA, required=("quota_id", "limit"))
         # JSON has no infinity, and the engine writes -1 as Service Usage does
         limit = UNLIMITED if settings["limit"] is None else settings["limit"]
@@ -85,7 +85,7 @@ class ControlRules:
         return await self.quotas(request)
 
     async def capacity(self, _: web.Request) -> Any:
-        """Return the pools that were set; all others are unlimited."""
+        """Return the pools that have been configured; all others are unlimited."""
         return {"capacity": self._cloud.rules.capacity.uses(self._cloud.store.occupying_nodes())}
 
     async def set_capacity(self, request: web.Request) -> Any:
@@ -99,7 +99,10 @@ class ControlRules:
         return await self.capacity(request)
 
     async def stock_out(self, request: web.Request) -> Any:
-        """Leave no room, or only some chips, in a zone for ``for_s`` seconds (missing: until changed; 0 ends it)."""
+        """Reduce a zone's capacity to 0 or a few chips for ``for_s`` seconds.
+
+        If ``for_s`` is missing, the stock-out lasts until the capacity is changed; 0 ends it.
+        """
         settings = fields.checked(await json_object(request), _STOCKOUT, required=("zone",))
         with self._cloud.store.transaction():
             self._stock_out(settings)
@@ -129,7 +132,7 @@ class ControlRules:
         return {"node": node.name}
 
     async def maintenance(self, _: web.Request) -> Any:
-        """Return the maintenance that is planned or under way."""
+        """Return planned and ongoing maintenance."""
         return {"maintenance": [event.to_json() for event in self._cloud.maintenance.events()]}
 
     async def announce_maintenance(self, request: web.Request) -> Any:
@@ -146,7 +149,7 @@ class ControlRules:
         return {"reservations": self._cloud.rules.reservations.to_json()}
 
     async def set_reservation(self, request: web.Request) -> Any:
-        """Create or change a reservation; 0 chips remove it."""
+        """Create or change a reservation; 0 chips delete it."""
         reservation = reservation_from_json(await json_object(request))
         with self._cloud.store.transaction():
             self._cloud.rules.reservations.set(reservation)
@@ -154,9 +157,9 @@ class ControlRules:
 
 
 def _place(settings: Mapping[str, Any]) -> str:
-    """Return the zone or region that a quota's limit is for.
+    """Return the zone or region of a quota's limit.
 
-    Raises ValueError if it is of the other kind, or missing.
+    Raises ValueError if it is missing, or is a zone instead of a region or the reverse.
     """
     scope = parse_quota_id(settings["quota_id"]).scope
     place = settings.get(scope)

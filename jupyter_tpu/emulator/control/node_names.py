@@ -1,4 +1,4 @@
-"""Find the node that a person means: by its id, or by its full name if nodes in several zones have that id."""
+"""Find a node by its id, or by its full name if nodes in several zones have the same id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def node_named(store: Store, name: str) -> NodePb:
     """Return the node with this name.
 
     Raises:
-        Refusal: there is none, or there are several; names those that exist.
+        Refusal: no node or several nodes match; the text lists the existing ones.
     """
     found = nodes_named(store, name)
     if len(found) == 1:

@@ -1,4 +1,4 @@
-"""The control API, ``/emulator/v1/…`` on the REST port, by which tests and the demo steer the emulator."""
+"""The control API, ``/emulator/v1/…`` on the REST port, with which tests and the demo control the emulator."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ Answer = Callable[[web.Request], Awaitable[Any]]
 
 
 class ControlRoutes:
-    """One method per route; each returns the JSON to send."""
+    """Handlers, one method per route; each returns the JSON to send."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def add_to(self, app: web.Application) -> None:
-        """Serve the routes."""
+        """Add the routes to a server."""
         rules = ControlRules(self._cloud)
         for verb, path, answer in (
             ("GET", "info", self.info),
@@ -99,7 +99,7 @@ class ControlRoutes:
         return state_of(self._cloud)
 
     async def behaviours(self, _: web.Request) -> Any:
-        """Return the imitated behaviours, and how each is known."""
+        """Return the imitated behaviours with their evidence."""
         return {"behaviours": [each.to_json() for each in behaviours()]}
 
     async def ledger(self, _: web.Request) -> Any:
@@ -108,11 +108,11 @@ class ControlRoutes:
         return ledger_json(self._cloud.ledger.bills(now), now)
 
     async def faults(self, _: web.Request) -> Any:
-        """Return the faults that wait for their call."""
+        """Return the faults that are waiting for a call."""
         return {"faults": faults_json(self._cloud)}
 
     async def add_fault(self, request: web.Request) -> Any:
-        """Script a fault; return all that wait."""
+        """Script a fault; return all waiting faults."""
         fault = fault_from_json(await json_object(request), self._cloud.methods)
         self._cloud.scripted.table.add(fault)
         return await self.faults(request)
@@ -131,7 +131,7 @@ class ControlRoutes:
         return self._time()
 
     async def set_clock(self, request: web.Request) -> Any:
-        """Change how time runs, and jump ahead."""
+        """Change the scale of time, pause or resume it, or jump ahead."""
         settings = fields.checked(await json_object(request), _CLOCK)
         # the pace first, so that a jump in the same request follows it
         self._cloud.time.run(scale=settings.get("scale"), is_paused=settings.get("paused"))
@@ -140,7 +140,7 @@ class ControlRoutes:
         return self._time()
 
     async def workers(self, request: web.Request) -> Any:
-        """Return where the workers of a node are on this machine."""
+        """Return the folders and process tokens of a node's workers on this machine."""
         node = node_named(self._cloud.store, request.query["node"])
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
         faults = self._cloud.workers.faults
@@ -149,7 +149,7 @@ class ControlRoutes:
         }
 
     async def change_worker(self, request: web.Request) -> Any:
-        """Break one worker: its SSH server, or by a fault of `worker_faults`."""
+        """Change one worker: its SSH server, or a fault from `worker_faults`."""
         settings = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
         # worker 0 is the only one of most nodes
         name, worker_id, action = settings.pop("node"), settings.pop("worker_id", 0), settings.pop("action")
@@ -192,7 +192,7 @@ class ControlRoutes:
             raise errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, str(error))) from error
 
     async def set_metrics(self, request: web.Request) -> Any:
-        """Script the metrics of the chips of a node's workers, or of one; without a metric, measure again."""
+        """Script the chip metrics of a node's workers or of one; without a metric, return to measured values."""
         settings = fields.checked(await json_object(request), _METRICS, required=("node",))
         node, worker_id = node_named(self._cloud.store, settings.pop("node")), settings.pop("worker_id", None)
         workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
@@ -202,7 +202,7 @@ class ControlRoutes:
         return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(settings)}
 
     async def links(self, request: web.Request) -> Any:
-        """Return the fault proxies before the workers of a node, or of all nodes."""
+        """Return the fault proxies in front of the workers of a node or of all nodes."""
         return {"links": [link.to_json() for link in links_to(self._cloud, request.query.get("node", ""))]}
 
     async def fault_link(self, request: web.Request) -> Any:
@@ -219,7 +219,7 @@ class ControlRoutes:
         return {"links": [link.to_json() for link in links]}
 
     def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
-        """Return why the node has no link; raises the refusal for a node that does not exist."""
+        """Return why the node has no link; raises `Refusal` for a node that does not exist."""
         node = node_named(self._cloud.store, name)
         if not links_to(self._cloud, name):
             reason = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"

@@ -43,7 +43,7 @@ def _created(node: NodePb) -> int:
 
 
 def node_json(cloud: Cloud, node: NodePb) -> dict[str, Any]:
-    """Return a node as the page shows it."""
+    """Return a node in the form that the page shows."""
     return {
         "name": node.name,
         "state": state_name(node),
@@ -54,7 +54,7 @@ def node_json(cloud: Cloud, node: NodePb) -> dict[str, Any]:
 
 
 def queued_json(cloud: Cloud, nodes: list[NodePb]) -> list[dict[str, Any]]:
-    """Return the queued resources as the page shows them."""
+    """Return the queued resources in the form that the page shows."""
     names: dict[str, list[str]] = {}
     for node in nodes:
         names.setdefault(last_part(node.queued_resource), []).append(node.name)
@@ -67,11 +67,11 @@ def _queued_json(queued: QueuedRecord, nodes: list[str]) -> dict[str, Any]:
 
 
 def faults_json(cloud: Cloud) -> list[dict[str, Any]]:
-    """Return the scripted faults that wait for their calls."""
+    """Return the scripted faults that are waiting for calls."""
     return [fault.to_json() for fault in cloud.scripted.table.waiting]
 
 
 def links_to(cloud: Cloud, name: str = "") -> list[WorkerLink]:
-    """Return the links to the nodes with this name, in full or the last part of it; without a name, to all nodes."""
+    """Return the links to the nodes with this full name or id; without a name, to all nodes."""
     nodes = [node for node in cloud.store.nodes() if name in ("", node.name, last_part(node.name))]
     return [link for node in nodes for link in worker_links(node.name, cloud.workers.ssh_servers(node))]

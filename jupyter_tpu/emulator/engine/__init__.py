@@ -1,1 +1,1 @@
-"""Long-running operations, due times and virtual time. Start with `timeline`; it knows nothing of nodes."""
+"""Long-running operations, due times and virtual time. Start with `timeline`, which does not depend on nodes."""

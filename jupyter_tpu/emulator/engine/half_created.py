@@ -1,4 +1,4 @@
-"""Leftovers of failed creates: a scripted fault keeps the node for a while after its operation has failed."""
+"""Leftovers of failed creates: with a scripted fault, the node remains for a while after its operation has failed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jupyter_tpu.emulator.store.settings import StoredSetting
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A node whose create has failed, identified by its uid, and the virtual moment at which it disappears."""
+    """A node whose create has failed, identified by its uid, and the virtual time at which it disappears."""
 
     uid: str
     moment: float
 
 
 class HalfCreated:
-    """Schedule of leftovers, stored so that it survives a restart."""
+    """Schedule of leftovers, which survives a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
@@ -33,14 +33,14 @@ class HalfCreated:
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
     def expect(self, operation: str, seconds: float) -> None:
-        """Let the node of this create stay that many virtual seconds longer than its operation."""
+        """Let the node of this create outlive its operation by this many virtual seconds."""
         self._delays[operation] = seconds
         self._save()
 
     def stays(self, operation: OperationRecord) -> bool:
-        """Return whether the node of a create that fails now stays for a while.
+        """Return whether the node of a failing create remains for a while.
 
-        Call it in the transaction that fails it.
+        Call it in the transaction that fails the create.
         """
         # by operation: only the create that the fault hit leaves its node behind
         delay = self._delays.pop(operation.name, None)
@@ -52,14 +52,14 @@ class HalfCreated:
         return True
 
     def waiting(self) -> list[Due]:
-        """Return the leftovers that disappear, and when."""
+        """Return the leftovers and when they disappear."""
         return [
             Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
             for name, leftover in self._leftovers.items()
         ]
 
     def clear(self) -> None:
-        """Forget all, as a reset does."""
+        """Remove all leftovers, for a reset."""
         self._delays.clear()
         self._leftovers.clear()
         self._setting.delete()

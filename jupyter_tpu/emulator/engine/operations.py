@@ -1,4 +1,4 @@
-"""Long-running operations: started by the methods of nodes and queued resources, ended by their effects or a cancel."""
+"""Long-running operations: started by methods of nodes and queued resources, finished by their effects or a cancel."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a scripted fault does to the next operation that starts.
+    """The effect of a scripted fault on the next operation.
 
     Attributes:
-        verdict: the error it will fail with; None: none.
-        is_stuck: it is never reported as done, although it has its effect.
-        due_after_s: its duration in virtual seconds; None: the usual one.
+        verdict: the error with which the operation will fail; None if it succeeds.
+        is_stuck: the operation is never reported as done, although it takes effect.
+        due_after_s: the operation's duration in virtual seconds; None for the usual one.
     """
 
     verdict: status_pb2.Status | None = None
@@ -51,7 +51,7 @@ class Plan:
 
 
 class Operations:
-    """Start, show, cancel and delete operations."""
+    """The operations: starts, shows, cancels and deletes them."""
 
     def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Apply the plan to operations that start in this context, with the texts of this API version."""
+        """Apply the plan to operations that start in this context; use the texts of this API version."""
         self._plan, self._version = plan, version
         try:
             yield
@@ -72,7 +72,7 @@ class Operations:
 
     @property
     def verdict(self) -> status_pb2.Status | None:
-        """The error that a scripted fault gives the operation that starts next; None: none."""
+        """The error that a scripted fault causes in the next operation, or None."""
         return self._plan.verdict
 
     @recorded(
@@ -93,12 +93,12 @@ class Operations:
         needs_chips: bool = False,
         verdict: status_pb2.Status | None = None,
     ) -> Message:
-        """Store an operation that has its effect later, and return it.
+        """Store an operation that takes effect later, and return it.
 
         Args:
-            state_before: the state that its target returns to if it fails.
-            needs_chips: look for chips when `STOCKOUT_AFTER_S` have passed; fail if there are none.
-            verdict: the error that it will fail with.
+            state_before: the state to which the target returns if the operation fails.
+            needs_chips: look for chips after `STOCKOUT_AFTER_S`; fail if there are none.
+            verdict: the error with which the operation will fail.
         """
         now = self._clock.now()
         done_at = now + self._duration(verb, target)
@@ -115,7 +115,7 @@ class Operations:
         )
 
     def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
-        """Store an operation that has no due time: `finish_waiting` ends it, when its nodes are gone."""
+        """Store an operation without a due time: `finish_waiting` finishes it when its nodes are gone."""
         return self._add(verb, target, due=None, ready_at=None, state_before=state_before, verdict=None)
 
     def _duration(self, verb: str, target: str) -> float:
@@ -154,7 +154,7 @@ class Operations:
         self._store.save_operation(ended(operation, self._clock.now(), error=error, response=response))
 
     def finish_waiting(self, target: str) -> None:
-        """Finish what `start_waiting` began."""
+        """Finish the operation that `start_waiting` stored."""
         for operation in self._store.operations_undone(target):
             if operation.due is None:
                 self.finish(operation)
@@ -168,7 +168,7 @@ class Operations:
     )
     @assumed("request-id-body", "The body of a repeated request is ignored.")
     def repeated(self, call: ApiRequest) -> Message | None:
-        """Return the operation that an earlier request with the same request id started; None if there was none."""
+        """Return the operation that an earlier request with the same request id started, or None."""
         request_id = request_id_of(call)
         if not request_id:
             return None
@@ -178,7 +178,7 @@ class Operations:
         return None if known is None else rendered(known)
 
     def remember(self, call: ApiRequest, answer: Message) -> None:
-        """Store which operation this request started, if it has a request id."""
+        """Store the request id, if any, with the operation that the request started."""
         request_id = request_id_of(call)
         # a refused call is not stored: the same request may succeed later
         if request_id and isinstance(answer, operations_pb2.Operation):
@@ -187,11 +187,11 @@ class Operations:
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
-        """Answer ``GetOperation``; raises E14 if there is no such operation."""
+        """Handle ``GetOperation``; raises E14 if there is no such operation."""
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:
-        """Answer ``ListOperations``: one page, by name, of one zone or of all."""
+        """Handle ``ListOperations``: one page, sorted by name, of one zone or of all."""
         location = parse_location(request.name, "name")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
@@ -206,7 +206,7 @@ class Operations:
         "the reset of a queued resource continue, and only show that a cancel was requested.",
     )
     def cancel_operation(self, request: Any) -> Message:
-        """Answer ``CancelOperation``: undo the operation if it can be undone."""
+        """Handle ``CancelOperation``: undo the operation if possible."""
         operation = self._required(request.name)
         if not operation.is_done:
             # the request shows on an operation that cannot be undone as well
@@ -218,7 +218,7 @@ class Operations:
 
     @assumed("delete-operation", "A finished operation can be deleted and is forgotten; a running one is refused.")
     def delete_operation(self, request: Any) -> Message:
-        """Answer ``DeleteOperation``: forget a finished operation."""
+        """Handle ``DeleteOperation``: delete the record of a finished operation."""
         operation = self._required(request.name)
         if not operation.is_done:
             raise errors.wrong_state("delete operation", "RUNNING")
@@ -238,7 +238,7 @@ def _name_of(operation: OperationRecord) -> str:
 
 
 def rendered(operation: OperationRecord) -> Message:
-    """Return the operation in the types of v2; its metadata names the API version that started it."""
+    """Return the operation in the types of v2; its metadata contains the API version that started it."""
     shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
     shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
     if operation.error is not None:
@@ -264,7 +264,7 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(call: ApiRequest) -> str:
-    """Return the request id, which API versions put in different places; empty if there is none."""
+    """Return the request id, whose field depends on the API version; empty if there is none."""
     return call.request_id or str(getattr(call.request, "request_id", ""))
 
 
@@ -276,23 +276,23 @@ def check_request_id(request_id: str) -> None:
 
 
 def is_queued_name(name: str) -> bool:
-    """Return whether a resource name is that of a queued resource."""
+    """Return whether a resource name belongs to a queued resource."""
     return "/queuedResources/" in name
 
 
 class OperationAgenda:
-    """Schedule of operations whose effect is due; those of one target run one after another."""
+    """Schedule of operations whose effect is due; the operations of one target run one at a time."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store
         self._perform = perform
 
     def waiting(self) -> list[Due]:
-        """Return the next operations to have their effect."""
+        """Return the next operations to take effect."""
         return [Due(due, target, partial(self._act, name)) for due, name, target in self._store.next_due(AT_ONCE)]
 
     async def _act(self, name: str) -> None:
-        """Perform the operation, unless it was ended since it was listed."""
+        """Perform the operation, unless it has finished since it was listed."""
         operation = self._store.operation(name)
         if operation is not None and operation.due is not None:
             await self._perform(operation)

@@ -1,4 +1,4 @@
-"""Perform due acts: operations, steps of queued resources, ends of nodes. One timer, no polling."""
+"""Perform due acts: operations, steps of queued resources, expiries of nodes. One timer, no polling."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _log = logging.getLogger(__name__)
 
 
 class Due(NamedTuple):
-    """An act and the virtual moment at which it is due.
+    """An act and the virtual time at which it is due.
 
-    No two acts with one key run at once. An act must change what its agenda lists, or it would be due forever.
+    Two acts with the same key never run at once. An act must change its agenda, or it would be due forever.
     """
 
     moment: float
@@ -28,11 +28,11 @@ class Agenda(Protocol):
     """A list of acts to perform later."""
 
     def waiting(self) -> list[Due]:
-        """Return the next acts, in any order and not necessarily all. Called often, so it must be quick."""
+        """Return the next acts, in any order and not necessarily all. Must be fast, because it is called often."""
 
 
 class Timeline:
-    """Perform the acts of all agendas. Call `arm` after anything that may have changed the next due act."""
+    """Performer of the acts of all agendas. Call `arm` after any change that may affect the next due act."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock
@@ -53,17 +53,17 @@ class Timeline:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """Return the earliest virtual moment at which an act that is not running is due; None if nothing waits."""
+        """Return the earliest virtual time at which an act that is not running is due; None if no act is waiting."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:
-        """Wait until all acts that are due now have ended."""
+        """Wait until all acts that are due have finished."""
         while self._fire_due() or self._running:
             await asyncio.wait(list(self._running.values()))
             await asyncio.sleep(0)  # lets the done callbacks of these tasks run
 
     async def close(self) -> None:
-        """Cancel running acts; they are performed again after the next `arm`, since their agendas still list them."""
+        """Cancel running acts; they run again after the next `arm`, because their agendas still list them."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._running.values())
@@ -83,7 +83,7 @@ class Timeline:
         self.arm()
 
     def _fire_due(self) -> bool:
-        """Start the acts that are due now; return whether anything was started."""
+        """Start the acts that are due; return whether any was started."""
         now = self._clock.now()
         begun = False
         # in order of time across all agendas, so that a jump replays what would have happened
@@ -100,7 +100,7 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """Drop a task that has ended; an act that raised is not retried, since it would raise forever."""
+        """Remove a finished task; do not retry an act that raised, because it would raise forever."""
         task = self._running.pop(key)
         if task.cancelled():
             return

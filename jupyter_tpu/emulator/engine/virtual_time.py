@@ -25,7 +25,7 @@ LAST_MOMENT = 221_845_392_000.0
 def restored_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
-    """Return the clock as the last run left it; `scale` is this run's, or None to keep the last one."""
+    """Return the clock with the time of the last run; `scale` is this run's, or None to keep the last one."""
     kept = _setting(facts).read() or {}
     return VirtualClock(
         start=start,
@@ -40,7 +40,7 @@ def _setting(facts: Facts) -> StoredSetting:
 
 
 class VirtualTime:
-    """Change the clock and re-arm the timeline."""
+    """The cloud's clock: changes re-arm the timeline."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
         self._setting = _setting(facts)
@@ -50,7 +50,7 @@ class VirtualTime:
         self._jumping = asyncio.Lock()
 
     def run(self, *, scale: float | None = None, is_paused: bool | None = None) -> None:
-        """Change how time runs; arguments that are None change nothing."""
+        """Change the scale of time, or pause or resume it; arguments that are None change nothing."""
         if scale is not None:
             self._clock.set_scale(scale)
         if is_paused is not None:
@@ -64,7 +64,7 @@ class VirtualTime:
         "is.",
     )
     async def jump(self, seconds: float) -> None:
-        """Move ahead by virtual seconds, and wait for acts that fall due on the way.
+        """Jump ahead by virtual seconds and wait for the acts that become due.
 
         Raises:
             ValueError: the target is after `LAST_MOMENT`.
@@ -80,14 +80,17 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """Step to the target; a longer act than `PATIENCE_S`, such as starting thousands of workers, ends late."""
+        """Step to the target.
+
+        An act that takes longer than `PATIENCE_S`, such as starting thousands of workers, finishes later.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._step_through(target)
         self._clock.move_to(target)
 
     async def _step_through(self, target: float) -> None:
-        """Step through each moment at which an act is due, so that nothing is billed past its own end."""
+        """Stop at each moment at which an act is due, so that no node is billed past its end."""
         await self._timeline.settled()
         while (moment := self._timeline.next_moment()) is not None and moment <= target:
             self._clock.move_to(moment)

@@ -11,10 +11,10 @@ class WorkerPool(Protocol):
     """The machines of all nodes."""
 
     async def start(self, node: NodePb) -> None:
-        """Start the node's workers; harmless if they are up."""
+        """Start the node's workers; no effect if they are running."""
 
     async def stop(self, node: NodePb) -> None:
-        """Kill every process of the node's workers; their homes stay."""
+        """Kill every process of the node's workers; keep their home folders."""
 
     async def remove(self, node: NodePb) -> None:
-        """Kill every process of the node's workers and remove their homes."""
+        """Kill every process of the node's workers and remove their home folders."""

@@ -1,6 +1,6 @@
-"""Check a call before anything is created: whether this project may do that, in this zone, now, and in this amount.
+"""Check a call before anything is created: whether the project may do this, in this zone, at this time and size.
 
-A check passes silently or raises a refusal; nothing is counted but the creates of the last minute.
+A check returns nothing or raises an error; only the creates of the last minute are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MINUTE_S = 60.0  # the quota is per minute (E11); the window slides (behaviour `
 
 
 class Admission:
-    """The rules of one project, as its switches and quotas set them."""
+    """The rules of one project, from its switches and quotas."""
 
     def __init__(
         self, *, project: Project, quotas: QuotaEngine, now: Callable[[], float], project_id: str, project_number: str
@@ -42,7 +42,7 @@ class Admission:
         "the first refusal.",
     )
     def check_call(self, method: str, target: str) -> None:
-        """Raise E9, E8, E6 or E11; `target` is the resource that the request names."""
+        """Raise E9, E8, E6 or E11; `target` is the resource in the request."""
         switches = self._project.switches
         if not switches.api_enabled:
             raise errors.api_disabled(self._project_number)
@@ -56,7 +56,7 @@ class Admission:
             self._count_create(switches.creates_per_minute)
 
     def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
-        """Raise E7 or E2 for new nodes of one zone.
+        """Raise E7 or E2 for new nodes in one zone.
 
         `held` lists the holdings of all nodes and queued resources of the project, leftovers included; `is_queued`
         selects the text for a queued resource.
@@ -71,9 +71,9 @@ class Admission:
         source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
     )
     def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
-        """Return whether the region of a zone has external addresses for all that is held, new nodes included (E10).
+        """Return whether a zone's region has enough external addresses for `held`, which includes the new nodes (E10).
 
-        `held` lists nodes that have VMs, so none that are stopped or pre-empted.
+        `held` lists nodes that have VMs: not stopped or pre-empted ones.
         """
         limit = self._project.switches.addresses_per_region
         region = accelerators.region_of(zone)
@@ -107,7 +107,7 @@ class Admission:
             raise refuse(accelerator_type, zone)
 
     def clear(self) -> None:
-        """Forget the creates of the last minute."""
+        """Reset the count of the creates of the last minute."""
         self._creates.clear()
 
 

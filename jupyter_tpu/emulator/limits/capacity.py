@@ -1,4 +1,4 @@
-"""The capacity of each zone and family (generation), in chips: whether nodes fit, and when that may change."""
+"""The capacity of each zone and family (generation), in chips: whether nodes fit and when that may change."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Capacity:
         self._pools = {key: pool_from_json(data) for key, data in (self._setting.read() or {}).items()}
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
-        """Return whether new nodes of one zone fit, all at once.
+        """Return whether new nodes in one zone fit, all at once.
 
-        `held`: the nodes that occupy chips (from CREATING to READY, none that are stopped or pre-empted), of all zones.
+        `held`: the nodes in all zones that occupy chips (from CREATING to READY, not stopped or pre-empted ones).
         """
         occupied = list(held)
         families = {family_of(node) for node in nodes}
         return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which a pool changes without being set; None means never."""
+        """Return when a pool next changes by a script or seed; None means never."""
         moments = [pool.next_change(now) for pool in self._pools.values()]
         return min((moment for moment in moments if moment is not None), default=None)
 
     def chips(self, zone: str, family: str) -> int | None:
-        """Return the number of chips of a family in a zone now, used ones included; None means unlimited."""
+        """Return the current number of chips of a family in a zone, including used ones; None means unlimited."""
         return self._pool(zone, family).chips(self._now())
 
     # -- set by the control API; each method raises ValueError for an unknown zone or family
@@ -62,13 +62,13 @@ class Capacity:
         self._save(zone, family, Pool(steps=script(self._now(), after)))
 
     def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:
-        """Let the chips vary from 0 to `chips`, drawn again every ten minutes, alike for the same seed and time."""
+        """Vary the chips at random from 0 to `chips` every ten minutes; the same seed and time give the same number."""
         self._save(zone, family, Pool(seed=seed, most=chips))
 
     def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:
-        """Leave no room for `for_s` virtual seconds, or until it is set again.
+        """Reduce the capacity to 0 for `for_s` virtual seconds or until it is set again.
 
-        Without a family, it applies to all families of the zone.
+        Without a family, the stock-out applies to all families of the zone.
         """
         until = FOR_EVER if for_s is None else self._now() + for_s
         # the rest of a pool stays, so that it is back when the stock-out ends
@@ -81,7 +81,7 @@ class Capacity:
         self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
-        """Return each pool that was set, as the control API shows it; `held` as in `has_room`."""
+        """Return each configured pool as the control API shows it; `held` as in `has_room`."""
         occupied = list(held)
         return [self._shown(key, occupied) for key in sorted(self._pools)]
 
@@ -120,7 +120,7 @@ class Capacity:
 def change(capacity: Capacity, settings: dict[str, Any]) -> None:
     """Apply a request of the control API: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
 
-    Raises ValueError, TypeError or KeyError, which says what is wrong.
+    Raises ValueError, TypeError or KeyError, with the reason.
     """
     zone, family = fields.text(settings["zone"]), fields.text(settings["family"])
     if "script" in settings:

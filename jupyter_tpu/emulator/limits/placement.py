@@ -1,4 +1,4 @@
-"""Find chips and addresses for nodes, or the error for nodes without room."""
+"""Find chips and addresses for nodes, or the error for nodes that don't fit."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from jupyter_tpu.emulator.store.holdings import Held
 
 
 class Placement:
-    """Look for chips for all nodes of a request together."""
+    """Finder of chips for all nodes of a request together."""
 
     def __init__(self, store: Store, rules: Rules) -> None:
         self._store = store
         self._rules = rules
 
     def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
-        """Return whether nodes that are not reserved fit; `held` lists the nodes that occupy chips."""
+        """Return whether nodes without a reservation fit; `held` lists the nodes that occupy chips."""
         return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return the error of reserved nodes (E3), or None if the reservation has room."""
+        """Return the error for reserved nodes (E3), or None if the reservation has room."""
         held = self._store.occupying_nodes()
         return self._rules.reservations.verdict(nodes, zone, held, name=name, is_queued=is_queued)
 
@@ -38,7 +38,7 @@ class Placement:
         "of `E10-addresses`.",
     )
     def verdict(self, node: NodePb, zone: str) -> status_pb2.Status | None:
-        """Return the error of the create or start of a single node (E1, E3, E10), or None if it continues."""
+        """Return the error for the create or start of one node (E1, E3, E10), or None if it continues."""
         if node.scheduling_config.reserved:
             # v2 has no field for the reservation
             name = reservation_of(self._store.extras(node.name))
@@ -51,16 +51,16 @@ class Placement:
         return found
 
     def addresses_left(self, nodes: Sequence[NodePb], zone: str) -> bool:
-        """Return whether nodes that occupy no chips yet find external addresses in their region."""
+        """Return whether the region has external addresses for nodes that don't occupy chips yet."""
         wanted = [Held(node, zone, 1) for node in nodes]
         return self._rules.admission.addresses_left([*self._store.occupying_nodes(), *wanted], zone)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which there may be more room; None: never."""
+        """Return when there may next be more room; None means never."""
         return self._rules.capacity.next_change(now)
 
 
 def reservation_of(extras: dict[str, object]) -> str:
-    """Return the name of the reservation that a node of v2alpha1 asks for; empty means any."""
+    """Return the name of the reservation that a v2alpha1 node requests; empty means any."""
     config = extras.get("schedulingConfig")
     return str(config.get("reservationName", "")) if isinstance(config, dict) else ""

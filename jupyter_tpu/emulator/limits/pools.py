@@ -1,6 +1,6 @@
-"""The chips of one family in a zone over time: values only, so they are the same after a restart.
+"""The chips of one family in a zone over time: pure values, which are the same after a restart.
 
-A pool is unlimited until it is set: to a number, a script of numbers, or a seeded random walk.
+A pool is unlimited until it is set to a number, a script of numbers or a seeded random walk.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Pool:
 
     Attributes:
         steps: sorted by moment; before the first, the pool is unlimited.
-        seed: with it, chips vary at random from 0 to `most`, redrawn every `RANDOM_PERIOD_S`; None: the steps count.
-        stocked_out_until: there are no chips before this moment; infinite until it is lifted.
+        seed: if given, chips vary at random from 0 to `most` and change every `RANDOM_PERIOD_S`; None: the steps apply.
+        stocked_out_until: no chips are available before this time; infinity until the stock-out is lifted.
     """
 
     steps: tuple[Step, ...] = ()
@@ -39,7 +39,7 @@ class Pool:
         return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)
 
     def next_change(self, now: float) -> float | None:
-        """Return the next moment at which `chips` may give another number; None means never."""
+        """Return when `chips` may next return another number; None means never."""
         moments = [moment for moment, _ in self.steps if self.seed is None]
         moments.append(self.stocked_out_until)
         if self.seed is not None:
@@ -66,5 +66,5 @@ def pool_from_json(data: Mapping[str, Any]) -> Pool:
 
 
 def script(now: float, after: Sequence[tuple[float, int | None]]) -> tuple[Step, ...]:
-    """Return steps from (seconds after now, chips), in any order."""
+    """Convert (seconds after now, chips), in any order, to steps."""
     return tuple(sorted(((now + seconds, chips) for seconds, chips in after), key=lambda step: step[0]))

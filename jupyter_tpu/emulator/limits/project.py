@@ -1,6 +1,6 @@
-"""The switches of the emulated project: what its owner, its administrators and Google allow it.
+"""The switches of the emulated project: permissions and limits set by its owner, its administrators and Google.
 
-The control API sets them, a restart keeps them, a reset clears them. Values only: `admission` acts on them.
+The control API sets them, a restart keeps them and a reset clears them. Only values: `admission` enforces them.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ FORMER = ("quota_requests",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switches:
-    """One field per switch, named as in the control API.
+    """The switches, one field each, named as in the control API.
 
     Attributes:
-        api_enabled: off: every call is refused with E9.
+        api_enabled: if off, every call is rejected with E9.
         denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*`` (E8).
         denied_locations: zones or regions that an organisation's policy forbids (E6).
         allowlist: generations (``v5p``) or types (``v5p-8``) that the project may request; a suffix such as
-            ``@us-east5-a`` limits one to a zone; None: all (E7).
-        addresses_per_region: most external IP addresses that a region may use; None: unlimited (E10).
-        creates_per_minute: CreateNode calls in a virtual minute; None: unlimited (E11).
-        quota_profile: the limits where none is set: one of `quota_profiles.PROFILES`.
+            ``@us-east5-a`` limits an entry to a zone; None: all (E7).
+        addresses_per_region: maximum number of external IP addresses in a region; None: unlimited (E10).
+        creates_per_minute: maximum number of CreateNode calls in a virtual minute; None: unlimited (E11).
+        quota_profile: the default limits: one of `quota_profiles.PROFILES`.
         stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.
         numbers_in_names: queued resources name the project by its number instead of its id.
-        undocumented_fields: queued resources show the fields bootDisk and useTpuVm, which no document lists.
-        asks_for_token: a call without a bearer token is refused with 401.
-        promotional_credit_usd: pays the first charges, as the billing export shows.
+        undocumented_fields: queued resources show the undocumented fields bootDisk and useTpuVm.
+        asks_for_token: a call without a bearer token is rejected with 401.
+        promotional_credit_usd: credit that pays the first charges, as in the billing export.
     """
 
     api_enabled: bool = True
@@ -69,7 +69,7 @@ def flag(value: object) -> bool:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Parse a list of texts."""
+    """Parse a list of strings."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"{value!r} is not a list of strings")
     return tuple(fields.text(each) for each in value)
@@ -81,7 +81,7 @@ def whole_or_none(value: object) -> int | None:
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
-    """Return a parser that accepts these words only."""
+    """Return a parser that accepts only these words."""
 
     def check(value: object) -> str:
         if value not in words:
@@ -92,7 +92,7 @@ def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
 
 
 def permissions(value: object) -> tuple[str, ...]:
-    """Parse IAM permissions: ``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``, or those of other services."""
+    """Parse IAM permissions: ``tpu.nodes.list``, ``tpu.nodes.*``, ``tpu.*``, or permissions of other services."""
     names = texts(value)
     for name in names:
         if not _PERMISSION.fullmatch(name):
@@ -111,7 +111,7 @@ def locations(value: object) -> tuple[str, ...]:
 
 
 def allowlist(value: object) -> tuple[str, ...] | None:
-    """Parse generations or types, each alone or with ``@`` and a zone; None means all."""
+    """Parse generations or types, optionally with ``@`` and a zone; None means all."""
     entries = None if value is None else texts(value)
     for entry in entries or ():
         name, _, zone = entry.partition("@")
@@ -147,7 +147,7 @@ def changed(switches: Switches, settings: Mapping[str, Any]) -> Switches:
 
 
 class Project:
-    """The switches as they are now; each change is stored."""
+    """The current switches; each change is stored."""
 
     @recorded(
         "E11-create-rate-default",
@@ -162,7 +162,7 @@ class Project:
 
     @property
     def switches(self) -> Switches:
-        """The switches as they are now."""
+        """The current switches."""
         return self._switches
 
     def change(self, settings: Mapping[str, Any]) -> Switches:

@@ -1,6 +1,6 @@
 """The quota engine: limits per quota and location, and whether a request still fits.
 
-A node counts against the limit of its region and against that of its zone; both must have room.
+A node counts against the limits of its region and of its zone; both must have room.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Usage = Counter[tuple[QuotaId, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """One quota in one place: its limit (-1: unlimited), and how much is used."""
+    """One quota in one place: its limit (-1: unlimited) and its usage."""
 
     quota: QuotaId
     place: str
@@ -36,11 +36,11 @@ class QuotaUse:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether more is used than allowed."""
+        """Whether usage exceeds the limit."""
         return self.limit != UNLIMITED and self.used > self.limit
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it."""
+        """Return the use as the control API shows it."""
         return {
             "quota_id": str(self.quota),
             self.quota.scope: self.place,
@@ -72,7 +72,7 @@ def _count(used: Usage, node: NodePb, zone: str, count: int) -> None:
 
 
 class QuotaEngine:
-    """The limits of the project; stored if they were set, otherwise from its profile."""
+    """The limits of the project: stored ones, or defaults from its profile."""
 
     def __init__(self, facts: Facts, project: Project) -> None:
         self._project = project
@@ -84,16 +84,16 @@ class QuotaEngine:
         }
 
     def limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit in a zone or region (as the quota counts): the one that was set, else `default_limit`."""
+        """Return the limit in the quota's zone or region: the stored one or `default_limit`."""
         found = self._set.get((quota, place))
         return self.default_limit(quota, place) if found is None else found
 
     def default_limit(self, quota: QuotaId, place: str) -> int:
-        """Return the limit of the project's profile, which applies where none was set."""
+        """Return the limit of the project's profile, which is the default."""
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Set and store a limit; -1 means unlimited. Raises ValueError if the id is not one of a TPU quota."""
+        """Set and store a limit; -1 means unlimited. Raises ValueError if it is not the id of a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
         self._save()
 
@@ -103,13 +103,13 @@ class QuotaEngine:
         self._setting.delete()
 
     def uses(self, held: Iterable[Held]) -> list[QuotaUse]:
-        """Return every quota that has a limit set or that something counts against."""
+        """Return every quota that has a stored limit or is in use."""
         used = usage(held)
         keys = sorted({*self._set, *used}, key=lambda key: (str(key[0]), key[1]))
         return [self._use(quota, place, used[quota, place]) for quota, place in keys]
 
     def check(self, nodes: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
-        """Raise E2, which names every limit that these new nodes (with their zones) would exceed."""
+        """Raise E2, which lists every limit that these new nodes (with their zones) would exceed."""
         wanted: Usage = Counter()
         for node, zone in nodes:
             _count(wanted, node, zone, 1)

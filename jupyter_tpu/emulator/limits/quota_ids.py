@@ -1,4 +1,4 @@
-"""Parse and build the ids of TPU quotas, and find those that a node counts against.
+"""Parse and build the ids of TPU quotas, and find the quotas that a node counts against.
 
 ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
 """
@@ -18,7 +18,7 @@ UNLIMITED = -1  # Service Usage shows an unlimited quota as -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaId:
-    """One quota: of a generation, on-demand or preemptible (spot counts as such), in each zone or each region.
+    """One quota of a generation: on-demand or preemptible (which includes spot), for each zone or each region.
 
     Attributes:
         bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
@@ -37,12 +37,12 @@ class QuotaId:
 
     @property
     def counts_chips(self) -> bool:
-        """Whether it counts chips; the others count TensorCores."""
+        """Whether the quota counts chips; others count TensorCores."""
         return accelerators.generation_facts(self.generation).quota_unit == "chips"
 
 
 def parse_quota_id(text: str) -> QuotaId:
-    """Return the quota of this id. Raises ValueError if the id is not one of a TPU quota."""
+    """Return the quota with this id. Raises ValueError if it is not the id of a TPU quota."""
     known = {str(each): each for each in all_quota_ids()}
     if text not in known:
         raise ValueError(f"{text[:80]!r} is not the id of a quota of tpu.googleapis.com")
@@ -51,7 +51,7 @@ def parse_quota_id(text: str) -> QuotaId:
 
 @functools.cache
 def all_quota_ids() -> tuple[QuotaId, ...]:
-    """Return every quota of nodes, generation by generation."""
+    """Return all quotas for nodes, grouped by generation."""
     return tuple(
         QuotaId(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
         for generation in accelerators.generations()
@@ -62,7 +62,7 @@ def all_quota_ids() -> tuple[QuotaId, ...]:
 
 
 def buckets_of(generation: str) -> tuple[str, ...]:
-    """Return the suffixes in the ids of a generation's quotas, after the family; the quota of small nodes is first."""
+    """Return the suffixes after the family in the ids of a generation's quotas; the quota of small nodes is first."""
     return tuple(accelerators.generation_facts(generation).quota_metrics)
 
 
@@ -73,7 +73,7 @@ def buckets_of(generation: str) -> tuple[str, ...]:
     source="marin-community/marin#6198, #1612; error bodies in public logs",
 )
 def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
-    """Return the quotas that a node counts against: by region, and by zone."""
+    """Return the quotas that a node counts against, by region and by zone."""
     kind = accelerators.accelerator(node.accelerator_type)
     by_region = QuotaId(
         generation=kind.generation, is_preemptible=is_preemptible(node), bucket=bucket_of(kind), scope="region"
@@ -82,7 +82,7 @@ def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
 
 
 def bucket_of(kind: accelerators.Accelerator) -> str:
-    """Return which of its generation's quotas a type counts against."""
+    """Return the quota of its generation that a type counts against."""
     small, *larger = buckets_of(kind.generation)
     # v5e is split at 8 chips, v2 and v3 at one VM
     is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1
@@ -91,16 +91,16 @@ def bucket_of(kind: accelerators.Accelerator) -> str:
 
 @assumed("quota-unit", "v2 to v5p count TensorCores against the quota, v5e and v6e count chips.")
 def units_of(node: NodePb) -> int:
-    """Return how much of its quotas a node uses, in chips or TensorCores."""
+    """Return a node's usage of its quotas, in chips or TensorCores."""
     kind = accelerators.accelerator(node.accelerator_type)
     return kind.chips if accelerators.generation_facts(kind.generation).quota_unit == "chips" else kind.tensorcores
 
 
 def is_preemptible(node: NodePb) -> bool:
-    """Return whether a node counts against preemptible quota, as spot nodes do too."""
+    """Return whether a node counts against preemptible quota, which includes spot nodes."""
     return bool(node.scheduling_config.spot or node.scheduling_config.preemptible)
 
 
 def place_of(quota: QuotaId, zone: str) -> str:
-    """Return the zone, or its region for a quota by region."""
+    """Return the zone, or its region for a regional quota."""
     return zone if quota.scope == "zone" else accelerators.region_of(zone)

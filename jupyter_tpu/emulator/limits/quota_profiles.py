@@ -1,4 +1,4 @@
-"""The limits that apply where none is set: three profiles of projects."""
+"""Default limits: three profiles of projects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEW_V5E = {"LitepodServing": 4, "Litepod": 16}
 
 
 def default_limit(profile: str, quota: QuotaId, place: str) -> int:
-    """Return a profile's limit in a zone or region, in chips or TensorCores as the quota counts; -1 means unlimited."""
+    """Return a profile's limit in a zone or region, in the quota's unit (chips or TensorCores); -1 means unlimited."""
     if profile == "trc_grant":
         return _granted().get((quota, place), new_project_limit(quota))
     return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)
@@ -74,7 +74,7 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
 
 
 def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
-    """Return the quota that a grant of this generation raises: the one for larger slices if there are two."""
+    """Return the quota that a grant of this generation raises: the quota for larger slices if there are two."""
     *_, largest = buckets_of(generation)
     return QuotaId(generation=generation, is_preemptible=is_spot, bucket=largest, scope=scope)
 

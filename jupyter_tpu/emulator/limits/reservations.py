@@ -1,4 +1,4 @@
-"""Reservations: capacity set apart for the project, listed by v2alpha1, and used by nodes that ask for it."""
+"""Reservations: capacity reserved for the project, listed by v2alpha1 and used by nodes that request it."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class Reservations:
         self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
 
     def set(self, reservation: Reservation) -> None:
-        """Create or change a reservation; 0 chips remove it."""
+        """Create or change a reservation; 0 chips delete it."""
         self._by_id[reservation.reservation_id] = reservation
         if not reservation.chips:
             del self._by_id[reservation.reservation_id]
         self._setting.write(self.to_json())
 
     def clear(self) -> None:
-        """Remove all."""
+        """Delete all reservations."""
         self._by_id.clear()
         self._setting.delete()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return all of them as they are stored."""
+        """Return all reservations as they are stored."""
         return [each.to_json() for each in self._by_id.values()]
 
     @assumed(
@@ -84,7 +84,7 @@ class Reservations:
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
     ) -> status_pb2.Status | None:
-        """Return how the operation of new reserved nodes fails (E3), or None if the reservation has room.
+        """Return the error for new reserved nodes (E3), or None if the reservation has room.
 
         Args:
             held: the nodes that occupy chips, as for `Capacity.has_room`.
@@ -104,7 +104,7 @@ class Reservations:
         source="google-cloud-tpu, v2alpha1.Reservation",
     )
     def list_reservations(self, request: Any, held: Iterable[Held]) -> Message:
-        """Answer v2alpha1's ``ListReservations``."""
+        """Handle ``ListReservations`` of v2alpha1."""
         location = parse_location(request.parent, "parent")
         occupied = list(held)
         found = [each for each in self._by_id.values() if location.is_wildcard or each.zone == location.zone]

@@ -1,4 +1,4 @@
-"""Combine the rules of one emulated project: switches, quotas, admission, capacity and reservations."""
+"""The rules of one emulated project together: switches, quotas, admission, capacity and reservations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.emulator.store.settings import Facts
 
 
 class Rules:
-    """The checks before the core creates anything. The control API changes them, and the store saves them."""
+    """The rules that the core checks before it creates anything. The control API changes them; the store saves them."""
 
     def __init__(self, facts: Facts, *, now: Callable[[], float], project_id: str, project_number: str) -> None:
         self.project = Project(facts)

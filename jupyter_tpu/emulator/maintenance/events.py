@@ -1,4 +1,4 @@
-"""Maintenance of a node as a value: planned or in progress, and how the API shows it."""
+"""Maintenance of a node as a value: planned or ongoing, and its form in the API."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ DURATION_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceEvent:
-    """One maintenance of one node.
+    """One maintenance event of one node.
 
     Attributes:
-        node: its full name; `uid`: its id, since another node may get the name.
+        node: the node's full name; `uid` identifies the node, because another node may get the same name.
         kind: ``SCHEDULED`` or ``UNSCHEDULED``.
-        starts, ends: virtual moments of the maintenance itself.
+        starts, ends: virtual times of the maintenance itself.
         worker_id: the worker whose host is maintained.
-        is_ongoing: it has started.
-        is_down: it has started, and the node's workers are down.
-        operation: name of the operation that ends with it; empty for none.
+        is_ongoing: the maintenance has started.
+        is_down: the maintenance has started and the node's workers are down.
+        operation: name of the operation that finishes with the maintenance; empty for none.
     """
 
     node: str
@@ -42,7 +42,7 @@ class MaintenanceEvent:
 
     @property
     def can_reschedule(self) -> bool:
-        """Whether the user may start it early."""
+        """Whether the user may start the maintenance early."""
         return self.kind == SCHEDULED and not self.is_ongoing
 
     def to_json(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class MaintenanceEvent:
 
 
 def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
-    """Return the maintenance of a node from a virtual moment on."""
+    """Return maintenance of a node that starts at a virtual time."""
     return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
 
 
@@ -85,5 +85,5 @@ def shown(event: MaintenanceEvent) -> dict[str, Any]:
 
 
 def rfc3339(moment: float) -> str:
-    """Return a moment such as ``2026-11-21T22:00:00Z``."""
+    """Format a time such as ``2026-11-21T22:00:00Z``."""
     return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,6 +1,6 @@
-"""Maintenance of nodes: announced, simulated or started by hand. The node is REPAIRING meanwhile, then READY again.
+"""Maintenance of nodes: announced, simulated or started by hand. The node is REPAIRING during it and READY afterwards.
 
-Plans are stored. Every step can happen twice, if the emulator died in the middle of it.
+Plans are stored. A step may happen twice, if the emulator was killed halfway.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 
 
 class Maintenance:
-    """Plan, begin and end maintenance; an agenda of the timeline.
+    """The maintenance of all nodes: plans, begins and ends it, as an agenda of the timeline.
 
-    `node_changed` is called with each node that changes, `notice_changed` with the name of each node whose metadata
+    Calls `node_changed` with each node that changes, and `notice_changed` with the name of each node whose metadata
     changes.
     """
 
@@ -62,11 +62,11 @@ class Maintenance:
         self._events = {row["node"]: event_from_json(row) for row in self._setting.read() or []}
 
     def announce(self, node: NodePb, kind: str, in_s: float | None = None) -> MaintenanceEvent:
-        """Plan maintenance of a node; without `in_s`, in seven days, or at once if it is UNSCHEDULED.
+        """Plan maintenance of a node; without `in_s`, in seven days, or immediately if UNSCHEDULED.
 
         Raises:
-            ValueError: no such kind.
-            Refusal: the node is being maintained.
+            ValueError: unknown kind.
+            Refusal: maintenance of the node is ongoing.
         """
         if kind not in (SCHEDULED, UNSCHEDULED):
             raise ValueError(f"{kind!r} is neither {SCHEDULED} nor {UNSCHEDULED}")
@@ -78,7 +78,10 @@ class Maintenance:
         return event
 
     def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
-        """Maintain a READY node now, replacing the planned maintenance; `operation` ends with the last one started."""
+        """Begin maintenance of a READY node now, instead of planned maintenance.
+
+        `operation` finishes when its last maintenance finishes.
+        """
         event = planned(node, kind, self._clock.now())
         self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
 
@@ -88,18 +91,18 @@ class Maintenance:
         return event if event is not None and event.uid == str(node.id) else None
 
     def events(self) -> list[MaintenanceEvent]:
-        """Return all that is planned or under way."""
+        """Return all planned and ongoing maintenance."""
         return list(self._events.values())
 
     def clear(self) -> None:
-        """Forget all, as a reset does."""
+        """Remove all maintenance, for a reset."""
         self._events.clear()
         self._setting.delete()
 
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the begin or the end of each maintenance."""
+        """Return the next step of each maintenance: its start or its end."""
         return [self._due(event) for event in self._events.values()]
 
     def _due(self, event: MaintenanceEvent) -> Due:
@@ -161,13 +164,13 @@ class Maintenance:
         return ongoing
 
     def _drop(self, event: MaintenanceEvent) -> None:
-        """Forget maintenance of a node that is gone, stopped or pre-empted."""
+        """Remove the maintenance of a node that is deleted, stopped or pre-empted."""
         with self._store.transaction():
             self._forget(event)
             self._finish_operation(event, None)
 
     def _finish_operation(self, event: MaintenanceEvent, node: NodePb | None) -> None:
-        """Finish the operation, with the last maintenance that belongs to it."""
+        """Finish the operation when its last maintenance finishes."""
         operation = self._store.operation(event.operation) if event.operation else None
         # a call on a queued resource begins one maintenance per node
         others = [each for each in self._events.values() if each.operation == event.operation]
@@ -197,6 +200,6 @@ class Maintenance:
         self._notice_changed(event.node)
 
     def _node_of(self, event: MaintenanceEvent) -> NodePb | None:
-        """Return the node, or None if it is gone, even if another has its name."""
+        """Return the node, or None if it was deleted, even if a new node has its name."""
         node = self._store.node(event.node)
         return node if node is not None and str(node.id) == event.uid else None

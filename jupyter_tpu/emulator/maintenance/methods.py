@@ -1,4 +1,4 @@
-"""The API methods of v2alpha1 on maintenance."""
+"""The maintenance methods of the v2alpha1 API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.store.database import Store
 
 
 class MaintenanceMethods:
-    """The answers of the API; `Maintenance` does the rest."""
+    """Handlers of the API methods; `Maintenance` does the rest."""
 
     def __init__(self, store: Store, operations: Operations, maintenance: Maintenance) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class MaintenanceMethods:
         "can have one.",
     )
     def simulate(self, call: ApiRequest) -> Message:
-        """Answer ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
+        """Handle ``SimulateMaintenanceEvent``: begin unscheduled maintenance now."""
         node = self._ready_node(call.request.name, "simulateMaintenanceEvent")
         worker_id = named_worker(call.request.worker_ids, len(node.network_endpoints))
         operation = self._operations.start_waiting("simulateMaintenanceEvent", node.name, node.state)
@@ -63,7 +63,7 @@ class MaintenanceMethods:
         "perform-maintenance-operation", "The operation of a manually started maintenance ends with the maintenance."
     )
     def perform(self, call: ApiRequest) -> Message:
-        """Answer ``PerformMaintenance``: begin the pending maintenance of a node now."""
+        """Handle ``PerformMaintenance``: begin the pending maintenance of a node now."""
         node = self._maintainable(self._required(call.request.name))
         operation = self._operations.start_waiting("performMaintenance", node.name, node.state)
         self._maintenance.begin_now(node, SCHEDULED, operation=_name_of(operation))
@@ -75,7 +75,7 @@ class MaintenanceMethods:
         "are.",
     )
     def perform_of_queued(self, call: ApiRequest) -> Message:
-        """Answer ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""
+        """Handle ``PerformMaintenanceQueuedResource``: begin the pending maintenance of its nodes now."""
         name = call.request.name
         nodes = chosen(self._nodes_of(name), call.request.node_names)
         if not nodes:
@@ -92,7 +92,7 @@ class MaintenanceMethods:
         source="v2alpha1 discovery document, GetMaintenanceInfoResponse",
     )
     def info_of_queued(self, call: ApiRequest) -> Message:
-        """Answer ``GetMaintenanceInfo`` for the nodes of a queued resource."""
+        """Handle ``GetMaintenanceInfo`` for the nodes of a queued resource."""
         infos = [
             {"nodeName": last_part(node.name), "nodeUid": event.uid, "upcomingMaintenance": shown(event)}
             for node in self._nodes_of(call.request.name)
@@ -128,7 +128,7 @@ class MaintenanceMethods:
 
 
 def named_worker(worker_ids: Iterable[str], count: int) -> int:
-    """Return the first worker that is named, else 0; raise for a worker that the node lacks."""
+    """Return the first worker in the request, or 0; raise for a worker that the node does not have."""
     first = next((word for word in worker_ids if word), "0")
     if not (first.isdecimal() and first.isascii() and len(first) < 6 and int(first) < count):
         raise errors.bad_field("worker_ids", f"worker id {first[:20]!r} is not valid")
@@ -136,7 +136,7 @@ def named_worker(worker_ids: Iterable[str], count: int) -> int:
 
 
 def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
-    """Return the nodes that are named, by id or in full; without names, all."""
+    """Return the nodes with these ids or full names; without names, all."""
     by_id = {last_part(node.name): node for node in nodes}
     wanted = [last_part(name) for name in names]
     unknown = [node_id for node_id in wanted if node_id not in by_id]
@@ -150,7 +150,7 @@ def chosen(nodes: list[NodePb], names: Iterable[str]) -> list[NodePb]:
     "Without pending maintenance that can be rescheduled, the request is refused with code 9; the text is ours.",
 )
 def no_maintenance_pending(name: str) -> errors.Refusal:
-    """Return the refusal for a node without pending maintenance."""
+    """Return the error for a node without pending maintenance."""
     message = f"There is no maintenance of '{name}' that can be started now."
     return errors.Refusal(errors.status_of(code_pb2.FAILED_PRECONDITION, message))
 

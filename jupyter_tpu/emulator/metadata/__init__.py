@@ -1,4 +1,4 @@
 """The metadata server of each worker.
 
-Start with `tree`, its content; `query` reads it, `server` serves it.
+Start with `tree`, which builds its content; `query` reads the tree and `server` serves it.
 """

@@ -1,4 +1,4 @@
-"""The facts that the metadata server of one worker shows: about the worker, its node and its project."""
+"""The data for the metadata server of one worker: about the worker, its node and its project."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class NodeStore(Protocol):
     """The part of the store that workers need."""
 
     def node(self, name: str) -> NodePb | None:
-        """Return a node by its full name, or None if there is none."""
+        """Return the node with this full name, or None."""
 
 
 class Notices(Protocol):
     """The notices of pre-emption."""
 
     def is_announced(self, node: NodePb) -> bool:
-        """Return whether the node has a notice that it will be pre-empted."""
+        """Return whether the node has a notice of pre-emption."""
 
 
 class CloudFacts(Protocol):
@@ -36,7 +36,7 @@ class CloudFacts(Protocol):
 
     @property
     def store(self) -> NodeStore:
-        """Where nodes are read."""
+        """The store of nodes."""
 
     @property
     def notices(self) -> Notices:
@@ -48,13 +48,13 @@ class CloudFacts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """One worker at one moment.
+    """Data of one worker at one time.
 
     Attributes:
-        node: the node as it is now.
-        upcoming_maintenance: as in the API's JSON; None: none was announced.
-        is_preempted: the node has a notice and will be pre-empted in a moment.
-        metrics_port: where the worker's runtime metrics are served while a process uses its chips.
+        node: the node's current state.
+        upcoming_maintenance: as in the API's JSON; None if none was announced.
+        is_preempted: the node has a notice and will soon be pre-empted.
+        metrics_port: port on which the worker's runtime metrics are served while a process uses its chips.
     """
 
     node: NodePb
@@ -79,7 +79,7 @@ class WorkerFacts:
 
     @property
     def instance_id(self) -> int:
-        """Id of the VM: each worker has its own."""
+        """Id of the VM, different for each worker."""
         # the API gives a node one number; its VMs need different ones
         return int(self.node.id) + self.worker_id
 

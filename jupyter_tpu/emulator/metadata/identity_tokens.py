@@ -1,6 +1,6 @@
-"""Identity tokens of workers, for services that ask for an OpenID token.
+"""Identity tokens of workers, for services that require an OpenID token.
 
-Signed with a key of this process, so a check against Google's certificates rejects them.
+They are signed with a key of this process, so a check against Google's certificates rejects them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIFETIME_S = 3600  # Google's ID tokens are valid for an hour
     source="cloud.google.com/compute/docs/instances/verifying-instance-identity",
 )
 def identity_token(facts: WorkerFacts, audience: str, *, is_full: bool) -> str:
-    """Return a JWT of the worker's service account. Blocks for a moment the first time, to make the key."""
+    """Return a JWT of the worker's service account. The first call blocks briefly to generate the key."""
     now = int(time.time())
     claims: dict[str, Any] = {
         "iss": ISSUER,

@@ -1,4 +1,4 @@
-"""Read a metadata tree: paths, recursion, text or JSON, and the ETag of an answer. Pure."""
+"""Read a metadata tree: paths, recursion, text or JSON, and the ETag of a reply. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HTML = "text/html"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """An answer; `location` is set for a redirect, `etag` for metadata."""
+    """A reply; `location` is set for a redirect, `etag` for metadata."""
 
     status: int = 200
     body: str = ""
@@ -37,7 +37,7 @@ class Reply:
     source="cloud.google.com/compute/docs/metadata/querying-metadata",
 )
 def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Reply:
-    """Return the answer for a path below ``/computeMetadata/v1/``."""
+    """Return the reply for a path below ``/computeMetadata/v1/``."""
     found = find(tree, path)
     is_recursive = query.get("recursive", "").lower() == "true"
     if found is None or isinstance(found, OnDemand):
@@ -76,7 +76,7 @@ def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
 
 
 def as_json(value: Any) -> Any:
-    """Return a value for JSON, without entries that are computed on request."""
+    """Return a value for JSON, without entries that are generated on request."""
     # numbered directories are lists in JSON, as the real server shows them
     if isinstance(value, Numbered):
         return [as_json(each) for each in value.values()]
@@ -113,7 +113,7 @@ def _etag(text: str) -> str:
 
 @assumed("metadata-missing", "A missing path is answered with 404 and an HTML page.")
 def not_found(path: str) -> Reply:
-    """Return the reply for a path without an entry."""
+    """Return the reply for a path that does not exist."""
     shown = html.escape(f"/computeMetadata/v1/{path}"[:300])
     return error_page(404, "Not Found", f"The requested URL <code>{shown}</code> was not found on this server.")
 

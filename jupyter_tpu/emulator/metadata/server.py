@@ -1,6 +1,6 @@
-"""The metadata server of one emulated worker: plain HTTP on loopback, for the worker's own user.
+"""The metadata server of one emulated worker: plain HTTP on loopback, for the worker's user only.
 
-Processes of the worker find it by ``GCE_METADATA_HOST``. `tree` is its content, which requests read by `query`.
+Processes of the worker find it through ``GCE_METADATA_HOST``. `tree` builds its content; `query` reads it for requests.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _HEADERS = {
 
 
 class Changes:
-    """Wake requests that wait for a change, so that they read the value again."""
+    """Signal that wakes requests waiting for a change, so that they read the value again."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def notify(self) -> None:
-        """Wake all that wait now."""
+        """Wake all waiting requests."""
         current, self._next = self._next, asyncio.Event()  # callers that wait from now on wait for the next event
         current.set()
 
@@ -52,14 +52,14 @@ class Changes:
 
 
 class GuestAttributeStore(Protocol):
-    """A store of the worker's guest attributes."""
+    """Store of the worker's guest attributes."""
 
     def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
-        """Store an attribute; None deletes it. Raises ValueError if there is no room left."""
+        """Store an attribute; None deletes it. Raises ValueError if the store is full."""
 
 
 class MetadataServer:
-    """The server; it listens between `start` and `close`."""
+    """The server, which listens between `start` and `close`."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class MetadataServer:
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=CLOSING_S)
 
     async def start(self, port: int) -> int:
-        """Listen on loopback; return the port. Raises OSError if it is taken."""
+        """Listen on loopback; return the port. Raises OSError if the port is in use."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, LOOPBACK, port).start()
@@ -87,7 +87,7 @@ class MetadataServer:
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
-        """Answer those who wait for a change, and stop."""
+        """Reply to requests that wait for a change, and stop."""
         self._changes.notify()
         await self._runner.cleanup()
 
@@ -189,7 +189,7 @@ class MetadataServer:
     "Only processes of the user who runs the emulator can reach a worker's metadata server; web pages cannot.",
 )
 def refusal(request: web.BaseRequest, *, is_own: bool) -> Reply | None:
-    """Return the refusal of a request that the server does not serve, or None if it serves it."""
+    """Return the error for an unsupported request, or None for a supported one."""
     host = request.host.rpartition(":")[0] or request.host
     if not is_own or host not in HOSTS or "Origin" in request.headers or "X-Forwarded-For" in request.headers:
         return error_page(403, "Forbidden", "This server serves only its own worker.")
@@ -212,7 +212,7 @@ def _is_own(request: web.BaseRequest) -> bool:
 
 
 def _above(path: str) -> Reply:
-    """Return the answer for the paths that lead to the tree."""
+    """Return the reply for the paths that lead to the tree."""
     below = {"/": "computeMetadata/\n", "/computeMetadata/": "v1/\n"}
     return Reply(body=below[path]) if path in below else not_found(path.strip("/"))
 

@@ -11,7 +11,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
 
 
 class Named(dict[str, Any]):
-    """A directory whose entries have names given by users: JSON keeps their spelling."""
+    """A directory whose entries users have named: JSON preserves the spelling."""
 
 
 class Numbered(dict[str, Any]):
@@ -19,11 +19,11 @@ class Numbered(dict[str, Any]):
 
 
 class Announcement(dict[str, str]):
-    """A value that is written as JSON even if text is requested."""
+    """A value that is JSON even if text is requested."""
 
 
 class OnDemand:
-    """A value that is made for each request; it is listed, but left out of recursive answers."""
+    """A value generated for each request: listed, but omitted from recursive replies."""
 
 
 NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")

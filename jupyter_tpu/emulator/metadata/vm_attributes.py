@@ -1,4 +1,4 @@
-"""The attributes that Cloud TPU adds to a node's own metadata, by which programs on its VMs find their slice."""
+"""The attributes that Cloud TPU adds to a node's own metadata; programs on its VMs use them to find their slice."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A proxy that breaks byte streams as networks do. Start with `verbs`; it knows nothing of the cloud."""
+"""A proxy that breaks byte streams as networks do, independent of the cloud. Start with `verbs`."""

@@ -1,7 +1,7 @@
 """A proxy for TCP and Unix sockets that breaks byte streams as networks do, on request.
 
-Without faults it does nothing and costs next to nothing. Faults are requested by name (`verbs`), hit open connections
-as well as new ones, and change at any time.
+Without faults, it only forwards data, with almost no overhead. Faults are requested by name (`verbs`), affect open and
+new connections, and can change at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACCEPT_AGAIN_S = 1.0  # pause when no file descriptor is left; asyncio's own ser
 class FaultProxy:
     """A proxy that forwards connections to `target`.
 
-    `admit` may turn a connection away; `seed` makes random faults repeatable.
+    `admit` may reject a connection; `seed` makes random faults repeatable.
     """
 
     def __init__(self, target: Address, *, admit: Admit = lambda _: True, seed: int = 0) -> None:
@@ -42,7 +42,7 @@ class FaultProxy:
 
     @property
     def address(self) -> Address:
-        """The address where it listens; the port is the real one if 0 was requested."""
+        """The address on which the proxy listens, with the actual port if 0 was requested."""
         assert self._address is not None, "the proxy does not listen yet"
         return self._address
 
@@ -58,20 +58,20 @@ class FaultProxy:
 
     @property
     def accepted(self) -> int:
-        """The number of connections so far."""
+        """The number of connections since the start."""
         return self._accepted
 
     @property
     def round_trips(self) -> int:
-        """Round trips of all connections so far; see `Connection.round_trips`."""
+        """Round trips of all connections since the start; see `Connection.round_trips`."""
         return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
-        """Return the lasting faults, and those that wait for a certain byte."""
+        """Return the lasting faults and those that wait for a certain byte."""
         return [*self._lasting, *(trap.fault for trap in self._traps if trap.times)]
 
     def listen(self, address: Address) -> None:
-        """Listen on an address, in a running event loop. Raises OSError if it is taken."""
+        """Listen on an address, in a running event loop. Raises OSError if the address is in use."""
         self._socket, self._address = _bound(address)
         self._start_listening()
 
@@ -117,7 +117,7 @@ class FaultProxy:
             self._timers.append(loop.call_later(fault.for_s, self._lift, fault))
 
     def _lift(self, fault: LinkFault) -> None:
-        """End a fault whose time is over; an equal one stays."""
+        """Remove an expired fault, but not an equal one that was added later."""
         self._lasting = [each for each in self._lasting if each is not fault]
         self._conditions_changed()
 
@@ -134,7 +134,7 @@ class FaultProxy:
     # -- accepting
 
     def _refuse_or_not(self) -> None:
-        """Refuse or accept connections; while it refuses, a socket that does not listen keeps the port."""
+        """Refuse or accept connections; while refusing, reserve the port with a socket that does not listen."""
         refuses = any(fault.verb == "refuse" for fault in self._lasting)
         if refuses and self._listens:
             self._stop_listening()
@@ -198,7 +198,7 @@ class FaultProxy:
 
 
 def _bound(address: Address) -> tuple[socket.socket, Address]:
-    """Return a socket that is bound and does not listen yet, and the address with its real port."""
+    """Return a bound socket that does not listen yet, and the address with the actual port."""
     if isinstance(address, Path):
         if address.is_socket():  # the socket of a killed proxy, or our own
             address.unlink()

@@ -1,4 +1,4 @@
-"""Faults over time: from a script, or made up by a seed. Pure, except for `play`.
+"""Faults over time, from a script or generated from a seed. Pure, except for `play`.
 
 A script is JSON: ``{"faults": [{"at_s": 1.5, "verb": "reset"}, {"at_s": 3, "verb": "stall", "for_s": 2}]}``.
 """
@@ -40,14 +40,14 @@ def _fault(each: Mapping[str, Any]) -> LinkFault:
 
 
 def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
-    """Yield faults forever, one in `every_s` seconds on average; none of them lasts forever."""
+    """Yield an endless series of faults, one every `every_s` seconds on average; each fault ends by itself."""
     rng = random.Random(seed)
     while True:
         yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))
 
 
 def random_fault(rng: random.Random, verb: str) -> LinkFault:
-    """Return a fault of this verb with random fields."""
+    """Return a fault with this verb and random fields."""
     return LinkFault(
         verb=verb,
         direction=rng.choice((UP, DOWN) if verb == "half_close" else (UP, DOWN, BOTH)),

@@ -1,7 +1,8 @@
-"""One direction of a proxied connection: a delay line with a bottleneck before it.
+"""One direction of a proxied connection: a bottleneck followed by a delay line.
 
-Without faults a chunk is passed on as it came. Otherwise it waits in the line until it is due; many chunks may be under
-way at once, so latency costs no throughput. The line is bounded: when it is full, the sender is not read.
+Without faults, a chunk is forwarded immediately. Otherwise it waits in the line until it is due. Many chunks may be in
+flight at once, so latency does not reduce throughput. The line is bounded: while it is full, the proxy does not read
+from the sender.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ class Mark(enum.Enum):
 
 @dataclass(slots=True)
 class Trap:
-    """A fault that waits for a byte of some connection; `times` counts down to 0."""
+    """A fault that waits for a byte of any connection; `times` counts down to 0."""
 
     fault: LinkFault
     times: int
 
 
 class Pipe:
-    """Carry data from `source` to `sink`; both are None until they are connected.
+    """Carrier of data from `source` to `sink`; both are None until they are connected.
 
-    `on_end` is called when the direction has ended, `on_swallowed_end` when a black hole has swallowed its end.
+    Calls `on_end` when the direction has ended, and `on_swallowed_end` when a black hole has dropped its end.
     """
 
     def __init__(
@@ -73,21 +74,21 @@ class Pipe:
     # -- called by the connection
 
     def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
-        """Connect one end, or both."""
+        """Connect one end or both."""
         self.source, self.sink = source or self.source, sink or self.sink
         self._pump()
 
     def wait_until(self, moment: float) -> None:
-        """Hold back data until this time of the loop."""
+        """Delay data until this time of the event loop."""
         self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
 
     def set_trap(self, trap: Trap) -> None:
-        """Set a fault to happen at a byte, counted from now."""
+        """Set a fault that happens at a byte, counted from now."""
         position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
         self._traps.append((self.carried_bytes + position, trap))
 
     def change(self, conditions: Conditions) -> None:
-        """Replace the conditions; data in flight starts again under the new ones."""
+        """Replace the conditions; data in flight starts again with the new ones."""
         if conditions == self.conditions:
             return
         self.conditions = conditions
@@ -99,12 +100,12 @@ class Pipe:
         self._pump()
 
     def sink_is_full(self, full: bool) -> None:
-        """Note whether the sink is full: delivery pauses while it is."""
+        """Record whether the sink is full; delivery pauses while it is full."""
         self._sink_is_full = full
         self._pump()
 
     def abandon(self) -> None:
-        """Drop all data in flight; nothing more arrives."""
+        """Drop all data in flight and all later data."""
         self._ended = True
         self._line.clear()
         self._held_bytes = 0
@@ -113,7 +114,7 @@ class Pipe:
             self._timer = None
 
     def feed(self, data: bytes, turn: int = 0) -> None:
-        """Carry data of the source; `turn` counts how many times the ends have answered each other up to it."""
+        """Carry data from the source; `turn` is the number of turns that the ends have taken until then."""
         if self._ended or self._is_swallowed():
             return
         if not self._turns_sent or self._turns_sent[-1][1] != turn:
@@ -124,7 +125,7 @@ class Pipe:
             self._pass_on(data)
 
     def feed_mark(self, mark: Mark) -> None:
-        """End this direction, by the source or a fault."""
+        """End this direction, on an end by the source or by a fault."""
         if self._is_swallowed():
             self._on_swallowed_end()
         elif not self._ended:
@@ -188,7 +189,7 @@ class Pipe:
         return min((size for size in sizes if size), default=1 if self.conditions.bytes_per_s else 0)
 
     def _due(self, size: int) -> float:
-        """Return when that many bytes arrive if they are sent now."""
+        """Return when this many bytes would arrive if sent now."""
         now = self.conditions
         free_at = max(self._loop.time(), self._bottleneck_free_at)
         if now.bytes_per_s:
@@ -264,7 +265,7 @@ def _with_flipped_bits(data: bytes, positions: list[int]) -> bytes:
 
 
 def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> None:
-    """End a connection, with RST if it is TCP; with `flush`, after data that was written before."""
+    """Close a connection, with RST if it is TCP; with `flush`, send written data first."""
     connection = transport.get_extra_info("socket")
     if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
         # lingering for 0 s makes the kernel send RST instead of FIN

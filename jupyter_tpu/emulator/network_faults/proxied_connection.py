@@ -1,4 +1,4 @@
-"""One connection through the fault proxy: a client, the server that it wants to reach, and a pipe each way."""
+"""One connection through the fault proxy: a client, its server, and a pipe in each direction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Address = tuple[str, int] | Path
 
 
 class Connection:
-    """A connection opened by `open` and ended by either end or by a fault.
+    """A connection, opened by `open` and closed by either end or by a fault.
 
-    `on_closed` is called once, when nothing of it is left.
+    Calls `on_closed` once, when both sides are closed.
     """
 
     def __init__(self, target: Address, rng: random.Random, on_closed: Callable[[Connection], None]) -> None:
@@ -36,7 +36,7 @@ class Connection:
         self._pipes = {UP: self._up, DOWN: self._down}
 
     def open(self, accepted: socket.socket) -> None:
-        """Begin to connect an accepted client to the target."""
+        """Start to connect an accepted client to the target."""
         self._opening = asyncio.ensure_future(self._open(accepted))
         self._opening.add_done_callback(lambda _: self._finish_if_empty())
 
@@ -46,9 +46,9 @@ class Connection:
 
     @property
     def round_trips(self) -> int:
-        """How often the client has waited for an answer before it sent more, TCP's handshake included.
+        """How often the client has waited for a reply before sending more, including TCP's handshake.
 
-        Data sent while answers are still under way adds none, so it is exact only where the path has latency.
+        Data sent while replies are in flight does not count, so the number is exact only on a link with latency.
         """
         return self._down.turns_arrived + (0 if isinstance(self._target, Path) else 1)
 
@@ -67,13 +67,13 @@ class Connection:
             self._reset_if_lost()
 
     def set_trap(self, trap: Trap) -> None:
-        """Let a fault wait for a byte of this connection."""
+        """Set a fault that waits for a byte of this connection."""
         for direction, pipe in self._pipes.items():
             if trap.fault.hits(direction):
                 pipe.set_trap(trap)
 
     def strike(self, fault: LinkFault) -> None:
-        """Apply a fault that is over at once."""
+        """Apply an instantaneous fault."""
         if fault.verb == "reset":
             self.reset()
             return
@@ -98,9 +98,10 @@ class Connection:
         return any(pipe.conditions.black_hole for pipe in self._pipes.values())
 
     def _reset_if_lost(self) -> None:
-        """Reset a connection that lost bytes in a black hole, now that the path is back.
+        """Reset a connection that lost bytes in a black hole, when the link works again.
 
-        A connection that lost bytes in one direction is dead in both; an end that outlived the other is reset.
+        A connection that lost bytes in one direction is dead in both; an end that is still open after the other closed
+        is reset.
         """
         if any(pipe.has_lost_bytes for pipe in self._pipes.values()):
             for pipe in self._pipes.values():
@@ -116,7 +117,7 @@ class Connection:
     # -- its ends
 
     async def _open(self, accepted: socket.socket) -> None:
-        """Connect as over a network: nothing passes while the path is blocked, and a handshake takes a round trip."""
+        """Connect as over a network: nothing passes while the link is blocked, and a handshake takes a round trip."""
         loop = asyncio.get_running_loop()
         with accepted:
             await self._unblocked.wait()
@@ -143,7 +144,7 @@ class Connection:
             await loop.create_connection(end, *self._target)
 
     def end_made(self, transport: asyncio.Transport) -> None:
-        """Take over one of the two sockets."""
+        """Attach one of the two sockets."""
         self._transports.add(transport)
         if self._is_reset:
             transport.abort()
@@ -168,7 +169,7 @@ class Connection:
                 transport.close()
 
     def _reset_behind(self, pipe: Pipe) -> None:
-        """Reset the connection after the receiver has got everything that was sent before."""
+        """Reset the connection after the receiver has received all data sent before."""
         self._tear_down()
         for transport in self._transports:
             reset_transport(transport, flush=transport is pipe.sink)
@@ -181,7 +182,7 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: its data goes to `out`; data `into` it is written by the other end's pipe.
+    """One of the two sockets: its data goes to `out`; the pipe `into` writes the other end's data.
 
     Args:
         turn: 1 for the client, which begins each round trip.
@@ -204,24 +205,24 @@ class End(asyncio.Protocol):
         self._into.connect(sink=transport)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the pipe; asyncio calls it."""
+        """Feed the pipe; called by asyncio."""
         self._out.feed(data, self._into.turns_arrived + self._turn)
 
     def eof_received(self) -> bool:
-        """Pass the end of file on, and keep the other direction open."""
+        """Forward the end of file and keep the other direction open."""
         self._out.feed_mark(Mark.END_OF_FILE)
         return True  # True keeps the other direction open
 
     def pause_writing(self) -> None:
-        """Stop the pipe, because this socket accepts no more."""
+        """Pause the pipe, because this socket's buffer is full."""
         self._into.sink_is_full(True)
 
     def resume_writing(self) -> None:
-        """Let the pipe deliver again."""
+        """Resume the pipe."""
         self._into.sink_is_full(False)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Drop data in flight to this socket, and pass a reset on."""
+        """Drop data in flight to this socket and forward a reset."""
         self._into.abandon()
         if exc is not None:
             self._out.feed_mark(Mark.RESET)

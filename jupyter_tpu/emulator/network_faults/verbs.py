@@ -1,8 +1,8 @@
-"""The faults of a link: verbs, their fields, and the conditions that lasting ones cause. Pure.
+"""The faults of a link: verbs, their fields, and the conditions that lasting faults cause. Pure.
 
-Some last, until cleared or for `for_s` seconds, and those of different verbs add up; some happen at once, to every open
-connection; some wait for a byte, counted from when they were requested, on `times` connections. `direction` is ``up``
-(from the client to the server), ``down`` or ``both``.
+Some last until cleared or for `for_s` seconds; faults with different verbs add up. Some happen at once, to every open
+connection. Some wait for a byte, counted from the request, on `times` connections. `direction` is ``up`` (from the
+client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FAIR = Conditions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFault:
-    """One verb with its fields; the module describes each."""
+    """A verb with its fields, as described in the module."""
 
     verb: str
     direction: str = BOTH
@@ -71,11 +71,11 @@ class LinkFault:
     for_s: float = 0.0
 
     def hits(self, direction: str) -> bool:
-        """Return whether it concerns a direction."""
+        """Return whether the fault affects a direction."""
         return self.direction in (BOTH, direction)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the verb and the fields that it has."""
+        """Return the verb and its fields."""
         return {"verb": self.verb, **{name: getattr(self, name) for name in FIELDS[self.verb]}}
 
 
@@ -113,7 +113,7 @@ LASTING = frozenset({*_CONDITIONS, "refuse"})
 
 
 def conditions(faults: list[LinkFault], direction: str) -> Conditions:
-    """Return the conditions in one direction that all lasting faults cause; the newest of each verb counts."""
+    """Return the conditions in one direction from all lasting faults; the newest of each verb applies."""
     now = FAIR
     for fault in faults:
         if fault.verb in _CONDITIONS and fault.hits(direction):

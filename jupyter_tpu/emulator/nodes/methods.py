@@ -28,14 +28,14 @@ UPDATABLE = ("description", "labels", "metadata", "tags", "data_disks", "network
 
 
 class GuestAttributes(Protocol):
-    """The guest attributes that the workers of a node publish."""
+    """Reader of the guest attributes that the workers of a node publish."""
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """Return the attributes that one worker publishes; empty while it is not up."""
+        """Return the attributes that one worker publishes; empty while the worker is not running."""
 
 
 class Nodes:
-    """List, get, create, delete, stop, start and update nodes; read their guest attributes."""
+    """The API methods that list, get, create, delete, stop, start and update nodes and read their guest attributes."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Nodes:
         self._settle = settle
 
     def list_nodes(self, request: Any) -> Any:
-        """Answer ``ListNodes``: one page, by name, of one zone or, with ``-``, of all."""
+        """Handle ``ListNodes``: one page, sorted by name, of one zone or, with ``-``, of all."""
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
@@ -71,11 +71,11 @@ class Nodes:
         return new("ListNodesResponse", nodes=nodes, next_page_token=token)
 
     def get_node(self, request: Any) -> NodePb:
-        """Answer ``GetNode``; raise E14 if there is no such node."""
+        """Handle ``GetNode``; raise E14 if there is no such node."""
         return self._required(request.name)
 
     def create_node(self, call: ApiRequest) -> Message:
-        """Answer ``CreateNode``: store a CREATING node and start its operation.
+        """Handle ``CreateNode``: store a CREATING node and start its operation.
 
         Raises:
             Refusal: the node already exists, breaks a rule, or exceeds a quota.
@@ -103,7 +103,7 @@ class Nodes:
     )
     @assumed("delete-while-creating", "A node can be deleted while CREATING; its create operation ends with code 1.")
     def delete_node(self, request: Any) -> Message:
-        """Answer ``DeleteNode``: the node is DELETING and unbilled at once, its workers go later."""
+        """Handle ``DeleteNode``: billing stops and the node is DELETING immediately; its workers stop later."""
         node = self._allowed("delete", request.name)
         # a scripted fault will fail this delete, so nothing in flight may be aborted for it
         if self._operations.verdict is not None:
@@ -115,13 +115,13 @@ class Nodes:
         return operation
 
     def stop_node(self, request: Any) -> Message:
-        """Answer ``StopNode``; raise if the node is not READY or is of a kind that cannot be stopped."""
+        """Handle ``StopNode``; raise if the node is not READY or is of a kind that can't be stopped."""
         node = self._allowed("stop", request.name)
         check_can_stop(node, self._rules.project.switches.stop_refused_for)
         return self._move(node, "stop", State.STOPPING)
 
     def start_node(self, request: Any) -> Message:
-        """Answer ``StartNode``; raise if the node is not STOPPED or is a spot or preemptible one."""
+        """Handle ``StartNode``; raise if the node is not STOPPED, or is spot or preemptible."""
         node = self._allowed("start", request.name)
         check_can_start(node)
         return self._move(node, "start", State.STARTING)
@@ -138,7 +138,7 @@ class Nodes:
         "An empty mask, or one with another field, is refused.",
     )
     def update_node(self, call: ApiRequest) -> Message:
-        """Answer ``UpdateNode``: copy the fields of the mask to the node, immediately."""
+        """Handle ``UpdateNode``: copy the fields in the mask to the node, immediately."""
         request = call.request
         # gcloud sends snake_case, Google's clients camelCase
         paths = [snake_case(path) for path in request.update_mask.paths]
@@ -166,7 +166,7 @@ class Nodes:
         "Nothing is published unless the node is READY. The namespace emulator is ours.",
     )
     def get_guest_attributes(self, request: Any) -> Any:
-        """Answer ``GetGuestAttributes`` for the workers and keys that the request names."""
+        """Handle ``GetGuestAttributes`` for the workers and keys in the request."""
         node = self._required(request.name)
         shown = [
             _attributes(request.query_path, self._guests.guest_items(node, worker_id))
@@ -175,7 +175,7 @@ class Nodes:
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
     def _update_extras(self, name: str, call: ApiRequest, paths: list[str]) -> None:
-        """Replace the fields that v2alpha1 adds to the disks, along with the disks."""
+        """Replace the disk fields that only v2alpha1 has, together with the disks."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
             added = {key: value for key, value in call.extras.items() if key == "dataDisks"}
@@ -213,9 +213,9 @@ class Nodes:
 )
 @assumed("stop-queued", "A node of a queued resource cannot be stopped, only deleted.")
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
-    """Raise if the node is of a kind that cannot be stopped.
+    """Raise if the node is of a kind that can't be stopped.
 
-    `refused_for` lists the kinds that the project's switches forbid: ``multi_host``, ``spot``.
+    `refused_for` lists the kinds that the project's switches exclude: ``multi_host``, ``spot``.
     """
     if "multi_host" in refused_for and len(node.network_endpoints) > 1:
         raise errors.bad_field("name", "stop is not supported for a node with more than one worker")
@@ -237,7 +237,7 @@ def check_can_start(node: NodePb) -> None:
 
 
 def check_mask(paths: list[str]) -> None:
-    """Raise if the mask is empty or names a field that cannot be updated."""
+    """Raise if the mask is empty or contains a field that can't be updated."""
     if not paths:
         raise errors.bad_field("update_mask", "update_mask must not be empty")
     for path in paths:
@@ -246,7 +246,7 @@ def check_mask(paths: list[str]) -> None:
 
 
 def replace_field(node: NodePb, source: NodePb, path: str) -> None:
-    """Copy one field of `source` to `node`, even if it is empty there."""
+    """Copy one field from `source` to `node`, even if it is empty."""
     *parents, leaf = path.split(".")
     for parent in parents:
         node, source = getattr(node, parent), getattr(source, parent)
@@ -261,7 +261,7 @@ def replace_field(node: NodePb, source: NodePb, path: str) -> None:
 
 
 def requested_workers(worker_ids: list[str], count: int) -> list[int]:
-    """Return the indices of the workers that a getGuestAttributes request names."""
+    """Return the indices of the workers in a getGuestAttributes request."""
     # gcloud sends [""] when it means all workers
     if not [word for word in worker_ids if word]:
         return list(range(count))
@@ -278,7 +278,10 @@ def _attributes(query_path: str, items: list[GuestItem]) -> Any:
 
 
 def is_wanted(query_path: str, item: GuestItem) -> bool:
-    """Return whether a query path covers an item: ``hostkeys/`` a namespace, ``hostkeys/ssh-ed25519`` one key."""
+    """Return whether a query path covers an item.
+
+    ``hostkeys/`` covers a namespace, ``hostkeys/ssh-ed25519`` one key.
+    """
     namespace, _, key = query_path.partition("/")
     return namespace in ("", item[0]) and key in ("", item[1])
 

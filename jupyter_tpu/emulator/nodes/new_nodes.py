@@ -1,4 +1,4 @@
-"""Build the node that a create request asks for: validated, with the fields that the service fills in."""
+"""Build the node for a create request: validated, with the fields that the service fills in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTPUT_ONLY = (
 
 
 class NewNodes:
-    """Build nodes that are not stored yet."""
+    """Builder of nodes that are not stored yet."""
 
     def __init__(self, clock: VirtualClock, project_number: str) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class NewNodes:
         "account, a random id, and the api_version of the create request.",
     )
     def make(self, requested: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
-        """Return the node as it is stored, in state CREATING.
+        """Return the node to store, in state CREATING.
 
         Raises:
             Refusal: the request breaks a rule.

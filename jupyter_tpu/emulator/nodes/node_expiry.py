@@ -1,4 +1,4 @@
-"""End preemptible nodes after their 24 hours."""
+"""Preempt preemptible nodes after 24 hours."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AGAIN_S = 60.0
 
 
 class NodeExpiry:
-    """Schedule of preemptible nodes that have reached their maximum age of a day (see `timeline.Agenda`)."""
+    """Schedule of preemptible nodes that reach their maximum age of 24 hours (see `timeline.Agenda`)."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
         self._store = store
         self._notices = notices
 
     def waiting(self) -> list[Due]:
-        """Return the next nodes that reach their end."""
+        """Return the next nodes to expire."""
         return [
             Due(moment, name, partial(self._end, name, moment)) for moment, name in self._store.expiring_nodes(AT_ONCE)
         ]
@@ -33,7 +33,7 @@ class NodeExpiry:
         "A preemptible node that ends after 24 hours is PREEMPTED like any other node, with the same notice.",
     )
     async def _end(self, name: str, moment: float) -> None:
-        """Give notice; a node that is being maintained ends once it is READY again."""
+        """Give notice; a node under maintenance is pre-empted once it is READY again."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
             # its end is then an ordinary pre-emption, announced like any other

@@ -1,4 +1,4 @@
-"""Announce pre-emptions half a minute ahead, so that a program on the node can save its work."""
+"""Announce pre-emptions 30 s ahead, so that a program on the node can save its work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTICE_S = 30.0
 
 
 class PreemptionNotices:
-    """Schedule of announced pre-emptions; stored, so that they also happen after a restart."""
+    """Schedule of announced pre-emptions, stored so that they also happen after a restart."""
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class PreemptionNotices:
         self._notify_change(node.name)
 
     def is_announced(self, node: NodePb) -> bool:
-        """Return whether this node has a notice; an earlier node of the same name does not count."""
+        """Return whether this node has a notice; a notice for an earlier node of the same name does not count."""
         given = self._given().get(node.name)
         return given is not None and given[1] == str(node.id)
 
     def waiting(self) -> list[Due]:
-        """Return the announced pre-emptions, and when they happen."""
+        """Return the announced pre-emptions and their times."""
         return [
             Due(moment, f"preempt {name}", functools.partial(self._preempt_now, name))
             for name, (moment, _) in self._given().items()
         ]
 
     def _given(self) -> dict[str, tuple[float, str]]:
-        """Return the virtual moment and the uid of each announced pre-emption, by node name."""
+        """Return the virtual time and node uid of each announced pre-emption, by node name."""
         return self._setting.read() or {}
 
     async def _preempt_now(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The methods that change nothing: locations, accelerator types and runtime versions, from the catalogue."""
+"""The read-only methods: locations, accelerator types and runtime versions, from the catalogue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILTER = re.compile(r'\s*(type|version)\s*=\s*"?([-a-z0-9.]+)"?\s*')
 
 
 class Reference:
-    """List the types and versions of each zone, and give the project's service identity."""
+    """The methods that list types and versions of each zone and return the project's service identity."""
 
     def __init__(self, project_number: str) -> None:
         self._project_number = project_number
@@ -31,13 +31,13 @@ class Reference:
         source="cloud.google.com/tpu/docs (Cloud TPU service agent)",
     )
     def generate_service_identity(self, request: Any) -> Any:
-        """Answer ``GenerateServiceIdentity``: the service account by which the API acts."""
+        """Handle ``GenerateServiceIdentity``: return the service account that the API uses."""
         parse_location(request.parent, "parent")
         email = f"service-{self._project_number}@cloud-tpu.iam.gserviceaccount.com"
         return new("GenerateServiceIdentityResponse", identity=new("ServiceIdentity", email=email))
 
     def list_locations(self, request: Any) -> Message:
-        """Answer ``ListLocations``: the zones of the catalogue."""
+        """Handle ``ListLocations``: return the zones of the catalogue."""
         if not _PROJECT.fullmatch(request.name):
             raise errors.bad_field("name", f"{request.name!r} is not of the form projects/*")
         zones = accelerators.zones()
@@ -46,12 +46,12 @@ class Reference:
         return locations_pb2.ListLocationsResponse(locations=locations, next_page_token=token)
 
     def get_location(self, request: Any) -> Message:
-        """Answer ``GetLocation`` for one zone."""
+        """Handle ``GetLocation`` for one zone."""
         location = parse_location(request.name, "name")
         return _location(f"projects/{location.project}", location.zone)
 
     def list_accelerator_types(self, request: Any) -> Any:
-        """Answer ``ListAcceleratorTypes``: one page of the types of a zone."""
+        """Handle ``ListAcceleratorTypes``: return one page of the types in a zone."""
         location = parse_location(request.parent, "parent")
         names = _filtered(sorted(accelerators.types_in_zone(location.zone)), request.filter)
         page, token = paging.page_of(names, str, request.page_size, request.page_token)
@@ -59,7 +59,7 @@ class Reference:
         return new("ListAcceleratorTypesResponse", accelerator_types=types, next_page_token=token)
 
     def get_accelerator_type(self, request: Any) -> Any:
-        """Answer ``GetAcceleratorType``; raise E14 if the zone does not offer it."""
+        """Handle ``GetAcceleratorType``; raise E14 if the zone does not offer the type."""
         location = location_of(request.name)
         name = last_part(request.name)
         if name not in accelerators.types_in_zone(location.zone):
@@ -67,7 +67,7 @@ class Reference:
         return _accelerator_type(location, name)
 
     def list_runtime_versions(self, request: Any) -> Any:
-        """Answer ``ListRuntimeVersions``: one page of the versions that fit the zone."""
+        """Handle ``ListRuntimeVersions``: return one page of the versions that fit the zone."""
         location = parse_location(request.parent, "parent")
         names = _filtered(list(runtime_versions_in(location.zone)), request.filter)
         page, token = paging.page_of(names, str, request.page_size, request.page_token)
@@ -75,7 +75,7 @@ class Reference:
         return new("ListRuntimeVersionsResponse", runtime_versions=versions, next_page_token=token)
 
     def get_runtime_version(self, request: Any) -> Any:
-        """Answer ``GetRuntimeVersion``; raise E14 if the zone does not list it."""
+        """Handle ``GetRuntimeVersion``; raise E14 if the zone does not list the version."""
         location = location_of(request.name)
         if last_part(request.name) not in runtime_versions_in(location.zone):
             raise errors.not_found(request.name)

@@ -22,7 +22,7 @@ _EVERYWHERE = ("tpu-ubuntu2204-base",)
 
 @assumed("node-id-rule", "A node id has 1 to 63 lower-case letters, digits and hyphens and starts with a letter.")
 def check_node_id(node_id: str) -> None:
-    """Raise for a node id that breaks the rule."""
+    """Raise for an invalid node id."""
     if not _NODE_ID.fullmatch(node_id):
         raise bad_field(
             "node_id", f"node_id {node_id[:80]!r} must match [a-z]([-a-z0-9]*[a-z0-9])? and have at most 63"
@@ -33,7 +33,7 @@ def check_node_id(node_id: str) -> None:
     "description-length", "A description has at most 512 characters.", source="google-cloud-tpu, Node.description"
 )
 def check_texts(node: NodePb) -> None:
-    """Check labels, tags, metadata and the description, which an update may change too."""
+    """Check labels, tags, metadata and the description, for creates and updates."""
     check_labels(node)
     check_tags(node)
     check_metadata(node)
@@ -77,7 +77,7 @@ def check_tags(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/metadata/setting-custom-metadata",
 )
 def check_metadata(node: NodePb) -> None:
-    """Raise for a malformed key, or metadata that is too large."""
+    """Raise for a malformed key or for metadata that is too large."""
     for key, value in node.metadata.items():
         if not _METADATA_KEY.fullmatch(key):
             raise bad_field("node.metadata", f"metadata key {key[:80]!r} is not valid")
@@ -104,7 +104,7 @@ def check_new_node(node: NodePb, zone: str) -> accelerators.Accelerator:
     "must agree.",
 )
 def accelerator_of(node: NodePb, zone: str) -> accelerators.Accelerator:
-    """Return the type that a new node asks for, by name or by configuration."""
+    """Return the type that a new node requests, by name or by configuration."""
     name = node.accelerator_type or _type_of_config(node, zone)
     if name not in accelerators.types_in_zone(zone):
         raise type_not_in_zone(name, zone)
@@ -140,7 +140,7 @@ def config_type_of(kind: accelerators.Accelerator) -> int:
     source="cloud.google.com/tpu/docs/runtimes; python-docs-samples, tpu/; the catalogue names the source of each",
 )
 def runtime_versions_in(zone: str) -> tuple[str, ...]:
-    """Return the names that a zone lists, for the generations that it offers."""
+    """Return the names that a zone lists for the generations that it offers."""
     kinds = {accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)}
     names = {version for kind in kinds for version in accelerators.runtime_versions(kind)}
     return tuple(sorted(names | set(_EVERYWHERE)))

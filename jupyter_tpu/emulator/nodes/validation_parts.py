@@ -62,7 +62,7 @@ def check_cidr(block: str) -> None:
 def check_cidr_free(block: str, used: Iterable[str]) -> None:
     """Raise if the block overlaps one that is in use.
 
-    `used` holds the blocks of the nodes that exist, empty for those without.
+    `used` contains the blocks of existing nodes, empty for nodes without a block.
     """
     wanted = ipaddress.IPv4Network(block)
     if any(other and wanted.overlaps(ipaddress.IPv4Network(other)) for other in used):
@@ -74,7 +74,7 @@ def check_cidr_free(block: str, used: Iterable[str]) -> None:
     "A network or subnetwork is given by its id, its path or its URL. The emulator does not check whether it exists.",
 )
 def check_network_names(network: str, subnetwork: str) -> None:
-    """Raise for a network or subnetwork that is named in no known form."""
+    """Raise for a network or subnetwork whose name has no known form."""
     if network and not _NETWORK.fullmatch(network):
         raise bad_field("node.network_config.network", f"network {network[:80]!r} is not valid")
     if subnetwork and not _SUBNETWORK.fullmatch(subnetwork):
@@ -100,7 +100,7 @@ def check_scheduling(node: NodePb) -> None:
     source="cloud.google.com/tpu/docs/setup-persistent-disk, access modes",
 )
 def check_disks(node: NodePb, kind: Accelerator, zone: str) -> None:
-    """Raise for disks of another zone, disks that several VMs would write to, and duplicates."""
+    """Raise for disks in another zone, disks that several VMs would write to, and duplicates."""
     for disk in node.data_disks:
         match = _DISK.fullmatch(disk.source_disk)
         if not match or match[2] not in (zone, region_of(zone)):

@@ -1,4 +1,4 @@
-"""Take the chips of an emulated TPU worker, as libtpu takes real ones: one process at a time, until it ends.
+"""Acquire the chips of an emulated TPU worker, as libtpu acquires real ones: one process at a time, until it exits.
 
     import emulated_tpu
     emulated_tpu.take()            # raises ChipsInUse, with libtpu's text, if another process uses them
@@ -7,9 +7,9 @@
     emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
     emulated-tpu who                    # the process that uses them
 
-On a real node libtpu takes the chips when JAX or PyTorch start. Here no libtpu is loaded: for JAX
-`jax_plugins/emulated_chips.py` takes them, other programs must do so themselves. While a process uses the chips, the
-worker's runtime metrics are served, as libtpu serves them.
+On a real node, libtpu acquires the chips when JAX or PyTorch starts. The emulator loads no libtpu: for JAX,
+`jax_plugins/emulated_chips.py` acquires the chips; other programs must call `take`. While a process uses the chips, the
+worker's runtime metrics are served as by libtpu.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NoChips(RuntimeError):
 
 
 class Taken:
-    """The chips, held until `release` or the end of the process."""
+    """The acquired chips; in use until `release` or the exit of the process."""
 
     def __init__(self, lock: int, devices: list[int], service: _Service | None) -> None:
         self.pid = os.getpid()
@@ -48,7 +48,7 @@ class Taken:
         self._service = service
 
     def release(self) -> None:
-        """Release the chips; harmless if that was done, or in a fork of the process that took them."""
+        """Release the chips; no effect if they are already released, or in a fork of the process that acquired them."""
         global _taken
         # a fork inherits this object; the chips belong to the process that took them
         if self.pid != os.getpid() or not self._descriptors:
@@ -61,7 +61,7 @@ class Taken:
         _taken = None
 
     def pass_on(self) -> None:
-        """Keep the chips across an exec: the lock stays with the process."""
+        """Keep the chips across an exec: the process keeps the lock."""
         for descriptor in self._descriptors:
             os.set_inheritable(descriptor, True)
         if self._service is not None:
@@ -78,11 +78,11 @@ _taken: Taken | None = None
 
 
 def take() -> Taken:
-    """Take all chips of this worker for this process; a second call returns the same.
+    """Acquire all chips of this worker for this process; a second call returns the same object.
 
     Raises:
-        ChipsInUse: another process uses them.
-        NoChips: there are none.
+        ChipsInUse: another process uses the chips.
+        NoChips: this is not an emulated worker.
     """
     global _taken
     if _taken is not None and _taken.pid == os.getpid():
@@ -97,7 +97,7 @@ def take() -> Taken:
 
 
 def holder() -> int | None:
-    """Return the process that uses the chips of this worker, as shown to this user, or None if no process does."""
+    """Return the process that uses the chips of this worker, as visible to this user, or None."""
     return _find_holder(_folder())
 
 
@@ -116,7 +116,7 @@ def _folder() -> Path:
 
 
 def _lock(folder: Path) -> int:
-    """Take libtpu's own lock: lockf on a file, which dies with its process (openxla, tpu_initializer_helper.cc)."""
+    """Acquire libtpu's own lock: lockf on a file, released on exit (openxla, tpu_initializer_helper.cc)."""
     path = folder / "libtpu_lockfile"
     lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     try:
@@ -151,14 +151,14 @@ def _target(link: Path) -> str:
 
 
 class _Service:
-    """The process that serves the runtime metrics; it ends with the process that uses the chips."""
+    """The process that serves the runtime metrics; it exits with the process that uses the chips."""
 
     def __init__(self, end: int) -> None:
         self._end = end
 
     @staticmethod
     def start(folder: Path) -> _Service | None:
-        """Start the service; None if it could not start (its log says why). The chips are in use either way."""
+        """Start the service; return None if this fails (see its log). The chips are in use in both cases."""
         how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
         # the worker's PYTHONPATH must not reach the service, which runs in the emulator's own Python
         environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}
@@ -181,13 +181,13 @@ class _Service:
         return None
 
     def end(self) -> None:
-        """End the service."""
+        """Stop the service."""
         with suppress(OSError):
             os.write(self._end, b"\n")  # a forked process may still have the pipe open
         os.close(self._end)
 
     def pass_on(self) -> None:
-        """Keep it across an exec."""
+        """Keep the service across an exec."""
         os.set_inheritable(self._end, True)
 
 

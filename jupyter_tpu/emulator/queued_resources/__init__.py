@@ -1,1 +1,1 @@
-"""Queued resources: the API methods (`methods`) and the agenda that moves each through its states (`agenda`)."""
+"""Queued resources: the API methods (`methods`) and the schedule of their state changes (`agenda`)."""

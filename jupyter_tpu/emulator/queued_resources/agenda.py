@@ -1,8 +1,8 @@
-"""Move queued resources through their states: an agenda of the timeline, and reactions to their nodes.
+"""Move queued resources through their states, by scheduled steps and on changes of their nodes.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
-anywhere. Every pending step is stored, so an emulator that was killed continues. Code that changes a node of a queued
-resource calls `settle` in the same transaction.
+any state. Every pending step is stored, so that the emulator continues after a kill. Code that changes a node of a
+queued resource calls `settle` in the same transaction.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ class Queue:
     # -- the agenda
 
     def waiting(self) -> list[Due]:
-        """Return the steps that are due, and the queued resources that have room now."""
+        """Return the steps that are due and the queued resources for which there is room."""
         steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
         return steps + self._due_for_capacity()
 
     def _due_for_capacity(self) -> list[Due]:
-        """Return the queued resources that have room now, and the moment at which there may be more room."""
+        """Return the queued resources for which there is room, and the time at which there may be more room."""
         waiting = self._store.queued_waiting()
         self._forget_requests_but({name for _, name in waiting})
         if not waiting:
@@ -98,12 +98,12 @@ class Queue:
             del self._requests[name]
 
     def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
-        """Return a function that says whether nodes of these types fit in a zone now."""
+        """Return a function that returns whether nodes of these types currently fit in a zone."""
         held = self._store.occupying_nodes()
         return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
     def _request(self, name: str) -> CapacityRequest:
-        """Return what the resource requests; it never changes, so it is parsed only once while it waits."""
+        """Return the resource's request; it never changes, so it is parsed only once while the resource waits."""
         if name not in self._requests:
             queued = self._store.queued(name)
             assert queued is not None, f"{name} waits"
@@ -126,7 +126,7 @@ class Queue:
         steps.get(queued.state, self._stop_waking)(queued)
 
     def _stop_waking(self, queued: QueuedRecord) -> None:
-        """Clear a step that is obsolete, such as one of a resource that was deleted meanwhile."""
+        """Clear an obsolete step, such as a step of a resource that has been deleted."""
         self._store.save_queued(replace(queued, wake=None))
 
     # -- from CREATING to ACTIVE
@@ -137,7 +137,7 @@ class Queue:
         source="google-cloud-tpu, QueuedResource.QueueingPolicy",
     )
     def accept(self, queued: QueuedRecord) -> QueuedRecord:
-        """Accept a request whose create operation is done."""
+        """Accept a request whose create operation has finished."""
         wake = max(self._clock.now() + ACCEPTED_S, queued.valid_from or 0.0)
         accepted = in_state(queued, QueuedState.ACCEPTED, wake=_earlier(wake, queued.valid_until))
         self._store.save_queued(accepted)
@@ -204,7 +204,7 @@ class Queue:
             self._operations.start("create", node.name)
 
     def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
-        """Return the error that prevents the nodes: a name that is in use, or a missing reservation (E3)."""
+        """Return the error that prevents creating the nodes: a name that is in use, or a missing reservation (E3)."""
         for node in nodes:
             if self._store.node(node.name) is not None:
                 return errors.already_exists(node.name).status
@@ -227,7 +227,7 @@ class Queue:
     # -- what follows from the nodes
 
     def settle(self, name: str) -> None:
-        """Follow a change of a node of this queued resource. An empty name means none."""
+        """Update this queued resource after a change of one of its nodes; no effect for an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return
@@ -309,7 +309,7 @@ class Queue:
 
 
 async def _recheck() -> None:
-    """Do nothing: after each act the timeline asks again for waiting acts, and so checks for room."""
+    """Do nothing: after each act, the timeline asks for waiting acts again, which checks for room."""
 
 
 def node_of(accelerator_type: str) -> NodePb:

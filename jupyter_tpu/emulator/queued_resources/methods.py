@@ -39,7 +39,7 @@ from jupyter_tpu.emulator.store.holdings import Kind, kind_of
 
 
 class QueuedResources:
-    """List, get, create, delete and reset queued resources."""
+    """The API methods that list, get, create, delete and reset queued resources."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class QueuedResources:
         }
 
     def list_queued_resources(self, call: ApiRequest) -> Message:
-        """Answer ``ListQueuedResources``: one page, by name, of one zone or of all."""
+        """Handle ``ListQueuedResources``: return one page, sorted by name, of one zone or of all."""
         request = call.request
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
@@ -82,7 +82,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``GetQueuedResource``; raises E14 if there is none with that name."""
+        """Handle ``GetQueuedResource``; raises E14 if none has this name."""
         return _message(self._required(call.request.name).body)
 
     @documented(
@@ -92,7 +92,7 @@ class QueuedResources:
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``CreateQueuedResource``: store it CREATING and start its operation; its nodes come later."""
+        """Handle ``CreateQueuedResource``: store it as CREATING and start its operation, which creates the nodes later."""
         request, extras = call.request, call.extras
         location = parse_location(request.parent, "parent")
         check_queued_resource_id(request.queued_resource_id)
@@ -118,7 +118,7 @@ class QueuedResources:
         "Without force, the deletion of a queued resource with nodes is refused with the text of `E5-wrong-state`.",
     )
     def delete_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``DeleteQueuedResource``: delete its nodes too if forced."""
+        """Handle ``DeleteQueuedResource``: delete its nodes too if forced."""
         queued = self._required(call.request.name)
         nodes = self._store.nodes_of_queued(queued.name)
         if queued.state == QueuedState.DELETING or (nodes and not call.request.force):
@@ -141,7 +141,7 @@ class QueuedResources:
         "minute, without being billed.",
     )
     def reset_queued_resource(self, call: ApiRequest) -> Message:
-        """Answer ``ResetQueuedResource``: restart all of its nodes."""
+        """Handle ``ResetQueuedResource``: restart all of its nodes."""
         queued = self._required(call.request.name)
         if queued.state != QueuedState.ACTIVE:
             raise errors.wrong_state("reset", state_name(queued))
@@ -191,7 +191,7 @@ class QueuedResources:
     source="cloud.google.com/tpu/docs/request-using-flex-start",
 )
 def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
-    """Return the nodes as they count against the quota."""
+    """Return the nodes in the form in which they count against the quota."""
     if not is_flex(extras):
         return nodes
     counted = [type(node)() for node in nodes]
@@ -202,7 +202,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 
 
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
-    """Return the error for a create where flex-start is not offered (E12); None if it is."""
+    """Return the error for a create in a zone without flex-start (E12), or None."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
     return operation_errors.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 

@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueNodes:
-    """Call its methods within a transaction; operations on the nodes finish what they begin."""
+    """The nodes of queued resources. Call its methods in a transaction; operations on the nodes finish the changes."""
 
     def __init__(self, store: Store, clock: VirtualClock, ledger: Ledger, operations: Operations) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class QueueNodes:
         self._operations = operations
 
     def delete(self, nodes: Sequence[NodePb]) -> None:
-        """Begin to delete nodes: each operation in progress for them ends, and they are not billed from now on."""
+        """Start to delete nodes: cancel their operations in progress and stop their billing."""
         # a fault that was scripted for the request must not hit the deletes of its nodes
         with self._operations.planned(Plan()):
             for node in nodes:
@@ -36,7 +36,7 @@ class QueueNodes:
         self._operations.start("delete", node.name, before)
 
     def restart(self, name: str) -> None:
-        """Set the READY nodes of a queued resource to RESTARTING, unbilled."""
+        """Set the READY nodes of a queued resource to RESTARTING, which is not billed."""
         for node in self._store.nodes_of_queued(name):
             if node.state == State.READY:
                 node.state = State.RESTARTING

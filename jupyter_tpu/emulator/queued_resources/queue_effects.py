@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """Perform due operations on queued resources, one at a time each; each may be performed twice."""
+    """Performer of due operations, one at a time per queued resource; an operation may be performed twice."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class QueueEffects:
         self._workers = workers
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Perform one operation; if it raises, the caller must end the operation."""
+        """Perform one operation; if this raises, the caller must finish the operation with an error."""
         if operation.verb == "reset":
             await self._restart(operation)
         with self._store.transaction():
@@ -74,7 +74,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo the changes of an operation's request; False if they cannot be undone: the operation continues."""
+        """Undo the changes of an operation's request; return False if this is impossible, so the operation continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

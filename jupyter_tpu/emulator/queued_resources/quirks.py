@@ -1,4 +1,4 @@
-"""Fields of queued resources that the real service was seen to print beyond its documents; each is a switch."""
+"""Undocumented fields of queued resources that the real service has returned; a switch turns each on."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueuedResourceQuirks:
-    """Change queued resources in an answer that is about to be printed."""
+    """Changes of queued resources in a response, before it is sent."""
 
     switches: Switches
     project: str
     project_number: str
 
     def show(self, answer: Fields) -> None:
-        """Change in place a queued resource, a list of them, or an operation that carries one."""
+        """Change, in place, a queued resource, a list of them, or an operation that contains one."""
         for each in [answer, answer.get("response", {}), *answer.get("queuedResources", [])]:
             for spec in each.get("tpu", {}).get("nodeSpec", []):
                 self._show_spec(spec)

@@ -1,4 +1,4 @@
-"""Records of a queued resource in its states: each change makes a new record."""
+"""Records of a queued resource in its states: each change creates a new record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def in_state(
 ) -> QueuedRecord:
     """Return the queued resource in another state.
 
-    It has no next step unless `wake` is given; `error` is why it FAILED.
+    It has no next step unless `wake` is given; `error` is the reason of FAILED.
     """
     body = type(queued.body)()
     body.CopyFrom(queued.body)

@@ -1,4 +1,4 @@
-"""Read the request of a queued resource: which nodes, in which tier, when, and for how long. Values only."""
+"""Read the request of a queued resource: which nodes, in which tier, when and for how long. Only values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedNode:
-    """One node that a queued resource will create. `node` is as requested, with the scheduling of the request."""
+    """One node that a queued resource will create. `node` is the requested node, with the scheduling of the request."""
 
     node_id: str
     node: NodePb
@@ -66,7 +66,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 @assumed("best-effort", "Nodes of the tier best_effort are preemptible nodes.")
 def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
-    """Return the node with the tier of its queued resource; without a tier it is unchanged."""
+    """Return the node with the tier of its queued resource; without a tier, unchanged."""
     node = type(requested)()
     node.CopyFrom(requested)
     model = extras.get("provisioningModel", "")
@@ -81,13 +81,13 @@ def scheduled(requested: NodePb, queued: Any, extras: Mapping[str, Any]) -> Node
 
 
 def is_reserved(queued: Any, extras: Mapping[str, Any]) -> bool:
-    """Return whether it takes chips of a reservation."""
+    """Return whether a queued resource uses chips of a reservation."""
     is_bound = extras.get("provisioningModel") == "RESERVATION_BOUND"
     return bool(queued.reservation_name) or is_bound or bool(extras.get("guaranteed", {}).get("reserved"))
 
 
 def is_flex(extras: Mapping[str, Any]) -> bool:
-    """Return whether it asks for flex-start."""
+    """Return whether a queued resource requests flex-start."""
     return bool(extras.get("provisioningModel") == FLEX_START)
 
 
@@ -117,22 +117,22 @@ def offers_flex_start(accelerator_type: str, zone: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRequest:
-    """The chips that a queued resource asks for: accelerator types of its nodes, all of them at once."""
+    """The chips that a queued resource requests: the accelerator types of all its nodes, needed at the same time."""
 
     zone: str
     types: tuple[str, ...]
     is_reserved: bool
 
     def can_be_provisioned(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
-        """Return whether it can be provisioned.
+        """Return whether the request can be provisioned.
 
-        A reserved one does not wait: its reservation has the chips, or it fails.
+        A reserved request does not wait: it fails if its reservation lacks the chips.
         """
         return self.is_reserved or has_room(self.zone, self.types)
 
 
 def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> CapacityRequest:
-    """Return the chips that a queued resource asks for."""
+    """Return the chips that a queued resource requests."""
     wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
     types = tuple(each.node.accelerator_type for each in wanted)
     return CapacityRequest(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
@@ -140,7 +140,7 @@ def capacity_request(queued: QueuedRecord, extras: Mapping[str, Any]) -> Capacit
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """When a queued resource may be provisioned, in virtual seconds since the epoch; None: no bound."""
+    """The time in which a queued resource may be provisioned, in virtual seconds since the epoch; None: no bound."""
 
     start: float | None = None
     end: float | None = None
@@ -163,12 +163,12 @@ def _moment(interval: Any, field: str) -> float | None:
 
 
 def seconds_of(duration: Any) -> float:
-    """Return a ``Duration`` in seconds."""
+    """Convert a ``Duration`` to seconds."""
     return float(duration.seconds) + float(duration.nanos) / 1e9
 
 
 def moment_of(timestamp: Any) -> float:
-    """Return a ``Timestamp`` in seconds since the epoch."""
+    """Convert a ``Timestamp`` to seconds since the epoch."""
     return float(timestamp.seconds) + float(timestamp.nanos) / 1e9
 
 
@@ -179,7 +179,7 @@ def moment_of(timestamp: Any) -> float:
 )
 @assumed("run-duration-default", "A flex-start node without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
-    """Return when a queued resource that became ACTIVE at `active_since` must end; None means never.
+    """Return when the run of a queued resource that became ACTIVE at `active_since` ends; None means never.
 
     Raises:
         Refusal: the run duration is malformed, or not between 0 and 7 days.
@@ -198,7 +198,7 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
 
 @assumed("run-ends-ahead", "A run with an end in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
-    """Raise if the run of a new queued resource would have no time."""
+    """Raise if a new queued resource would have no time to run."""
     ends = run_end(extras, now)
     if ends is not None and ends <= now:
         raise bad_field("queued_resource.run_duration", "termination_time must be in the future")

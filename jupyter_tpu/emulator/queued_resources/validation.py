@@ -22,7 +22,7 @@ MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds what one requ
 )
 @assumed("queued-resource-id-length", "The id of a queued resource has at most 63 characters.")
 def check_queued_resource_id(queued_resource_id: str) -> None:
-    """Raise for an id that breaks the rule."""
+    """Raise for an invalid id."""
     if not _ID.fullmatch(queued_resource_id):
         raise bad_field(
             "queued_resource_id", f"queued_resource_id {queued_resource_id[:80]!r} must match ^[A-Za-z0-9_.~+%-]+$"
@@ -30,11 +30,11 @@ def check_queued_resource_id(queued_resource_id: str) -> None:
 
 
 def check_queued_resource(queued: Any, location: Location, now: float) -> None:
-    """Check its body, all but the names of its nodes (`check_node_ids`).
+    """Check the body of a queued resource, except the names of its nodes (`check_node_ids`).
 
     Args:
         queued: a raw v2 ``QueuedResource``.
-        location: where it is requested; its nodes must be there too.
+        location: the zone of the request, which must also be the zone of its nodes.
         now: virtual time.
     """
     if not queued.tpu.node_spec:
@@ -76,7 +76,7 @@ def check_node_spec(spec: Any, location: Location) -> None:
 
 
 def check_node_ids(ids: Iterable[str]) -> None:
-    """Raise for a bad or repeated id among all nodes that a queued resource asks for."""
+    """Raise for an invalid or repeated id among all nodes that a queued resource requests."""
     known: set[str] = set()
     for node_id in ids:
         check_node_id(node_id)
@@ -90,7 +90,7 @@ def check_node_ids(ids: Iterable[str]) -> None:
     "In a queueing policy, durations are positive, times are in the future, and an interval ends after it starts.",
 )
 def check_policy(policy: Any, now: float) -> None:
-    """Raise for a `QueueingPolicy` whose time has passed or is empty."""
+    """Raise for a `QueueingPolicy` whose interval has passed or is empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:

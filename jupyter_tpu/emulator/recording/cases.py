@@ -1,6 +1,6 @@
-"""One request and its answer, as a file: what `record` writes and `replay-check` plays.
+"""One request and its response, as a file that `record` writes and `replay-check` replays.
 
-The golden cases of the tests have the same fields (and more), so a recorded case can become one by hand.
+The golden cases of the tests have the same fields (and more), so a recorded case can be turned into one by hand.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any
 
 
 class CaseUnreadable(Exception):
-    """A file is not a recorded case; the message says which and why."""
+    """A file that is not a recorded case; the message contains its name and the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One exchange; texts may hold placeholders (`wildcards`).
+    """One exchange; texts may contain placeholders (`wildcards`).
 
     Attributes:
         request: verb, path and query, such as ``DELETE /v2/projects/<project-1>/locations/z/nodes/n?force=True``.
-        body: what was sent; None: nothing.
-        answer: the body of the answer; a text if it was not JSON.
+        body: the body of the request, or None.
+        answer: the body of the response; a string if it was not JSON.
         after_s: seconds between the first request of the recording and this one.
     """
 
@@ -79,7 +79,7 @@ def case_from_json(data: Mapping[str, Any]) -> Case:
 
 
 def write_case(folder: Path, case: Case) -> Path:
-    """Write a case to a file of its name, readable by its owner only. Raises OSError, even if the file exists."""
+    """Write a case to a file with its name, readable by its owner only. Raises OSError, also if the file exists."""
     path = folder / f"{case.name}.json"
     # exclusive, so that no recording ever overwrites a case
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -90,7 +90,7 @@ def write_case(folder: Path, case: Case) -> Path:
 
 
 def read_cases(folder: Path) -> list[Case]:
-    """Return all cases of a folder, in the order of their names. Raises CaseUnreadable."""
+    """Return all cases in a folder, sorted by name. Raises CaseUnreadable."""
     if not folder.is_dir():
         raise CaseUnreadable(f"{folder} is not a folder")
     return [_read_case(path) for path in sorted(folder.glob("*.json"))]
@@ -104,6 +104,6 @@ def _read_case(path: Path) -> Case:
 
 
 def last_number(folder: Path) -> int:
-    """Return the highest number with which a case of the folder begins; 0 if it has none."""
+    """Return the highest number at the start of a case name in the folder; 0 if there is none."""
     heads = (path.name.partition("-")[0] for path in folder.glob("*.json"))
     return max((int(head) for head in heads if head.isdecimal()), default=0)

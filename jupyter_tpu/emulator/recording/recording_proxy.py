@@ -1,7 +1,7 @@
 """A reverse proxy on loopback that forwards a person's real session to Google and records each exchange as a case.
 
-It forwards to its one upstream only. Credentials pass through and are never stored; nor is any header. An exchange that
-cannot be stored still gets its answer, and is reported to `on_trouble`.
+It forwards only to its one upstream. Credentials are forwarded but never stored, and neither is any header. If an
+exchange can't be stored, the client still gets its response, and `on_trouble` is called.
 """
 
 from __future__ import annotations
@@ -46,11 +46,14 @@ _RESOURCE = re.compile(
 
 
 class UpstreamRefused(ValueError):
-    """An address that cannot be recorded from; the message says why."""
+    """An address that can't be recorded; the message gives the reason."""
 
 
 def checked_upstream(text: str) -> str:
-    """Return the origin, which has no path, and TLS unless it is on this computer. Raises UpstreamRefused."""
+    """Return the origin of an upstream, without a path.
+
+    Raises UpstreamRefused, also without https unless the upstream is on this computer.
+    """
     parts = urlsplit(text if "://" in text else f"https://{text}")
     if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.query or parts.fragment:
         raise UpstreamRefused(f"{text!r} is not an address such as https://tpu.googleapis.com")
@@ -63,7 +66,7 @@ def checked_upstream(text: str) -> str:
 
 @dataclass(slots=True)
 class Recording:
-    """The folder for the cases of one session, from all its upstreams."""
+    """The folder for the cases of one session, with all its upstreams."""
 
     folder: Path
     on_case: Callable[[Case], None]
@@ -73,7 +76,7 @@ class Recording:
     _first: float | None = None
 
     def begin(self) -> None:
-        """Create the folder, for its owner only; cases of an earlier recording there stay. Raises OSError."""
+        """Create the folder, for its owner only; keep the cases of an earlier recording. Raises OSError."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._number = last_number(self.folder)
 
@@ -94,7 +97,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One request and its answer, unchanged."""
+    """One request and its response, unchanged."""
 
     verb: str
     path: str
@@ -126,7 +129,7 @@ class RecordingProxy:
             await self._session.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Forward a request, record the exchange, and return the answer."""
+        """Forward a request, record the exchange, and return the response."""
         began = time.monotonic()
         # read whole, because it is both sent and recorded
         body = await request.read()
@@ -213,7 +216,7 @@ def _text(content: bytes) -> str:
 
 
 def _name(exchange: Exchange) -> str:
-    """Return the verb and the kind of the resource, such as ``post-nodes``, without anything that a user chose."""
+    """Return the verb and the kind of the resource, such as ``post-nodes``, without names chosen by a user."""
     path = unquote(exchange.path)
     kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
     return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

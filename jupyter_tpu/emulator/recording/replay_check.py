@@ -1,6 +1,6 @@
 """``jupyter tpu emulator replay-check``.
 
-Replay recorded cases against the emulator, and show the answers that differ.
+Replay recorded cases against the emulator and show the responses that differ.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EmulatorAddress:
-    """An emulator's REST address, and the file with its token (None: that of the environment, if any)."""
+    """An emulator's REST address and the file with its token (None: from the environment, if set there)."""
 
     url: str
     token_file: str | None = None
 
 
 def replayed(cases: Sequence[Case], place: EmulatorAddress, pace: float) -> Iterator[tuple[Case, list[str]]]:
-    """Yield each case with the differences in the emulator's response. Raises OSError if nothing answers."""
+    """Yield each case with the differences in the emulator's response. Raises OSError if there is no response."""
     control = EmulatorControl(place.url, place.token_file)
     # the emulator's project takes the place of the recorded one
     bound: Bindings = {"project-1": str(control.info()["project"])}
@@ -156,7 +156,7 @@ def _decoded(content: bytes) -> Any:
 
 @contextlib.contextmanager
 def _emulator(url: str) -> Iterator[EmulatorAddress]:
-    """Yield the address given, or that of an emulator that is started for the block."""
+    """Yield the given address, or the address of an emulator that runs for the duration of the block."""
     if url:
         yield EmulatorAddress(url)
         return

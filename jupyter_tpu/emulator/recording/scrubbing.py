@@ -1,9 +1,9 @@
-"""Remove from an exchange everything that is private or differs each time, consistently wherever it occurs.
+"""Replace everything in an exchange that is private or differs each time, consistently wherever it occurs.
 
 The first project becomes ``<project-1>`` everywhere, the second ``<project-2>``, and so on; credentials, project
 numbers, email addresses, IP addresses, SSH keys, host keys, values of metadata, error ids, operation names, page
-tokens, ids and times likewise. Ids of nodes, labels, descriptions, zones and networks stay: check them before you share
-a recording. This module knows nothing of HTTP.
+tokens, ids and times likewise. Node ids, labels, descriptions, zones and networks are kept: check them before you share
+a recording. This module is independent of HTTP.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _UNNUMBERED = frozenset(["eid"])
 
 
 class Scrubber:
-    """The replacements of one recording: the same text gets the same replacement each time."""
+    """The replacements of one recording: the same text always gets the same replacement."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], str] = {}
@@ -71,7 +71,7 @@ class Scrubber:
         self._words: dict[str, str] = {}
 
     def hide(self, secret: str) -> None:
-        """Replace this text from now on, wherever it occurs."""
+        """Replace this text from now on."""
         if secret:
             self._words[secret] = self._name("secret", secret)
 
@@ -83,7 +83,7 @@ class Scrubber:
                     self._words.setdefault(word, self._name(kind, word))
 
     def scrubbed(self, value: Any, name: str = "") -> Any:
-        """Return a copy of JSON without anything private; `name` is the field that it is in."""
+        """Return a copy of JSON without private data; `name` is the field that contains it."""
         if isinstance(value, dict):
             return self._object(value, name)
         if isinstance(value, list):
@@ -100,7 +100,7 @@ class Scrubber:
         return {self.text(key): self.scrubbed(each, key) for key, each in value.items()}
 
     def _metadata(self, value: Any) -> Any:
-        """Scrub a value of metadata: start-up scripts may contain credentials, so only true and false stay."""
+        """Scrub a metadata value: startup scripts may contain credentials, so only true and false are kept."""
         if not isinstance(value, str) or _PLAIN_METADATA.fullmatch(value):
             return self.scrubbed(value)
         return self._name("metadata", value)
@@ -116,7 +116,7 @@ class Scrubber:
         return self.text(value)
 
     def text(self, value: str) -> str:
-        """Return a text without anything private."""
+        """Return a text without private data."""
         # secrets first: their text may contain what the other patterns match
         for secret in [word for word in self._words if self._words[word].startswith("<secret")]:
             value = value.replace(secret, self._words[secret])

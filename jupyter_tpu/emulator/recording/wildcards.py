@@ -1,8 +1,8 @@
-"""Placeholders in recorded responses, for parts that differ from one project or moment to the next.
+"""Placeholders in recorded responses, for parts that depend on the project or the time.
 
-``<time>`` stands for any time, ``<time-1>`` for one that is the same wherever ``<time-1>`` stands. `differences`
-compares an answer with a recorded one and binds numbered placeholders to what it finds; `filled_in` puts the values
-into the requests that follow. Every other character must be the same.
+``<time>`` stands for any time, ``<time-1>`` for a time that is the same wherever ``<time-1>`` occurs. `differences`
+compares a response with a recorded one and binds numbered placeholders to the actual values; `filled_in` inserts these
+values into later requests. Every other character must be the same.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def placeholders(text: str) -> list[str]:
 
 
 def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
-    """Yield a line for each difference in `got`, beginning with its place.
+    """Yield a line for each difference in `got`, which starts with its place.
 
-    It binds the placeholders of texts that match.
+    Binds the placeholders in matching texts.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         yield from _of_objects(expected, got, bound, where)

@@ -1,4 +1,4 @@
-"""The foundation of the emulator: resources of the API as values, their names, errors and messages; virtual time.
+"""The foundation of the emulator: API resources as values, their names, errors and messages; virtual time.
 
-It knows nothing of the store, the transports or the product.
+It does not depend on the store, the transports or the product.
 """

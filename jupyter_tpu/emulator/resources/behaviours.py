@@ -1,8 +1,8 @@
-"""The behaviours that the emulator copies from the real service, and how each is known.
+"""The behaviours that the emulator copies from the real service, with the evidence for each.
 
-Each imitated behaviour is tagged where it is implemented: *recorded* (someone published what the real service
-answered), *documented* (Google's documentation says so) or *assumed* (nothing was found; do not rely on it).
-`behaviours` lists them all, for docs/explanation/fidelity.md and the control API.
+Each imitated behaviour is tagged where it is implemented: *recorded* (someone published a response of the real
+service), *documented* (by Google) or *assumed* (no source was found; do not rely on it). `behaviours` lists them all,
+for docs/explanation/fidelity.md and the control API.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Behaviour:
     source: str
 
     def to_json(self) -> dict[str, str]:
-        """Return it as the control API shows it."""
+        """Return the behaviour as the control API shows it."""
         return {
             "name": self.name,
             "standing": self.standing.value,

@@ -1,6 +1,6 @@
-"""Virtual time: N seconds pass in the emulated cloud per real second; it can be paused and moved ahead.
+"""Virtual time: N seconds pass in the emulated cloud per real second; the clock can be paused and moved ahead.
 
-Time stands still while the emulator is off, so an emulated node that was forgotten does not bill a real week.
+Virtual time stops while the emulator is off, so that a forgotten node is not billed for a week afterwards.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class VirtualClock:
 
     @property
     def scale(self) -> float:
-        """Virtual seconds per real second, while it is not paused."""
+        """Virtual seconds per real second when not paused."""
         return self._scale
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still until `resume`."""
+        """Whether the clock is paused until `resume`."""
         return self._is_paused
 
     @property
     def rate(self) -> float:
-        """Virtual seconds per real second now; 0 while it stands still."""
+        """Current virtual seconds per real second; 0 while the clock is stopped."""
         return 0.0 if self._is_paused or self._is_held else self._scale
 
     def now(self) -> float:
@@ -49,14 +49,14 @@ class VirtualClock:
         return self._start + (self._real_time() - self._real_start) * self.rate
 
     def real_seconds_until(self, moment: float) -> float:
-        """Return the real seconds until a virtual moment; 0 if it has passed, infinity while paused."""
+        """Return the real seconds until a virtual time; 0 if it has passed, infinity while paused."""
         missing = moment - self.now()
         if missing <= 0:
             return 0.0
         return missing / self.rate if self.rate else math.inf
 
     def move_to(self, moment: float) -> None:
-        """Jump ahead to a virtual moment; a past moment changes nothing."""
+        """Jump ahead to a virtual time; a past time has no effect."""
         self._restart_at(max(moment, self.now()))
 
     def set_scale(self, scale: float) -> None:
@@ -65,18 +65,18 @@ class VirtualClock:
         self._scale = scale
 
     def pause(self) -> None:
-        """Stand still."""
+        """Stop the clock."""
         self._restart_at(self.now())
         self._is_paused = True
 
     def resume(self) -> None:
-        """Run again."""
+        """Resume the clock."""
         self._restart_at(self.now())
         self._is_paused = False
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Let time move only by `move_to` within the context, paused or not."""
+        """Stop the clock within the context, except for `move_to`, whether or not it is paused."""
         self._restart_at(self.now())
         self._is_held = True
         try:

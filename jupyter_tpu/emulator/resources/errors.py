@@ -1,7 +1,7 @@
-"""The refusals of the emulated cloud, as ``google.rpc.Status``, word for word as recorded from the real service.
+"""The errors of the emulated cloud, as ``google.rpc.Status``, word for word as recorded from the real service.
 
-E1 to E14 number the recorded refusals (docs/explanation/fidelity.md lists them with their sources). Never edit a text
-that is tagged ``recorded``. This module knows nothing of gRPC or HTTP: each transport renders a `Refusal` in its own
+E1 to E14 number the recorded errors (docs/explanation/fidelity.md lists them with their sources). Never edit a text
+that is tagged ``recorded``. This module is independent of gRPC and HTTP: each transport renders a `Refusal` in its own
 way.
 """
 
@@ -23,7 +23,7 @@ CONSOLE = "https://console.developers.google.com/apis/api/tpu.googleapis.com/ove
 
 
 class Refusal(Exception):
-    """The cloud refuses a call; `status` is the code that the client gets."""
+    """The cloud rejects a call; `status` is the error that the client gets."""
 
     def __init__(self, status: status_pb2.Status) -> None:
         super().__init__(status.message)
@@ -31,9 +31,9 @@ class Refusal(Exception):
 
 
 class WireFault(Exception):
-    """A scripted fault: the transport sends something other than the answer; see `wire_faults` for the kinds.
+    """A scripted fault: the transport sends something other than the response; see `wire_faults` for the kinds.
 
-    `answer` is the result of the call; None: it was not performed.
+    `answer` is the result of the call, or None if it was not performed.
     """
 
     def __init__(self, kind: str, answer: Message | None = None) -> None:
@@ -63,7 +63,7 @@ _CODES: dict[str, int] = {
 
 
 def code_number(word: object) -> int:
-    """Return the number of a google.rpc.Code by name or number; raises ValueError for any other word, and for OK."""
+    """Return the number of a google.rpc.Code by name or number; raises ValueError for anything else, including OK."""
     if str(word) not in _CODES:
         raise ValueError(f"{word!r} is not an error code of google.rpc.Code")
     return _CODES[str(word)]
@@ -75,7 +75,7 @@ def code_number(word: object) -> int:
     source="terraform-provider-google#21243; SkyPilot sky/backends/cloud_vm_ray_backend.py",
 )
 def error_id() -> str:
-    """Return the id that the service appends to many refusals."""
+    """Return the id that the service appends to many error messages."""
     return f" [EID: 0x{secrets.token_hex(8)}]"
 
 
@@ -120,7 +120,7 @@ def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) ->
 )
 @assumed("E2b-details", "When several limits are exceeded, the details have one violation per limit.")
 def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
-    """Return E2 for all limits that are exceeded."""
+    """Return E2 for all exceeded limits."""
     # the service joins each column with commas, without spaces (E2b)
     names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
     message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
@@ -157,7 +157,7 @@ def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
     source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
 )
 def wrong_state(verb: str, state: str) -> Refusal:
-    """Return E5, for a verb that the state does not allow."""
+    """Return E5, for a method that the state does not allow."""
     message = f"{BAD_REQUEST}{verb} is not supported while in state {state}"
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
 
@@ -261,7 +261,7 @@ def api_disabled(project_number: str) -> Refusal:
     "The refusal names the limit in the sentence and the details that other Google APIs use for rate limits.",
 )
 def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
-    """Return E11, for too many creates a minute."""
+    """Return E11, for too many creates per minute."""
     # the name of the limit was recorded, the sentence around it was not (behaviour `E11-words`)
     quota = "Maximum number of CreateNode requests"
     message = (
@@ -304,14 +304,14 @@ def not_found(name: str) -> Refusal:
 
 @assumed("bad-field", "A field that breaks a rule is refused with 400 and a BadRequest; the wording is ours.")
 def bad_field(field: str, description: str) -> Refusal:
-    """Return the refusal of a field that breaks a rule."""
+    """Return the error for an invalid field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
     details = [error_details_pb2.BadRequest(field_violations=[violation])]
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"{BAD_REQUEST}{description}", details))
 
 
 def unimplemented(method: str) -> Refusal:
-    """Return the refusal of a method of the real API that the emulator does not serve."""
+    """Return the error for a method of the real API that the emulator does not implement."""
     return Refusal(status_of(code_pb2.UNIMPLEMENTED, f"The emulator does not implement {method}."))
 
 
@@ -321,5 +321,5 @@ def cancelled() -> status_pb2.Status:
 
 
 def internal_error() -> status_pb2.Status:
-    """Return the error by which the real service reports its own failures (E10, E11)."""
+    """Return the error with which the real service reports its own failures (E10, E11)."""
     return status_of(code_pb2.INTERNAL, "an internal error has occurred" + error_id())

@@ -1,4 +1,4 @@
-"""Checks of the fields that the control API receives; each raises ValueError for a value of another kind."""
+"""Checks of the fields that the control API receives; each raises ValueError for an invalid value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FASTEST = 100_000  # virtual seconds per real one: a day passes in less than a s
 
 
 def text(value: object) -> str:
-    """Check a text."""
+    """Check a string."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string")
     value.encode()  # raises for half a surrogate pair, which no answer could repeat
@@ -21,7 +21,7 @@ def text(value: object) -> str:
 
 
 def number(value: str) -> int:
-    """Parse a whole number that came as text, in a query."""
+    """Parse a whole number in a query."""
     if not (value.isascii() and value.isdigit()):
         raise ValueError(f"{value[:20]!r} is not a whole number, at least 0")
     return whole(int(value[:20]))
@@ -63,7 +63,7 @@ def amount(value: object) -> float:
 
 
 def positive(value: object) -> float:
-    """Check a number, more than 0."""
+    """Check a number greater than 0."""
     if amount(value) == 0:
         raise ValueError("0 is not a positive number")
     return amount(value)
@@ -78,7 +78,7 @@ def difference(value: object) -> float:
 
 
 def fraction(value: object) -> float:
-    """Check a number, more than 0 and at most 1."""
+    """Check a number greater than 0 and at most 1."""
     if not 0 < amount(value) <= 1:
         raise ValueError(f"{value!r} must be more than 0 and at most 1")
     return amount(value)
@@ -99,15 +99,15 @@ def items(value: object) -> list[Any]:
 
 
 def optional(check: Check) -> Check:
-    """Return the same check, which also accepts None."""
+    """Return the same check, extended to accept None."""
     return lambda value: None if value is None else check(value)
 
 
 def checked(data: Mapping[str, Any], checks: Mapping[str, Check], required: Collection[str] = ()) -> dict[str, Any]:
-    """Return all values, each checked by its name.
+    """Return all values, each checked according to its name.
 
     Raises:
-        ValueError: names the field that is wrong, missing or unknown.
+        ValueError: the message names the invalid, missing or unknown field.
     """
     for name in data:
         # refused, because a misspelt field would otherwise be ignored silently

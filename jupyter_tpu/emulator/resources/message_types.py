@@ -1,8 +1,8 @@
-"""The messages of each API version as REST has them.
+"""The messages of each API version, as in REST.
 
-google-cloud-tpu's protobufs lack what Google added to the discovery documents later; here each version gets a copy of
-its protobufs with those fields, in a pool of its own. The copies are for JSON only: the numbers of the added fields are
-ours, and no bytes of these messages leave the process.
+google-cloud-tpu's protobufs lack fields that Google added to the discovery documents later. Here, each version gets a
+copy of its protobufs with those fields, in a separate pool. The copies are for JSON only: the numbers of the added
+fields are made up, and no bytes of these messages leave the process.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _MODELS = "enum ProvisioningModel PROVISIONING_MODEL_UNSPECIFIED STANDARD SPOT R
 def added_fields() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """Return the types of the fields that only the discovery documents have, by version and message.
 
-    A type is a scalar's name, ``enum Name VALUE…``, the full name of a message (with a leading dot) or that of one of
-    the version's own; ``repeated`` may stand in front.
+    A type is a scalar's name, ``enum Name VALUE…``, the full name of a message (with a leading dot) or the name of a
+    message of this version, optionally after ``repeated``.
     """
     return {
         V2: {
@@ -99,12 +99,12 @@ class RestTypes:
         return self.pool.FindMessageTypeByName(f"google.cloud.tpu.{self.version}.{name}")
 
     def new(self, name: str, **fields: Any) -> Any:
-        """Return a message by its name."""
+        """Create a message by its name."""
         return message_factory.GetMessageClass(self.descriptor(name))(**fields)
 
 
 def new(version: str, name: str, **fields: Any) -> Any:
-    """Return a message of `version` by its name, with the fields that only REST has."""
+    """Create a message of `version` by its name, with the fields that only REST has."""
     return rest_types(version).new(name, **fields)
 
 

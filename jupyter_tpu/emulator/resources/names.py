@@ -1,4 +1,4 @@
-"""Parse resource names of the API, and make names of operations."""
+"""Parse resource names of the API and generate names of operations."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Location:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it means all zones."""
+        """Whether the location means all zones."""
         return self.zone == EVERY_ZONE
 
 
 def parse_location(name: str, field: str) -> Location:
-    """Parse a location; raises the refusal for `field` if it is invalid."""
+    """Parse a location; raises `Refusal` for `field` if it is invalid."""
     match = _LOCATION.fullmatch(name)
     if not match:
         raise bad_field(field, f"{name!r} is not of the form projects/*/locations/*")
@@ -48,7 +48,7 @@ def location_of(name: str, field: str = "name") -> Location:
 
 
 def last_part(name: str) -> str:
-    """Return the id in a resource name."""
+    """Return the last part of a resource name, its id."""
     return name.rpartition("/")[2]
 
 
@@ -58,7 +58,7 @@ def last_part(name: str) -> str:
     source="gcloud's output in public issues",
 )
 def new_operation_name(location: Location, now: float) -> str:
-    """Return a new name; `now` is virtual time."""
+    """Generate a name; `now` is virtual time."""
     # 13 digits: an odd number, which token_hex cannot make
     middle = secrets.token_hex(7)[:13]
     return f"{location}/operations/operation-{int(now * 1000)}-{middle}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
@@ -68,5 +68,5 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def snake_case(path: str) -> str:
-    """Return ``data_disks`` for ``dataDisks``; a path in snake_case stays."""
+    """Return ``data_disks`` for ``dataDisks``; a path in snake_case stays unchanged."""
     return _CAMEL.sub(lambda match: f"_{match[1].lower()}", path)

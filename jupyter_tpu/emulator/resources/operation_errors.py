@@ -1,6 +1,6 @@
-"""The errors of operations and queued resources after the call was accepted: ``google.rpc.Status`` of E1, E3, E10, E12.
+"""Errors of operations and queued resources after their call was accepted: ``google.rpc.Status`` of E1, E3, E10, E12.
 
-E1 and the internal error are in `errors`, with the refusals of calls.
+E1 and the internal error are in `errors`, with the errors of calls.
 """
 
 from __future__ import annotations

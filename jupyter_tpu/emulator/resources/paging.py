@@ -20,19 +20,19 @@ _MARK = b"after:"
     "with 400.",
 )
 def page_size_of(requested: int) -> int:
-    """Return the size of a page; 0 stands for the default."""
+    """Return the size of a page; 0 means the default."""
     if requested < 0:
         raise bad_field("page_size", "page_size must not be negative")
     return min(requested or 500, 1000)
 
 
 def token_after(name: str) -> str:
-    """Return the token of the page that begins after a name."""
+    """Return the token of the page that starts after a name."""
     return base64.urlsafe_b64encode(_MARK + name.encode()).decode()
 
 
 def name_before(token: str) -> str:
-    """Return the name after which the page of this token begins; empty for the first page."""
+    """Return the name after which the page with this token starts; empty for the first page."""
     if not token:
         return ""
     try:
@@ -46,7 +46,7 @@ def name_before(token: str) -> str:
 
 
 def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token: str) -> tuple[list[Item], str]:
-    """Return one page of items that are sorted by `key`, and the token of the next page or an empty one."""
+    """Return one page of items sorted by `key`, and the token of the next page (empty if there is none)."""
     start = name_before(token)
     rest = [item for item in items if key(item) > start]
     return cut(rest, key, page_size_of(size))

@@ -1,6 +1,6 @@
 """The protobuf classes of google-cloud-tpu that the core uses.
 
-The package ships proto-plus wrappers and no servicers; the raw messages inside are what is sent on the wire.
+The package has proto-plus wrappers and no servicers; the emulator sends the raw messages inside the wrappers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Initiator = tpu_v2.QueuedResourceState.StateInitiator
 
 
 def new(message: str, /, **fields: Any) -> Any:
-    """Return a raw message of ``google.cloud.tpu.v2`` by its name."""
+    """Create a raw message of ``google.cloud.tpu.v2`` by its name."""
     return message_class(message)(**fields)
 
 

@@ -1,4 +1,4 @@
-"""The store's operations, queued resources and billing spans, as values."""
+"""Operations, queued resources and billing spans of the store, as values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class OperationRecord:
     """A long-running operation.
 
     Attributes:
-        due: virtual moment at which its effect happens; None once it happened or was cancelled, and while it waits for
-            the nodes of a queued resource to go.
-        is_stuck: a fault: the effect happens, but the operation is never reported as done.
-        verdict: the error, by a fault or a stock-out, with which it will end; None: it will succeed.
-        state_before: the state that its target returns to if it fails; 0: there was nothing.
-        version: version of the API that started it, and in whose types it is shown.
-        ready_at: when it will be due once chips were found for its node; None: found, or none are needed.
+        due: virtual time at which it takes effect; None after that, if cancelled, and while it waits for the nodes of a
+            queued resource to be deleted.
+        is_stuck: the operation takes effect but, because of a fault, is never reported as done.
+        verdict: the error, from a fault or a stock-out, with which it will finish; None: it will succeed.
+        state_before: the state to which the target returns if the operation fails; 0: the target did not exist.
+        version: API version of the request, whose types are used to show the operation.
+        ready_at: when it will be due after chips have been found for its node; None: found or not needed.
         ended, error, response: set when it is done; `response` is a serialised ``google.protobuf.Any``.
     """
 
@@ -43,7 +43,7 @@ class OperationRecord:
 
     @property
     def is_done(self) -> bool:
-        """Whether it is reported as done."""
+        """Whether the operation is reported as done."""
         return self.ended is not None
 
 
@@ -54,7 +54,7 @@ def ended(
     error: status_pb2.Status | None = None,
     response: bytes | None = None,
 ) -> OperationRecord:
-    """Return the operation after its effect; a stuck one is never done."""
+    """Return the operation after it has taken effect; a stuck operation is never done."""
     if operation.is_stuck and error is None:
         return replace(operation, due=None)
     return replace(operation, due=None, ended=now, error=error, response=response)
@@ -66,10 +66,10 @@ class QueuedRecord:
 
     Attributes:
         body: a raw ``google.cloud.tpu.v2.QueuedResource``.
-        created: virtual moment; the queue is in this order.
-        wake: virtual moment of its next step, whatever else happens; None: it only waits for others.
-        valid_from, valid_until: the interval in which it may be provisioned; None: no bound.
-        verdict: the error that it will show once its nodes are gone; None: it will be SUSPENDED.
+        created: virtual time of creation, which determines the order of the queue.
+        wake: virtual time of its next step; None: it only waits for other events.
+        valid_from, valid_until: the interval for provisioning; None: no bound.
+        verdict: the error that it will show when its nodes are deleted; None: it will be SUSPENDED.
     """
 
     body: Any
@@ -92,9 +92,9 @@ class QueuedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """An interval in which a node was READY; `ended` is None while it still is.
+    """An interval in which a node was READY; `ended` is None while the node is READY.
 
-    `mode` is how it is priced: ``on-demand``, ``spot``, ``flex-start`` or ``reserved``.
+    `mode` is the pricing mode: ``on-demand``, ``spot``, ``flex-start`` or ``reserved``.
     """
 
     uid: str

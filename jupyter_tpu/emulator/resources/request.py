@@ -1,4 +1,4 @@
-"""One call of the API as a transport hands it to the core."""
+"""An API call as a transport passes it to the core."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ V2ALPHA1 = "v2alpha1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """A call in the messages of v2, whichever version the client used.
+    """A call in the messages of v2, regardless of the client's version.
 
     Attributes:
         method: such as ``CreateNode``.
-        request: the v2 request message; v2alpha1's own one for methods that only v2alpha1 has.
+        request: the v2 request message; a v2alpha1 message for methods that exist only there.
         version: ``v2`` or ``v2alpha1``: the API version of the client.
         extras: fields of the resource in the body that v2's messages lack, in camelCase, nested as in REST.
-        request_id: the same id twice means one request, sent again; empty: none.
+        request_id: id that marks a repeated request; empty if none.
     """
 
     method: str
@@ -37,7 +37,7 @@ class ApiRequest:
     source="cloud.google.com/resource-manager/docs/creating-managing-projects",
 )
 def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
-    """Return the same call with the project's id in all names, as in the store."""
+    """Return the call with the project's id in all names, as in the store."""
     prefix = f"projects/{number}/"
     # nearly every call: nothing to copy
     if not any(text.startswith(prefix) for _, _, text in _names_in(call.request)):
@@ -51,7 +51,7 @@ def with_project_id(call: ApiRequest, project: str, number: str) -> ApiRequest:
 
 
 def _names_in(request: Any) -> Iterator[tuple[Any, str, str]]:
-    """Yield where a request names resources: the message, its field and the name."""
+    """Yield each resource name in a request: the message, its field and the name."""
     fields = request.DESCRIPTOR.fields_by_name
     yield from ((request, word, getattr(request, word)) for word in ("name", "parent") if word in fields)
     if "node" in fields:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def target_of(request: Any) -> str:
-    """Return the resource that a request names."""
+    """Return the name of the resource in a request."""
     fields = request.DESCRIPTOR.fields_by_name
     if "parent" in fields:
         return str(request.parent)

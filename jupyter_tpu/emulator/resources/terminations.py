@@ -1,4 +1,4 @@
-"""The moment at which the cloud will end a node, as v2alpha1 shows it."""
+"""The time at which the cloud will terminate a node, as v2alpha1 shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jupyter_tpu.emulator.resources.behaviours import assumed, documented
     "Preemptible nodes and nodes with a run duration show terminationTimestamp once they run.",
 )
 def with_termination(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
-    """Return a node's extras with the virtual moment at which it will end."""
+    """Return a node's extras with the virtual time of its termination."""
     shown = timestamp_pb2.Timestamp()
     shown.FromNanoseconds(int(moment * 1e9))
     config = {**extras.get("schedulingConfig", {}), "terminationTimestamp": shown.ToJsonString()}

@@ -1,4 +1,4 @@
-"""Measure memory and CPU of the processes that use the chips: on request, never in between."""
+"""Measure memory and CPU of the processes that use the chips, only on request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSY_PERCENT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """CPU time and memory at one moment."""
+    """CPU time and memory at one time."""
 
     moment: float
     cpu_s: float
@@ -39,7 +39,7 @@ class Load:
         self._busy_at = time.monotonic()
 
     def read(self) -> Reading:
-        """Return the load since the last call, or over `WINDOW_S` if that is long ago."""
+        """Return the load since the last call, or over `WINDOW_S` if the last call was long ago."""
         # gRPC calls from several threads; two samples at once would halve each other's window
         with self._lock:
             sample = self._new_sample()
@@ -65,7 +65,7 @@ class Load:
     def _store(self, before: _Sample, after: _Sample) -> None:
         """Store the load between two samples.
 
-        The CPU time of a process that ended is no longer counted, so the difference may be negative.
+        The CPU time of an exited process no longer counts, so the difference may be negative.
         """
         used = max(0.0, after.cpu_s - before.cpu_s) / (after.moment - before.moment)
         self._busy_percent = min(100.0, 100.0 * used)

@@ -1,7 +1,7 @@
 """Runtime metrics that a test sets for a worker, instead of measured ones.
 
-They are in the folder of the chips, where the process that serves them reads them at each call. Real libtpu was seen to
-report nonsense and to hang, so these can too.
+They are stored in the folder of the chips; the process that serves metrics reads them on each call. Real libtpu has
+been seen to report invalid values and to hang, so a script can do the same.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MOST = 64  # the most values of one metric; more than any worker has devices
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """The values that are reported.
+    """The reported values.
 
-    An empty list leaves a metric as measured; a short one begins again for further devices.
+    With an empty list, a metric is measured; a list that is too short is repeated for further devices.
 
     Attributes:
         memory_percent: used share of the memory of each device.
@@ -42,7 +42,7 @@ class Script:
     lie: str = ""
 
     def of(self, name: str, devices: Iterable[int]) -> Iterator[tuple[int, float]]:
-        """Yield device and value of a scripted metric."""
+        """Yield the device and value of a scripted metric."""
         values = (math.nan,) if self.lie == "nan" and name == "duty_percent" else getattr(self, name)
         for place, device in enumerate(devices):
             yield device, values[place % len(values)]
@@ -71,7 +71,7 @@ CHECKS: Mapping[str, fields.Check] = {
 
 
 def write_script(folder: Path, script: Script | None) -> None:
-    """Store a script of metrics for the chips in a folder; None removes it, so that the chips are measured again."""
+    """Store a metrics script for the chips in a folder; None removes it, so that metrics are measured again."""
     path = folder / _FILE
     if script is None:
         path.unlink(missing_ok=True)

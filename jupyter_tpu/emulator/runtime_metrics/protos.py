@@ -1,8 +1,8 @@
 """The messages of libtpu's runtime metric service, built here so that tpu-info is not required at run time.
 
 Names, numbers and types are those of ``tpu_metric_service.proto`` and ``tpu_telemetry.proto`` (tpu-info 0.14.2);
-messages that the emulator never sends are left out, which the wire format allows. They are in a pool of their own, so
-that a program may load tpu-info's beside them.
+messages that the emulator never sends are omitted, which the wire format allows. The messages are in a separate pool,
+so that a program can also load tpu-info's.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _METRIC_MESSAGES = {
 
 
 def new(message: str, /, **fields: Any) -> Any:
-    """Return a message of the metric service or, with ``tpu_telemetry.`` before its name, of the telemetry."""
+    """Create a message of the metric service or, with the prefix ``tpu_telemetry.``, of the telemetry."""
     return message_class(message)(**fields)
 
 

@@ -1,6 +1,6 @@
-"""The metrics that libtpu reports of its chips while a process uses them, made from a reading of that process.
+"""The metrics that libtpu reports while a process uses its chips, computed from a reading of that process.
 
-Pure: `load` makes readings, `service` serves the answers.
+Pure: `load` takes the readings, `service` serves the responses.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Reading:
 
     Attributes:
         moment: seconds since the epoch.
-        memory_bytes: resident memory of all of them.
-        busy_percent: their CPU time by real time, one whole core being 100; at most 100.
-        idle_s: how long they have been idle.
-        script: values that a test has set instead of these; None: none.
+        memory_bytes: resident memory of all processes.
+        busy_percent: their CPU time as a percentage of one core, at most 100.
+        idle_s: idle time of the processes.
+        script: values that a test has set instead of measured ones, or None.
     """
 
     moment: float
@@ -39,7 +39,7 @@ Measure = Callable[[Chips, Reading], Iterator[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One metric: its description, and how its values are made."""
+    """A metric: its description and the function for its values."""
 
     description: str
     measure: Measure
@@ -124,7 +124,7 @@ _WITHOUT_BANDWIDTH = ("v2", "v3")
     source="tpu-info 0.14.2, tpu_info/metrics.py; libtpu 0.0.51's SDK as a client",
 )
 def supported(chips: Chips) -> list[str]:
-    """Return the names of the metrics of these chips."""
+    """Return the names of the metrics for these chips."""
     bandwidth = "tpu.runtime.hbm.utilization.percent"
     return [name for name in SERIES if name != bandwidth or chips.generation not in _WITHOUT_BANDWIDTH]
 
@@ -138,7 +138,7 @@ def metric(name: str, chips: Chips, reading: Reading) -> Any:
 
 @assumed("metric-filter", "A filter of the supported metrics matches parts of their names.")
 def supported_metrics(chips: Chips, part: str) -> Any:
-    """Return the ``ListSupportedMetricsResponse`` for a part of the names."""
+    """Return the ``ListSupportedMetricsResponse`` for names that match a filter."""
     found = [new("SupportedMetric", metric_name=name) for name in supported(chips) if part in name]
     return new("ListSupportedMetricsResponse", supported_metric=found)
 
@@ -168,7 +168,7 @@ def _devices(chips: Chips) -> range:
 
 
 def _reported_devices(chips: Chips, reading: Reading) -> range:
-    """Return all devices, unless the script leaves some out."""
+    """Return all devices, except those that the script omits."""
     devices = _devices(chips)
     return devices[::2] if reading.script is not None and reading.script.lie == "missing" else devices
 

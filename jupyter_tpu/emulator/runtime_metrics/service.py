@@ -1,8 +1,8 @@
-"""The process that serves the runtime metrics while a process uses the chips, as libtpu does inside the ML process.
+"""Serve the runtime metrics while a process uses the chips, as libtpu does inside the ML process.
 
-`on_worker/emulated_tpu.py` starts it with the folder of the chips and the pid of that process (the holder). It ends
-when the holder writes a byte to its input, closes it, or exits. One thread waits, none polls (except where the system
-cannot report the end of a process).
+`on_worker/emulated_tpu.py` starts this process with the folder of the chips and the pid of the process that uses them
+(the holder). It exits when the holder writes a byte to its input, closes the input, or exits. One thread waits for
+that, without polling (except where the system can't report the exit of a process).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until the holder ends; return the exit status. `arguments`: folder of the chips, pid of the holder."""
+    """Serve until the holder exits; return the exit status. `arguments`: folder of the chips, pid of the holder."""
     folder, holder = Path(arguments[0]), int(arguments[1])
     is_gone = _watch(holder)
     # forked before gRPC has threads
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
-    """Serve on this port of loopback, for the chips in a folder. Raises RuntimeError if the port is taken."""
+    """Serve on this loopback port for the chips in a folder. Raises RuntimeError if the port is in use."""
     # so_reuseport: the emulator holds the port too, without listening (`workers.chips.ReservedPort`)
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
     handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
@@ -62,7 +62,7 @@ Method = Callable[[Any, Any], Any]
 
 
 def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Method]]:
-    """Return the request message and the behaviour of each method."""
+    """Return the request message and the handler of each method."""
 
     def get_runtime_metric(request: Any, context: Any) -> Any:
         if request.metric_name not in readings.supported(chips):
@@ -104,7 +104,7 @@ def _for_own_user(act: Method, port: int) -> Method:
 
 
 def _watch(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends, or None if the system has none (macOS)."""
+    """Return a descriptor that becomes readable when the process exits, or None if the system has none (macOS)."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -112,7 +112,7 @@ def _watch(pid: int) -> int | None:
 
 
 def wait_for_end(holder: int, is_gone: int | None, input_fd: int = 0) -> None:
-    """Return when the holder is gone, or has written to or closed our input `input_fd`."""
+    """Wait until the holder has exited, or has written to or closed the input `input_fd`."""
     watched = [input_fd, *([] if is_gone is None else [is_gone])]
     patience = LOOK_FOR_HOLDER_S if is_gone is None else None
     while not select.select(watched, [], [], patience)[0]:

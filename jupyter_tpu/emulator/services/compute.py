@@ -16,7 +16,7 @@ _FINGERPRINT = "AAAAAAAAAAA="
 
 
 def compute_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its one method."""
+    """Return the service with its only method."""
     return GoogleService(
         name="compute",
         owns=r"compute/v1/.*",
@@ -37,7 +37,7 @@ def compute_service(cloud: Cloud) -> GoogleService:
 
 
 class Compute:
-    """One project, whose metadata is empty and cannot be changed."""
+    """The API of one project, whose metadata is empty and can't be changed."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -51,7 +51,7 @@ class Compute:
     @assumed("os-login", "OS Login is off, and its API is not served.")
     @assumed("project-metadata", "The metadata of the project are empty: SSH keys are in the metadata of a node.")
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``projects.get``."""
+        """Handle ``projects.get``."""
         if call.parts["project"] not in (self._cloud.project, PROJECT_NUMBER):
             raise _missing(f"projects/{call.parts['project']}")
         return {

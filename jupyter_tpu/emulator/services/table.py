@@ -33,7 +33,7 @@ _SYSTEM = "$"
 
 
 def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
-    """Return all of them; if two match a path, the first gets the call."""
+    """Return all services; if two match a path, the first gets the call."""
     return (
         compute_service(cloud),
         quotas_service(cloud),
@@ -44,7 +44,7 @@ def google_services(cloud: Cloud) -> tuple[GoogleService, ...]:
 
 
 def add_to(app: web.Application, cloud: Cloud) -> None:
-    """Add the routes of these services, before any catch-all route."""
+    """Add the routes of these services; call before adding a catch-all route."""
     for service in google_services(cloud):
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
 
@@ -89,6 +89,6 @@ def without_nulls(value: Any) -> Any:
 
 @assumed("side-permissions", "The switch for denied permissions applies to the side services as well.")
 def check_allowed(cloud: Cloud, service: GoogleService, permission: str) -> None:
-    """Raise the service's 403 for a permission that is denied."""
+    """Raise the service's 403 for a denied permission."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
         raise service.denial(permission, cloud.project)

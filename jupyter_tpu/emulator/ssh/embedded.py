@@ -1,7 +1,7 @@
 """The embedded SSH server of a worker, on asyncssh: logins by public key, commands, shells and forwarding.
 
-Sessions are ordinary processes. As with OpenSSH's server, a lost connection closes a command's pipes and does not kill
-it, and background processes of a login keep running.
+Sessions are ordinary processes. As with OpenSSH's server, a lost connection closes a command's pipes but does not kill
+the command, and background processes of a login keep running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class EmbeddedSshServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which the server listens."""
         return int(self._acceptor.get_port())
 
     def keys_changed(self) -> None:
@@ -45,7 +45,7 @@ class EmbeddedSshServer:
 
 
 async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServer:
-    """Listen on loopback. Raises OSError if the port is taken."""
+    """Listen on loopback. Raises OSError if the port is in use."""
     connections: set[asyncssh.SSHServerConnection] = set()
     acceptor = await asyncssh.listen(
         "127.0.0.1",
@@ -63,7 +63,7 @@ async def start_embedded_server(machine: Machine, port: int) -> EmbeddedSshServe
 
 
 class WorkerServer(asyncssh.SSHServer):
-    """Decide who may log in to a machine and what a connection may open. asyncssh calls the methods."""
+    """Access rules of a machine: who may log in and what a connection may open. asyncssh calls the methods."""
 
     def __init__(self, machine: Machine, connections: set[asyncssh.SSHServerConnection]) -> None:
         self._machine = machine
@@ -71,7 +71,7 @@ class WorkerServer(asyncssh.SSHServer):
         self._connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        """Refuse connections of other users of this computer."""
+        """Reject connections from other users of this computer."""
         if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
             # before any exchange: the connection is from another user of this computer
             conn.abort()
@@ -79,7 +79,7 @@ class WorkerServer(asyncssh.SSHServer):
         self._connections.add(conn)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection from the open ones."""
         if self._connection is not None:
             self._connections.discard(self._connection)
 
@@ -88,11 +88,11 @@ class WorkerServer(asyncssh.SSHServer):
         return True
 
     def public_key_auth_supported(self) -> bool:
-        """Offer public keys, and nothing else."""
+        """Offer only public keys."""
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        """Accept the keys that the metadata names for this user."""
+        """Accept the keys in the metadata for this user."""
         # compared without the comment, as `machine.key_lines` stores it
         offered = " ".join(key.export_public_key().decode().split()[:2])
         return (username, offered) in self._machine.authorized
@@ -105,11 +105,11 @@ class WorkerServer(asyncssh.SSHServer):
         return channel, WorkerSession(self._machine, user)
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        """Forward TCP to loopback only."""
+        """Forward TCP only to loopback."""
         return dest_host in LOOPBACK
 
     def unix_connection_requested(self, dest_path: str) -> bool:
-        """Forward Unix sockets below the home and /tmp only."""
+        """Forward only Unix sockets below the home and /tmp."""
         # resolved first, so that no link leads out of these folders
         target = Path(dest_path).resolve()
         return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

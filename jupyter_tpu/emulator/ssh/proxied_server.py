@@ -1,4 +1,4 @@
-"""The SSH server of a worker behind a fault proxy: clients reach the proxy, the proxy reaches the server."""
+"""The SSH server of a worker behind a fault proxy: clients connect to the proxy, and the proxy to the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.workers.workers import StartSshServer
 
 
 class ProxiedSshServer:
-    """A `machine.SshServer` behind a fault proxy; `link` takes the faults."""
+    """A `machine.SshServer` behind a fault proxy; faults are applied to `link`."""
 
     def __init__(self, inner: SshServer, link: FaultProxy) -> None:
         self._inner = inner
@@ -26,7 +26,7 @@ class ProxiedSshServer:
         return self.link.port
 
     def keys_changed(self) -> None:
-        """Tell the inner server that its host keys have changed."""
+        """Notify the inner server that its host keys have changed."""
         self._inner.keys_changed()
 
     async def close(self) -> None:
@@ -37,14 +37,14 @@ class ProxiedSshServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLink:
-    """The path to one worker, with the proxy on it."""
+    """The link to one worker, with its proxy."""
 
     node: str
     worker_id: int
     proxy: FaultProxy
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it."""
+        """Return the link as the control API shows it."""
         faults = [fault.to_json() for fault in self.proxy.faults()]
         own = {"node": self.node, "worker_id": self.worker_id}
         counts = {"connections": self.proxy.connections, "accepted": self.proxy.accepted}
@@ -61,7 +61,7 @@ def worker_links(node: str, doors: Iterable[SshServer | None]) -> list[WorkerLin
 
 
 def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
-    """Return a function that starts the same SSH servers, each behind a fault proxy at the requested port."""
+    """Return a function that starts the same SSH servers, each behind a fault proxy on the requested port."""
 
     async def open_proxied(machine: Machine, port: int) -> ProxiedSshServer:
         # on any port, because clients only see the proxy's
@@ -79,7 +79,10 @@ def behind_fault_proxy(open_door: StartSshServer) -> StartSshServer:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Return whether the connection is our own user's; the SSH server behind it sees only the proxy."""
+    """Return whether the connection belongs to the emulator's user.
+
+    The SSH server can't check this, because it sees only the proxy.
+    """
     try:
         return is_own_connection(connection.getpeername(), connection.getsockname())
     except OSError:  # it is already closed

@@ -33,7 +33,7 @@ class Terminal(asyncio.Protocol):
         self._on_end: Callable[[], None] | None = None
 
     async def open(self, on_end: Callable[[], None]) -> int:
-        """Create it and return the descriptor for the process; the caller closes that.
+        """Create the terminal and return the descriptor for the process, which the caller closes.
 
         `on_end` is called when the terminal has ended.
         """
@@ -46,7 +46,7 @@ class Terminal(asyncio.Protocol):
         return slave
 
     def readers(self) -> list[asyncio.ReadTransport]:
-        """Return the transport that reads it; empty once it is closed."""
+        """Return the transport that reads the terminal; empty after it is closed."""
         return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
 
     def write(self, data: bytes) -> None:
@@ -55,12 +55,12 @@ class Terminal(asyncio.Protocol):
             os.write(self._master, data)
 
     def resize(self, width: int, height: int) -> None:
-        """Set its size in characters."""
+        """Set the terminal's size in characters."""
         with contextlib.suppress(OSError):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def close(self) -> None:
-        """Close our end; the process gets SIGHUP."""
+        """Close the emulator's end; the process gets SIGHUP."""
         if self._reader is not None:
             self._reader.close()
         if self._master >= 0:
@@ -73,6 +73,6 @@ class Terminal(asyncio.Protocol):
             self._channel.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end: Linux gives EIO after the last process has closed the terminal."""
+        """Report the end: on Linux, reading fails with EIO after the last process has closed the terminal."""
         if self._on_end is not None:
             self._on_end()

@@ -1,6 +1,6 @@
-"""SFTP on a worker, which OpenSSH's scp uses too: asyncssh's server, in the worker's home.
+"""SFTP on a worker, also for OpenSSH's scp: asyncssh's server, in the worker's home.
 
-It runs in the emulator, as the same user as a login's shell: both see the same files with the same rights.
+It runs in the emulator, as the same user as a login shell: both access the same files with the same permissions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VERSION = 3
     source="cloud.google.com/sdk/gcloud/reference/compute/tpus/tpu-vm/scp; openssh.com/txt/release-9.0",
 )
 class WorkerFiles(asyncssh.SFTPServer):
-    """The files of a machine; a relative path begins in the home, as in a shell."""
+    """The files of a machine; a relative path starts in the home, as in a shell."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         super().__init__(channel)
@@ -35,7 +35,7 @@ class WorkerFiles(asyncssh.SFTPServer):
     def map_path(self, path: bytes) -> bytes:
         """Return the path on this computer.
 
-        Raises SFTPPermissionDenied below /proc, where the emulator would open files of its own process.
+        Raises SFTPPermissionDenied below /proc, because the emulator would open files of its own process there.
         """
         place = path if path.startswith(b"/") else self._home + b"/" + path
         if os.path.realpath(place).startswith(b"/proc/"):
@@ -43,12 +43,12 @@ class WorkerFiles(asyncssh.SFTPServer):
         return place
 
     def exit(self) -> None:
-        """End the transfer; without an exit status OpenSSH's scp reports a failure."""
+        """End the transfer with an exit status, without which OpenSSH's scp reports a failure."""
         self.channel.exit(0)
 
 
 class FileTransfer:
-    """Serve SFTP on a channel, with the methods that `worker_session.SessionProcess` has for a process."""
+    """An SFTP server on a channel, with the same methods as `worker_session.SessionProcess` for a process."""
 
     def __init__(self, channel: asyncssh.SSHServerChannel[bytes], home: Path) -> None:
         self._channel = channel
@@ -57,16 +57,16 @@ class FileTransfer:
         )
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start serving."""
         self._session.connection_made(self._channel)
         self._session.session_started()
 
     def write(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Receive bytes from the client."""
         self._session.data_received(data, None)
 
     def write_eof(self) -> None:
-        """Take the end of the client's input."""
+        """Receive the end of the client's input."""
         self._session.eof_received()
 
     def pause_output(self) -> None:
@@ -74,7 +74,7 @@ class FileTransfer:
         self._session.pause_writing()
 
     def resume_output(self) -> None:
-        """Send again."""
+        """Resume sending."""
         self._session.resume_writing()
 
     def resize(self, width: int, height: int) -> None:
@@ -84,5 +84,5 @@ class FileTransfer:
         """Do nothing: there is no process."""
 
     def hang_up(self) -> None:
-        """End; the connection is gone."""
+        """End the transfer, because the connection is lost."""
         self._session.connection_lost(None)

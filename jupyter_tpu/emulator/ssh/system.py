@@ -1,8 +1,8 @@
 """This computer's own OpenSSH server as the SSH server of a worker.
 
-The emulator accepts each TCP connection and hands it to an ``sshd -i`` of its own, so no other process can take the
-port between choosing and listening, and no listener outlives the emulator. A forced command gives the login the
-worker's environment; only the user who runs the emulator can log in.
+The emulator accepts each TCP connection and passes it to a separate ``sshd -i``, so that no other process can take the
+port before it is used, and no listener outlives the emulator. A forced command gives the login the worker's
+environment; only the user who runs the emulator can log in.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SystemSshdMissing(Exception):
 
 
 def find_sshd() -> Path:
-    """Return the absolute path of sshd, which it needs to run itself again."""
+    """Return the absolute path of sshd, which sshd needs to re-execute itself."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/sbin")
     if found is None:
         raise SystemSshdMissing("sshd was not found; install openssh-server, or use --sshd embedded")
@@ -94,11 +94,11 @@ class SystemSshServer:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
+        """The port on which the server listens."""
         return int(self._socket.getsockname()[1])
 
     def listen(self, port: int) -> None:
-        """Listen on loopback. Raises OSError if the port is taken."""
+        """Listen on loopback. Raises OSError if the port is in use."""
         self._write_files()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -111,13 +111,13 @@ class SystemSshServer:
         self._accepting = asyncio.ensure_future(self._accept())
 
     def keys_changed(self) -> None:
-        """Write the keys of our own user to the file that sshd reads at each login."""
+        """Write the keys of the emulator's user to the file that sshd reads at each login."""
         user = getpass.getuser()
         lines = [f"{key}\n" for name, key in self._machine.authorized if name == user]
         (self._machine.folder / "authorized_keys").write_text("".join(lines), encoding="ascii")
 
     async def close(self) -> None:
-        """Stop listening and end all connections."""
+        """Stop listening and close all connections."""
         tasks = [task for task in (self._accepting, *self._serving) if task is not None]
         for task in tasks:
             task.cancel()
@@ -137,7 +137,7 @@ class SystemSshServer:
             task.add_done_callback(self._serving.discard)
 
     async def _serve(self, connection: socket.socket) -> None:
-        """Run one sshd for one connection; it ends with the connection."""
+        """Run one sshd for one connection, until the connection closes."""
         with connection:
             # sshd expects a blocking descriptor
             connection.setblocking(True)
@@ -188,7 +188,7 @@ class SystemSshServer:
 
 
 def _sftp_line(sshd: Path) -> str:
-    """Return the config line for SFTP: the forced command starts OpenSSH's program for it, like a login's command."""
+    """Return the config line for SFTP: the forced command starts OpenSSH's SFTP server like any command of a login."""
     # where distributions put it, relative to sshd
     libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
     programs = (folder / "sftp-server" for folder in libraries)
@@ -196,6 +196,9 @@ def _sftp_line(sshd: Path) -> str:
 
 
 def _make_privilege_separation_folder() -> None:
-    """Create the folder that Debian's sshd requires; the system's service does so, but may never have run."""
+    """Create the folder that Debian's sshd requires.
+
+    The system's ssh service usually creates it, but may never have run.
+    """
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)

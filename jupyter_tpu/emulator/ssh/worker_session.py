@@ -16,7 +16,7 @@ from jupyter_tpu.files import users_umask
 
 
 class WorkerSession(asyncssh.SSHServerSession[bytes]):
-    """Start a command, a shell or SFTP, as the client requests, and carry bytes both ways."""
+    """A session that runs the requested command, shell or SFTP, and carries bytes both ways."""
 
     def __init__(self, machine: Machine, user: str) -> None:
         self._machine = machine
@@ -37,49 +37,49 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         self._channel = chan
 
     def pty_requested(self, term_type: str, term_size: Any, term_modes: Any) -> bool:
-        """Grant a terminal."""
+        """Accept the request for a terminal."""
         self._terminal = term_type or "dumb"
         return True
 
     def shell_requested(self) -> bool:
-        """Grant a shell."""
+        """Accept the request for a shell."""
         return True
 
     def exec_requested(self, command: str) -> bool:
-        """Grant a command."""
+        """Accept the request for a command."""
         self._command = command
         return True
 
     def subsystem_requested(self, subsystem: str) -> bool:
-        """Grant SFTP, and no other subsystem."""
+        """Accept a request for SFTP, but for no other subsystem."""
         self._serves_files = subsystem == SUBSYSTEM
         return self._serves_files
 
     def session_started(self) -> None:
-        """Start the shell, command or subsystem that was granted."""
+        """Start the accepted shell, command or subsystem."""
         self._starting = asyncio.ensure_future(self._start())
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Pass input on, or hold it until the process runs."""
+        """Forward input, or buffer it until the process runs."""
         if self._process is None:
             self._early_input.append(data)
         else:
             self._process.write(data)
 
     def eof_received(self) -> bool:
-        """End the input, and keep the output open."""
+        """Close the input and keep the output open."""
         self._is_input_ended = True
         if self._process is not None:
             self._process.write_eof()
         return True
 
     def pause_writing(self) -> None:
-        """Stop reading output: the client does not take more."""
+        """Pause reading of output, because the client accepts no more."""
         if self._process is not None:
             self._process.pause_output()
 
     def resume_writing(self) -> None:
-        """Read output again."""
+        """Resume reading of output."""
         if self._process is not None:
             self._process.resume_output()
 
@@ -94,7 +94,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
             self._process.send_signal(signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hang up the process, or cancel its start."""
+        """Hang up the process or cancel its start."""
         if self._process is not None:
             self._process.hang_up()
         elif self._starting is not None:
@@ -194,24 +194,24 @@ class SessionProcess(asyncio.SubprocessProtocol):
             self._terminal.resize(width, height)
 
     def send_signal(self, name: str) -> None:
-        """Send a signal, by its name without SIG, to its process group."""
+        """Send a signal, named without SIG, to its process group."""
         number = getattr(signal, f"SIG{name}", None)
         if self._transport is not None and number is not None and self._transport.get_returncode() is None:
             # the whole group: a shell must not swallow the signal for its child
             os.killpg(self._transport.get_pid(), number)
 
     def pause_output(self) -> None:
-        """Stop reading its output."""
+        """Pause reading of its output."""
         for pipe in self._output_pipes():
             pipe.pause_reading()
 
     def resume_output(self) -> None:
-        """Read its output again."""
+        """Resume reading of its output."""
         for pipe in self._output_pipes():
             pipe.resume_reading()
 
     def hang_up(self) -> None:
-        """Close its pipes or its terminal; the connection is gone."""
+        """Close its pipes or its terminal, because the connection is lost."""
         self._is_gone = True
         if self._terminal is not None:
             self._terminal.close()
@@ -222,7 +222,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
     # -- from the process
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport; asyncio calls it."""
+        """Store the transport; called by asyncio."""
         assert isinstance(transport, asyncio.SubprocessTransport)
         self._transport = transport
 
@@ -246,7 +246,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
         self._exit_when_done()
 
     def _exit_when_done(self) -> None:
-        """End the session once the process has exited and no process has its output open, as OpenSSH does."""
+        """End the session when the process has exited and no process has its output open, as OpenSSH does."""
         code = self._transport.get_returncode() if self._transport is not None else None
         if code is None or self._open_pipes or self._is_gone:
             return

@@ -1,8 +1,8 @@
 """The emulator's SQLite file: nodes, queued resources, operations, billing and the clock.
 
-It stores and finds data, and decides nothing. Used from one thread; a call of the API is one transaction, and so is an
-effect. Each transaction also stores the virtual time at which it was made, so that no restart goes back before it; on a
-full disk, a transaction that only reads succeeds without that.
+It only stores and finds data. Used from one thread; an API call is one transaction, and so is an effect. Each
+transaction also stores its virtual time, so that the clock does not go back after a restart. On a full disk, a
+transaction that only reads succeeds without storing the time.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _CLEARED = ("nodes", "operations", "spans", "queued_resources", "queued_specs", 
 
 
 class StoreUnreadable(Exception):
-    """The file is damaged, not an emulator's, or from a newer emulator."""
+    """A damaged file, a file not from an emulator, or one from a newer emulator."""
 
 
 class Store(NodeRows, OperationRows, QueuedRows):
-    """One SQLite file. Open it once per process; a file of an older emulator is upgraded.
+    """The SQLite file. Open it once per process; a file from an older emulator is upgraded.
 
     Raises:
-        StoreUnreadable: the file stays as it is.
-        DiskFull: there is no room to continue; here too the file stays as it is.
+        StoreUnreadable: the file is damaged or unknown, and is left unchanged.
+        DiskFull: the disk is full; the file is left unchanged too.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         self._fill_new_columns()
 
     def date_by(self, now: Callable[[], float]) -> None:
-        """Store this clock's time with every transaction from here on."""
+        """Store this clock's time with every transaction from now on."""
         self._now = now
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Store all changes made within, or none; must not be held over an await.
+        """Store all changes made in the context, or none; must not span an await.
 
         Raises:
             DiskFull: none of the changes was stored.
@@ -87,7 +87,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             raise
 
     def _commit(self, *, is_reading: bool) -> None:
-        """Commit; a read must not fail because the time cannot be stored."""
+        """Commit; a read must not fail because the time can't be stored."""
         try:
             self._save_time()
             self._db.execute("commit")
@@ -98,7 +98,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self._roll_back()
 
     def _roll_back(self) -> None:
-        """Roll back, unless SQLite has done so itself."""
+        """Roll back, unless SQLite has already done so."""
         if self._db.in_transaction:
             self._db.execute("rollback")
 
@@ -117,14 +117,14 @@ class Store(NodeRows, OperationRows, QueuedRows):
             self.save_node(node)
 
     def latest_moment(self) -> float | None:
-        """Return the latest virtual time that is stored anywhere; None in a new store."""
+        """Return the latest stored virtual time; None in a new store."""
         # files of emulators that did not store the time have it in their rows
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
         stored = self.fact(_VIRTUAL_NOW)  # as text, because SQLite parses such a number with an error in the last bit
         return max((float(each) for each in (moment, stored) if each is not None), default=None)
 
     def clear(self) -> None:
-        """Delete the project: everything but the facts about the emulator itself."""
+        """Delete the project: everything except the facts about the emulator itself."""
         for table in _CLEARED:
             self._db.execute(f"delete from {table}")
         self._db.execute("delete from facts where key like ?", (f"{PROJECT_FACTS}%",))
@@ -132,7 +132,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
     # -- facts
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text; None if there is none."""
+        """Return a stored text, or None."""
         row = self._db.execute("select value from facts where key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -182,7 +182,7 @@ class Store(NodeRows, OperationRows, QueuedRows):
         )
 
     def open_spans(self, uid: str) -> list[Span]:
-        """Return the span of a node that is READY now; empty if it is not."""
+        """Return the open span of a node in a list; empty if the node is not READY."""
         return self._spans("where uid = ? and ended is null", (uid,))
 
     def spans(self) -> list[Span]:

@@ -1,4 +1,4 @@
-"""The holdings of a project, counted by kind: enough for quotas, capacity and addresses, and cheap with many nodes."""
+"""The holdings of a project, counted by kind: enough for quotas, capacity and addresses, and fast with many nodes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from jupyter_tpu.emulator.resources.protos import NodePb, new
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`count` identical nodes of one zone, existing or requested by a queued resource.
+    """`count` identical nodes in one zone, existing or requested by a queued resource.
 
-    `node` has only the fields in which they are alike: accelerator type, scheduling and external addresses.
+    `node` has only the fields that they share: accelerator type, scheduling and external addresses.
     """
 
     node: NodePb
@@ -21,7 +21,7 @@ class Held:
 
 
 class Kind(NamedTuple):
-    """The properties in which nodes can be alike.
+    """The properties by which nodes are grouped.
 
     `tier` is how a node was requested: empty, ``spot``, ``preemptible``, ``reserved`` or ``flex`` (FLEX_START, for
     which v2's ``Node`` has no field). `addresses` counts the external addresses of each worker.

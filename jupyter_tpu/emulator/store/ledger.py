@@ -1,7 +1,7 @@
 """The cost of the emulated nodes: READY seconds × list price, in nano-dollars.
 
-The oracle of every test that looks for something left running. Whole numbers only, so sums are exact: a bill is the sum
-of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
+The oracle for every test that looks for nodes left running. Only whole numbers, so that sums are exact: a bill is the
+sum of a node's spans (intervals in which it was READY), and the total is the sum of the bills.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ class Bill:
 
     @property
     def nano_usd(self) -> int | None:
-        """The cost in nano-dollars; None: the catalogue has no list price."""
+        """The cost in nano-dollars; None if the catalogue has no list price."""
         parts = [charge(span, self.now) for span in self.spans]
         return None if None in parts else sum(part for part in parts if part is not None)
 
     @property
     def is_billing(self) -> bool:
-        """Whether the node is billed now."""
+        """Whether the node is being billed."""
         return self.spans[-1].ended is None
 
     @property
     def nanos_per_hour(self) -> int | None:
-        """The latest price in nano-dollars per hour; None means not known."""
+        """The latest price in nano-dollars per hour; None if unknown."""
         return self.spans[-1].nanos_per_hour
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the control API shows it."""
+        """Return the bill as the control API shows it."""
         last = self.spans[-1]
         return {
             "uid": last.uid,
@@ -87,7 +87,7 @@ def _dollars(nanos: int | None) -> float | None:
 
 
 class Ledger:
-    """Open a span when a node becomes READY, and close it when the node leaves that state."""
+    """The spans of all nodes: opened when a node becomes READY, closed when it leaves that state."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -120,7 +120,7 @@ class Ledger:
         "The price of reserved nodes is unknown.",
     )
     def mode_of(self, node: NodePb) -> str:
-        """Return how a node is priced, by its own request or that of its queued resource."""
+        """Return the pricing mode of a node, from its own request or that of its queued resource."""
         if node.scheduling_config.spot or node.scheduling_config.preemptible:
             return SPOT
         if node.scheduling_config.reserved:
@@ -129,7 +129,7 @@ class Ledger:
         return next((_MODELS[model] for model in models if model in _MODELS), ON_DEMAND)
 
     def node_not_ready(self, node: NodePb, now: float) -> None:
-        """Close the node's span; harmless if none is open."""
+        """Close the node's span; no effect if none is open."""
         self._store.close_span(str(node.id), now, False)
 
     @documented(
@@ -144,7 +144,7 @@ class Ledger:
         self._store.close_span(str(node.id), now, is_young)
 
     def bills(self, now: float) -> list[Bill]:
-        """Return one bill per node that was ever READY, in the order in which they first became READY."""
+        """Return one bill per node that was ever READY, in the order of their first READY."""
         spans: dict[str, list[Span]] = {}
         for span in self._store.spans():
             spans.setdefault(span.uid, []).append(span)
@@ -152,7 +152,7 @@ class Ledger:
 
 
 def _model_in(extras: Mapping[str, Any]) -> str:
-    """Return the provisioning model that a node or queued resource of v2alpha1 asked for; empty means none."""
+    """Return the provisioning model that a v2alpha1 node or queued resource requests; empty means none."""
     scheduling = extras.get("schedulingConfig") or {}
     return str(extras.get("provisioningModel") or scheduling.get("provisioningModel") or "")
 
@@ -165,7 +165,7 @@ def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
 
 @assumed("started-second", "Each started second is charged in full.")
 def billed_seconds(span: Span, now: float) -> int:
-    """Return the seconds of a span that are charged, until `now` if it is open."""
+    """Return the charged seconds of a span, until `now` if it is open."""
     end = now if span.ended is None else span.ended
     # rounded first: a float of seconds since 1970 is exact to a quarter of a microsecond, and 60.0000002 s are 60
     return 0 if span.is_waived else math.ceil(round(max(0.0, end - span.started), 5))
@@ -179,7 +179,7 @@ def charge(span: Span, now: float) -> int | None:
 
 
 def totals_json(bills: list[Bill]) -> dict[str, Any]:
-    """Return what all nodes cost until now, how many are billed, and what those cost per hour at list price."""
+    """Return the cost of all nodes until now, the number of billed nodes and their hourly cost at list price."""
     billing = [bill for bill in bills if bill.is_billing]
     return {
         "total_usd": _total(bills) / NANOS,

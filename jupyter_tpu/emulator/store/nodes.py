@@ -1,4 +1,4 @@
-"""The store's nodes; values that are counted over many nodes are in columns, so that no body must be parsed."""
+"""The store's nodes; values that are counted over many nodes have columns, so that no body has to be parsed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KINDS = "select zone, accelerator_type, tier, addresses, count(*) from nodes {w
 
 
 class NodeRows:
-    """The part of the store for nodes; a node is written whole."""
+    """The part of the store for nodes; nodes are always written as a whole."""
 
     _db: sqlite3.Connection
 
@@ -36,34 +36,34 @@ class NodeRows:
         return None if row is None else new_node_from(row[0])
 
     def nodes(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[NodePb]:
-        """Return nodes of all zones or of one, by name, beginning after a name; -1: no limit."""
+        """Return nodes in all zones or in one, sorted by name, starting after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         query = f"select body from nodes where name > ? {where} order by name limit ?"
         return _nodes_of(self._db.execute(query, (after, *values, limit)))
 
     def nodes_of_queued(self, queued_resource: str) -> list[NodePb]:
-        """Return the existing nodes that a queued resource created, by name."""
+        """Return the existing nodes that a queued resource created, sorted by name."""
         query = "select body from nodes where queued_resource = ? order by name"
         return _nodes_of(self._db.execute(query, (queued_resource,)))
 
     def queued_resource_of(self, name: str) -> str:
-        """Return the name of the queued resource that created a node, or an empty string if none did."""
+        """Return the name of the queued resource that created a node; empty if none did."""
         row = self._db.execute("select queued_resource from nodes where name = ?", (name,)).fetchone()
         return "" if row is None else str(row[0])
 
     def save_node(self, node: NodePb, *, queued_resource: str = "", is_flex: bool = False) -> None:
-        """Create or replace a node; `queued_resource` and `is_flex` count only when it is created."""
+        """Create or replace a node; `queued_resource` and `is_flex` are used only for a new node."""
         kind = kind_of(node, is_flex=is_flex)
         zone = node.name.split("/")[3]
         row = (node.name, zone, node.SerializeToString(), node.state, *kind, _occupies(node), queued_resource)
         self._db.execute(_SAVE, row)
 
     def place_node(self, name: str) -> None:
-        """Let the node occupy chips from now on."""
+        """Record that the node occupies chips from now on."""
         self._db.execute("update nodes set occupies = 1 where name = ?", (name,))
 
     def remove_node(self, name: str, moment: float = 0.0) -> None:
-        """Delete the node and its extras; `removed_nodes` still returns it for a day."""
+        """Delete the node and its extras; `removed_nodes` returns it for one more day."""
         # pruned here: only removals let the table grow
         self._db.execute("delete from removed_nodes where moment < ?", (moment - REMEMBERED_S,))
         self._db.execute(
@@ -73,14 +73,14 @@ class NodeRows:
         self._db.execute("delete from extras where name = ?", (name,))
 
     def removed_nodes(self, since: float) -> list[NodePb]:
-        """Return nodes that were removed at that moment or later, by name."""
+        """Return nodes that were removed at this time or later, by name."""
         query = "select body from removed_nodes where moment >= ? order by name"
         return _nodes_of(self._db.execute(query, (since,)))
 
     # -- what nodes hold
 
     def held_nodes(self) -> list[Held]:
-        """Return all nodes, in any state, by kind: they all count against the quota until they are deleted."""
+        """Return all nodes by kind, in any state, because nodes count against the quota until they are deleted."""
         return _held(self._db.execute(_KINDS.format(where="")))
 
     def occupying_nodes(self) -> list[Held]:
@@ -90,17 +90,20 @@ class NodeRows:
     # -- nodes with an end
 
     def set_expiry(self, name: str, moment: float | None) -> None:
-        """Set the moment at which a node ends; None: it has no end."""
+        """Set the time at which a node expires; None: never."""
         self._db.execute("update nodes set expires = ? where name = ?", (moment, name))
 
     def expiring_nodes(self, limit: int) -> list[tuple[float, str]]:
-        """Return the next nodes that reach their end, and when."""
+        """Return the next nodes to expire, with the times."""
         query = "select expires, name from nodes where expires is not null order by expires limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
 
 def _occupies(node: NodePb) -> int | None:
-    """Return whether a node in this state occupies chips; None: as before, because its chips may be found or not."""
+    """Return whether a node in this state occupies chips.
+
+    None means unchanged, because chips may or may not have been found.
+    """
     if node.state in _BEFORE_CHIPS:
         return None
     return int(node.state not in _WITHOUT_CHIPS)

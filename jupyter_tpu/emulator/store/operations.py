@@ -1,4 +1,4 @@
-"""The store's operations, and which request started which."""
+"""The store's operations and the requests that started them."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class OperationRows:
         return found[0] if found else None
 
     def operations(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[OperationRecord]:
-        """Return all operations or those of one zone, by name, beginning after a name; -1: no limit."""
+        """Return all operations or those in one zone, sorted by name, starting after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._operations(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def operations_in_flight(self, target: str) -> list[OperationRecord]:
-        """Return the operations of one target whose effect has not happened yet."""
+        """Return the operations of one target that have not taken effect yet."""
         return self._operations("where target = ? and ended is null and due is not null order by seq", (target,))
 
     def operations_undone(self, target: str) -> list[OperationRecord]:
@@ -54,7 +54,7 @@ class OperationRows:
         return self._operations("where target = ? and ended is null order by seq", (target,))
 
     def next_due(self, limit: int) -> list[tuple[float, str, str]]:
-        """Return the next operations to have their effect: when, the name, the target."""
+        """Return the time, name and target of the next operations to take effect."""
         query = "select due, name, target from operations where due is not null order by due, seq limit ?"
         return [(float(due), str(name), str(target)) for due, name, target in self._db.execute(query, (limit,))]
 
@@ -70,7 +70,7 @@ class OperationRows:
         self._db.execute("insert or replace into requests values (?, ?, ?, ?)", row)
 
     def operation_of_request(self, request_id: str, method: str, target: str) -> OperationRecord | None:
-        """Return the operation that this request started before; None if there is none."""
+        """Return the operation that this request has already started, or None."""
         query = "select operation from requests where request_id = ? and method = ? and target = ?"
         row = self._db.execute(query, (request_id, method, target)).fetchone()
         return None if row is None else self.operation(str(row[0]))

@@ -1,4 +1,4 @@
-"""The store's queued resources, and the nodes that each requests."""
+"""The store's queued resources and the nodes that they request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class QueuedRows:
     _db: sqlite3.Connection
 
     def add_queued(self, queued: QueuedRecord, specs: Iterable[tuple[Kind, int]]) -> None:
-        """Store a new queued resource; `specs`: which kinds of nodes it asks for, and how many of each."""
+        """Store a new queued resource; `specs`: the kinds of nodes that it requests, with the number of each."""
         self._db.execute(f"insert into queued_resources ({_COLUMNS}) values ({_MARKS})", _row_of(queued))
         rows = [(queued.name, _zone_of(queued), *kind, count) for kind, count in specs]
         self._db.executemany("insert into queued_specs values (?, ?, ?, ?, ?, ?)", rows)
@@ -40,7 +40,7 @@ class QueuedRows:
         self._db.execute(query, (*_row_of(queued), queued.name))
 
     def remove_queued(self, name: str) -> None:
-        """Delete a queued resource and everything stored with it."""
+        """Delete a queued resource and all data stored with it."""
         self._db.execute("delete from queued_resources where name = ?", (name,))
         self._db.execute("delete from queued_specs where queued_resource = ?", (name,))
         self._db.execute("delete from extras where name = ?", (name,))
@@ -51,23 +51,23 @@ class QueuedRows:
         return found[0] if found else None
 
     def queued_resources(self, zone: str | None = None, *, after: str = "", limit: int = -1) -> list[QueuedRecord]:
-        """Return queued resources of all zones or of one, by name, beginning after a name; -1: no limit."""
+        """Return queued resources in all zones or in one, sorted by name, starting after a name; -1: no limit."""
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
     def queued_waiting(self) -> list[tuple[float, str]]:
-        """Return those in WAITING_FOR_RESOURCES, oldest first, with the time from which each may be provisioned."""
+        """Return queued resources in WAITING_FOR_RESOURCES, oldest first, with their earliest times of provisioning."""
         query = "select ifnull(valid_from, created), name from queued_resources where state = ? order by seq"
         rows = self._db.execute(query, (int(QueuedState.WAITING_FOR_RESOURCES),))
         return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
-        """Return the next queued resources to take a step, and when."""
+        """Return the next queued resources to take a step, with the times."""
         query = "select wake, name from queued_resources where wake is not null order by wake, seq limit ?"
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """Return what queued resources without nodes request, until they are deleted, by kind."""
+        """Return the nodes that queued resources without nodes request, by kind; they count until deleted."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:

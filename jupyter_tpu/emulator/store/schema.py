@@ -82,17 +82,17 @@ _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOER
 
 
 class DiskFull(OSError):
-    """There was no room to store something; all that was stored before stays."""
+    """The disk is full; all data stored before is kept."""
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that tells a full disk from a damaged file."""
+    """A connection that distinguishes a full disk from a damaged file."""
 
     def execute(self, *statement: Any) -> sqlite3.Cursor:
         """Execute one statement.
 
         Raises:
-            DiskFull: there is no room.
+            DiskFull: the disk is full.
         """
         with _disk_full_raised():
             return super().execute(*statement)
@@ -101,7 +101,7 @@ class _Connection(sqlite3.Connection):
         """Execute several statements.
 
         Raises:
-            DiskFull: there is no room.
+            DiskFull: the disk is full.
         """
         with _disk_full_raised():
             return super().executescript(script)
@@ -122,7 +122,7 @@ def opened(path: Path) -> sqlite3.Connection:
 
     Raises:
         sqlite3.DatabaseError: the file is damaged, not an emulator's, or from a newer emulator.
-        DiskFull: there is no room for a write; the file is as usable as before.
+        DiskFull: the disk is full; the file is still usable.
     """
     with contextlib.ExitStack() as on_failure:
         db = sqlite3.connect(path, isolation_level=None, factory=_Connection)

@@ -10,7 +10,7 @@ class Facts(Protocol):
     """The part of the store that settings need."""
 
     def fact(self, key: str) -> str | None:
-        """Return a stored text; None if there is none."""
+        """Return a stored text, or None."""
 
     def save_fact(self, key: str, value: str) -> None:
         """Store a text under a key."""
@@ -24,7 +24,7 @@ class StoredSetting:
         self._key = key
 
     def read(self) -> Any:
-        """Return the value; None: not written yet, or forgotten."""
+        """Return the value; None if it was never written or has been deleted."""
         text = self._facts.fact(self._key)
         return json.loads(text) if text else None
 

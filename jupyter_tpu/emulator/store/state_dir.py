@@ -1,4 +1,4 @@
-"""The folder of an emulator's state, locked so that only one emulator uses it, and its files of keys and tokens."""
+"""The folder with an emulator's state, locked for use by one emulator, and its files with keys and tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StateDirInUse(Exception):
 
 @contextlib.contextmanager
 def locked_state_dir(named: Path | None) -> Iterator[Path]:
-    """Yield the named folder, locked and kept; without a name, a folder that is deleted with the process.
+    """Yield the given folder, locked; without a name, a temporary folder that is deleted when the process exits.
 
     Raises:
         StateDirInUse: two emulators would undo each other's nodes.
@@ -37,7 +37,7 @@ def locked_state_dir(named: Path | None) -> Iterator[Path]:
 
 
 def _lock(file: TextIO, folder: Path) -> None:
-    """Lock the folder; the system releases the lock when this process ends, however it ends."""
+    """Lock the folder; the system always releases the lock when this process exits."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -54,12 +54,12 @@ def _holder(lock: TextIO) -> str:
 
 
 def read_or_create(path: Path, make: Callable[[], bytes]) -> bytes:
-    """Return the file's content; if there is no file, create it with the result of `make`, readable by its owner only.
+    """Return the file's content; create a missing file with the result of `make`, readable by its owner only.
 
-    It is written whole or not at all: a crash or a full disk leaves at most a draft, and an empty file counts as none.
+    The file is written atomically: a crash or a full disk leaves at most a draft, and an empty file counts as missing.
 
     Raises:
-        OSError: it can be neither read nor written; nothing is left of the attempt.
+        OSError: the file can be neither read nor written; no partial file is left.
     """
     # an empty file is left by a crash of an older emulator, which did not write whole files
     if not path.exists() or not path.stat().st_size:

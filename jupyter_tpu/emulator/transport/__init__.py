@@ -1,1 +1,1 @@
-"""The core as gRPC and REST: parsing, HTTP rules, API versions, and errors as Google prints them."""
+"""The core over gRPC and REST: parsing, HTTP rules, API versions, and errors in Google's format."""

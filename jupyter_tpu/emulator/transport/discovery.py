@@ -1,4 +1,4 @@
-"""Write the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the routes that exist."""
+"""Generate the discovery document of the Cloud TPU API, ``/$discovery/rest?version=v2``, from the existing routes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _query(rule: Rule, kind: Descriptor, variable: str) -> Iterator[tuple[str, d
 
 
 def _answer_kind(rule: Rule) -> Descriptor | None:
-    """Return the type of the answer, or None if it is empty."""
+    """Return the type of the response, or None if it is empty."""
     method = rule.method
     if method in _EMPTY:
         return None
@@ -147,7 +147,7 @@ def _answer_kind(rule: Rule) -> Descriptor | None:
 
 
 def _schema(schemas: dict[str, Any], kind: Descriptor | None) -> str:
-    """Add the schema of a type, and of all that it refers to; return its name."""
+    """Add the schema of a type and of all types that it refers to; return its name."""
     if kind is None:
         return "Empty"
     name = str(kind.name)

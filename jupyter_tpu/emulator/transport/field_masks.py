@@ -30,7 +30,7 @@ def parse_mask(text: str) -> Mask:
     """Parse the parameter.
 
     Raises:
-        Refusal: it is not a mask.
+        Refusal: the parameter is not a mask.
     """
     words = _TOKEN.findall(text) if len(text) <= LONGEST else []
     # findall skips text that is not a token; the comparison with the whole text detects that
@@ -55,7 +55,7 @@ def _list_of(words: list[str], at: int) -> tuple[Mask, int]:
 
 
 def _path_of(words: list[str], at: int, into: Mask) -> int:
-    """Read ``a``, ``a/b`` or ``a(b,c)``; raise IndexError for anything else."""
+    """Parse ``a``, ``a/b`` or ``a(b,c)``; raise IndexError for anything else."""
     if words[at] in "(),/":
         raise IndexError
     # a(b),a(c) selects both
@@ -73,7 +73,7 @@ def _path_of(words: list[str], at: int, into: Mask) -> int:
 
 
 def masked(value: Any, mask: Mask) -> Any:
-    """Return only the fields that the mask names; for a list, those of each item."""
+    """Return only the fields in the mask; for a list, those of each item."""
     if not mask:
         return value
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def _names(mask: Mask, name: str) -> bool:
 
 
 def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
-    """Raise if the mask names a field that messages of this kind lack."""
+    """Raise if the mask contains a field that messages of this kind don't have."""
     # their fields are not known before there is an answer
     if kind.full_name in _OPEN_KINDS:
         return

@@ -1,4 +1,4 @@
-"""Serve the core over gRPC: the services of the real endpoint, on one loopback port."""
+"""Serve the core over gRPC: the services of the real endpoint on one loopback port."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TIME_HEADER = "emulator-time"
 
 
 def services() -> dict[str, tuple[str, list[str]]]:
-    """Return the API version and the methods of each service; the mixins have no version of their own."""
+    """Return the API version and the methods of each service; the mixins have no API version."""
     return {
         "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
         "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),
@@ -52,7 +52,7 @@ def services() -> dict[str, tuple[str, list[str]]]:
 
 
 class GrpcServer:
-    """A ``grpc.aio`` server that hands every call to the core."""
+    """A ``grpc.aio`` server that passes every call to the core."""
 
     def __init__(self, cloud: Cloud, asks_for_token: Callable[[], bool], callers: Callers) -> None:
         self._cloud = cloud
@@ -65,7 +65,7 @@ class GrpcServer:
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     async def start(self, port: int) -> int:
-        """Listen on loopback; return the port. Raises OSError if it is taken."""
+        """Listen on loopback; return the port. Raises OSError if the port is in use."""
         try:
             self._port = self._server.add_insecure_port(f"{LOOPBACK}:{port}")
         except RuntimeError as error:
@@ -114,7 +114,7 @@ class GrpcServer:
         await context.send_initial_metadata(metadata)
 
     def _check_caller(self, context: Any, method: str) -> None:
-        """Raise for a call by another user, or with a bad token; `method` is its full name."""
+        """Raise for a call by another user or with an invalid token; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         peer = context.peer().rpartition(":")[2]  # the peer is, for example, ipv4:127.0.0.1:40000
         ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
@@ -125,7 +125,7 @@ class GrpcServer:
 
 
 def packaged(version: str, name: str) -> Any:
-    """Return an empty message of google-cloud-tpu."""
+    """Create an empty message of google-cloud-tpu."""
     return getattr(PACKAGES[version], name).pb()()
 
 
@@ -144,7 +144,7 @@ def message_in(sent: bytes, kind: type[Any]) -> Any:
     """Parse a message of this kind.
 
     Raises:
-        Refusal: the bytes are not such a message.
+        Refusal: the bytes are not a message of this kind.
     """
     try:
         return kind.FromString(sent)

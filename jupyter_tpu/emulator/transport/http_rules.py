@@ -1,7 +1,7 @@
-"""Map path and verb to the method, per API version.
+"""Map path and verb to a method, per API version.
 
-v2's rules are those of google-cloud-tpu's own REST transport. v2alpha1 has the same and a few more, which only its
-discovery document has. Of v1, gcloud still calls the lists of locations and types.
+v2's rules come from google-cloud-tpu's own REST transport. v2alpha1 has the same rules and a few more, which only its
+discovery document lists. From v1, gcloud still calls the lists of locations and types.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOCATION = "projects/*/locations/*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One HTTP rule: the path's single variable becomes `variable` of the request, the body its field `body`.
+    """An HTTP rule: the path's only variable sets the request's field `variable`, the body its field `body`.
 
     `body` is ``*`` if the body is the whole request, and empty if there is none.
     """
@@ -47,7 +47,7 @@ class Match:
 
 
 def match(verb: str, raw_path: str) -> Match | None:
-    """Return the rule for a path that is still percent-encoded; None if there is none."""
+    """Return the rule for a percent-encoded path, or None."""
     for rule in http_rules():
         # decoded only after the match, because a name may contain an encoded slash
         found = rule.path.fullmatch(raw_path) if rule.verb == verb else None
@@ -65,7 +65,7 @@ def http_rules() -> tuple[Rule, ...]:
 
 
 def _packaged() -> Iterator[Rule]:
-    """Yield the rules of google-cloud-tpu's REST transport."""
+    """Yield the rules from google-cloud-tpu's REST transport."""
     for name, stub in vars(rest_base._BaseTpuRestTransport).items():
         options: list[Mapping[str, str]] = getattr(stub, "_get_http_options", list)()
         for option in options:
@@ -98,7 +98,7 @@ def _only_alpha() -> Iterator[Rule]:
 def _old() -> Iterator[Rule]:
     """Yield the rules of v1.
 
-    gcloud still calls the lists; the methods on old TPU nodes exist only to be refused by name.
+    gcloud still calls the lists; the methods for old TPU nodes exist only to be rejected by name.
     """
     node, operation = f"{{name={_LOCATION}/nodes/*}}", f"{{name={_LOCATION}/operations/*}}"
     for method, verb, path in (

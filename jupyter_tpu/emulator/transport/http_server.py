@@ -1,4 +1,4 @@
-"""The HTTP server of the REST port: aiohttp's, but malformed requests are refused as Google's services refuse them."""
+"""The HTTP server of the REST port: aiohttp's, except that malformed requests are rejected as by Google's services."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = "ESF"
 
 
 class HttpServer:
-    """Serve an application on a port of loopback."""
+    """Server of an application on a loopback port."""
 
     def __init__(self, app: web.Application) -> None:
         app.on_response_prepare.append(_name_server)
@@ -30,14 +30,14 @@ class HttpServer:
         self._listening: asyncio.Server | None = None
 
     async def start(self, port: int) -> int:
-        """Listen; return the port. Raises OSError if it is taken."""
+        """Listen; return the port. Raises OSError if the port is in use."""
         await self._runner.setup()
         self._listening = await asyncio.get_running_loop().create_server(self._connection, LOOPBACK, port)
         bound: int = self._listening.sockets[0].getsockname()[1]
         return bound
 
     async def close(self) -> None:
-        """Stop listening, and end open requests."""
+        """Stop listening and end open requests."""
         if self._listening is not None:
             self._listening.close()
         await self._runner.cleanup()
@@ -65,7 +65,7 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer requests that aiohttp could not parse; other errors go to aiohttp."""
+        """Respond to requests that aiohttp could not parse; pass other errors to aiohttp."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         answer = refused(status_of(code_pb2.INVALID_ARGUMENT, _text_of(exc)))

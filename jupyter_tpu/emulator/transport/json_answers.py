@@ -1,4 +1,4 @@
-"""Answers and refusals in JSON, as Google prints them."""
+"""Responses and errors in JSON, in Google's format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HTTP_STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """Print the core's responses to one request.
+    """Formatter of the core's responses to one request.
 
     `numbers_for_enums` is set by google-cloud-tpu's REST transport (``$alt=json;enum-encoding=int``).
     """
@@ -53,7 +53,7 @@ class Printer:
         source="google.protobuf.json_format; SkyPilot 0.14.1 reads result['done']",
     )
     def fields(self, answer: Message) -> Fields:
-        """Return the answer as JSON fields."""
+        """Return the response as JSON fields."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):
@@ -87,13 +87,13 @@ class Printer:
     source="answers of Google APIs in many public issues; discovery documents (parameter prettyPrint)",
 )
 def printed(fields: Mapping[str, Any], *, is_pretty: bool = True, status: int = 200) -> web.Response:
-    """Return a response with these JSON fields."""
+    """Return an HTTP response with these JSON fields."""
     text = json.dumps(fields, indent=2) + "\n" if is_pretty else json.dumps(fields, separators=(",", ":"))
     return web.Response(text=text, status=status, content_type="application/json", charset="UTF-8")
 
 
 def refused(status: status_pb2.Status) -> web.Response:
-    """Return a response with Google's error envelope."""
+    """Return an HTTP response with Google's error envelope."""
     number = HTTP_STATUS.get(status.code, 500)
     error = {**envelope(number, status.message), "status": code_pb2.Code.Name(status.code)}
     if status.details:

@@ -1,4 +1,4 @@
-"""Read JSON bodies as Google's front end does, with its messages for invalid JSON."""
+"""Parse JSON bodies like Google's front end, with its messages for invalid JSON."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _SENTENCES = {
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
-    """Return the body, empty if nothing was sent.
+    """Return the object in the body; empty if there is no body.
 
     Raises:
-        Refusal: it is not a JSON object, too large, or of another content type.
+        Refusal: the body is not a JSON object, too large, or of another content type.
     """
     content = await limited_content(request)
     if content.strip():
@@ -57,7 +57,7 @@ async def json_object(request: web.Request) -> dict[str, Any]:
     source="errors of Google APIs in public issues (litellm's exception mapping, Firestore clients)",
 )
 async def limited_content(request: web.Request) -> bytes:
-    """Return the bytes of the body; never more than the limit is held in memory."""
+    """Return the bytes of the body; never read more than the limit into memory."""
     received = bytearray()
     try:
         # a body that announces its size is refused without being read
@@ -88,7 +88,7 @@ def _check_content_type(kind: str, content: bytes) -> None:
 
 
 def unknown_parameter(name: str) -> str:
-    """Return the text for a query parameter that the method lacks."""
+    """Return the message for a query parameter that the method does not have."""
     return (
         f'{RECEIVED}Unknown name "{name}": Cannot bind query parameter. '
         f"Field '{name}' could not be found in request message."
@@ -101,7 +101,7 @@ def unknown_parameter(name: str) -> str:
     source="measured on another Google API (public repository, 2026-10-04)",
 )
 def object_of(content: bytes) -> dict[str, Any]:
-    """Parse the object in these bytes; an empty one for no bytes."""
+    """Parse the JSON object in these bytes; empty if there are no bytes."""
     text = content.decode(errors="replace")
     if not text.strip():
         return {}
@@ -130,7 +130,7 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    """Parse a whole number; very long ones are too long for Python's own parser."""
+    """Parse a whole number, also if it is too long for Python's own parser."""
     if len(digits) > _DIGITS_OF_A_NUMBER:
         raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
     return int(digits) if len(digits) <= 20 else float(digits)  # 20: the longest 64-bit number, with its sign
@@ -154,12 +154,12 @@ def _sentence_of(error: json.JSONDecodeError, text: str) -> str:
 
 
 def whole_characters(text: str) -> str:
-    """Return the text without halves of surrogate pairs, which no answer could repeat."""
+    """Return the text without lone surrogates, which a response could not contain."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def bad_payload(violations: Sequence[Violation]) -> errors.Refusal:
-    """Return one refusal for all violations, with a detail for each."""
+    """Return one error for all violations, with a detail for each."""
     found = [error_details_pb2.BadRequest.FieldViolation(field=at, description=what) for at, what in violations]
     details = [error_details_pb2.BadRequest(field_violations=found)]
     message = "\n".join(what for _, what in violations)

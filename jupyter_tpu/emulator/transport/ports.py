@@ -1,6 +1,6 @@
-"""Choose the ports of the endpoints: the requested ones, else those of the last run on the same state, else free ones.
+"""Choose the ports of the endpoints: requested ones, else those of the last run with the same state, else free ones.
 
-Clients store an endpoint under the name of a cloud, so it should survive a restart.
+Clients store the endpoint of a cloud, so it should stay the same after a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _GRPC, _REST = "grpc_port", "rest_port"
 
 
 class PortUnusable(Exception):
-    """A requested port cannot be listened on."""
+    """A requested port on which the emulator can't listen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Ports:
 
 
 def saved_ports(store: Store) -> Ports:
-    """Return the ports of the last run; 0 where there was none."""
+    """Return the ports of the last run; 0 if there was none."""
     return Ports(grpc=int(store.fact(_GRPC) or 0), rest=int(store.fact(_REST) or 0))
 
 
@@ -42,7 +42,7 @@ def chosen_ports(requested: Ports, saved: Ports) -> Ports:
     """Return the ports to listen on.
 
     Raises:
-        PortUnusable: a requested port is taken.
+        PortUnusable: a requested port is in use.
     """
     for port in (requested.grpc, requested.rest):
         # a requested port is tried at once: better to fail than to listen elsewhere
@@ -54,7 +54,7 @@ def chosen_ports(requested: Ports, saved: Ports) -> Ports:
 
 
 def _again(saved: int, reserved: set[int]) -> int:
-    """Return the port of the last run if it is free now, else 0."""
+    """Return the port of the last run if it is free, else 0."""
     try:
         _try(saved)
     except PortUnusable:

@@ -1,4 +1,4 @@
-"""Check JSON against the fields of a message; name every violation in the words of Google's front end."""
+"""Check JSON against the fields of a message; report every violation in the words of Google's front end."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _OFFSET = re.compile(r".*(Z|[+-]\d\d:\d\d)", re.DOTALL)
 
 
 class _Wrong(Exception):
-    """A value that its field cannot have; the argument is how the refusal quotes it."""
+    """A value that its field can't have; the argument is the value as quoted in the error message."""
 
 
 @dataclass(slots=True)
 class Reading:
-    """The fields read so far, and their violations."""
+    """The fields that have been read, and their violations."""
 
     violations: list[Violation] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Reading:
         source="google-marketing-solutions/dv360-api-appsscript-samples#7; decolua/9router#1876",
     )
     def unknown_name(self, at: str, name: str, why: str = "Cannot find field.") -> None:
-        """Record a field that the message lacks."""
+        """Record a field that the message does not have."""
         self.violations.append((at, f'{RECEIVED}Unknown name "{name}"{_at(at)}: {why}'))
 
     @recorded(
@@ -59,11 +59,11 @@ class Reading:
         source="errors of Google's Docs and Tasks APIs and of Gemini in public repositories",
     )
     def invalid_value(self, at: str, kind: str, quoted: str) -> None:
-        """Record a value that its field cannot have."""
+        """Record a value that its field can't have."""
         self.violations.append((at, f"Invalid value{_at(at)} ({kind}), {quoted}"))
 
     def check(self) -> None:
-        """Raise one refusal for all recorded violations; return if there are none."""
+        """Raise one error for all recorded violations; return if there are none."""
         if self.violations:
             raise bad_payload(self.violations)
 
@@ -105,7 +105,7 @@ class Reading:
             read[key] = value
 
     def _list(self, found: FieldDescriptor, value: Any, at: str) -> list[Any]:
-        """Read a list; a single value is read as a list of one."""
+        """Read a list; a single value counts as a list of one."""
         if not isinstance(value, list):
             return [each for each in [self._value(found, value, at)] if each is not None]
         read = [self._value(found, each, f"{at}[{index}]") for index, each in enumerate(value)]
@@ -122,7 +122,7 @@ class Reading:
         return read
 
     def _value(self, found: FieldDescriptor, value: Any, at: str) -> Any:
-        """Read one value; None means that nothing is set, because it is null, or invalid and recorded."""
+        """Read one value; None means that nothing is set: the value is null, or invalid and recorded."""
         if value is None:
             return None
         if not _is_leaf(found):
@@ -151,7 +151,7 @@ class Reading:
         source="errors of Google's Docs, Jules and Identity Toolkit APIs in public repositories",
     )
     def parameters(self, query: Mapping[str, list[str]], kind: Descriptor) -> dict[str, Any]:
-        """Return query parameters as fields of the message; dots lead into nested ones."""
+        """Return query parameters as fields of the message; dots separate the names of nested fields."""
         read: dict[str, Any] = {}
         for name, texts in query.items():
             if not self._bind(name, texts, kind, read):
@@ -173,7 +173,7 @@ class Reading:
 
 
 def names_of(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """Return the fields of a message under both their names."""
+    """Return the fields of a message by both of their names."""
     by_proto = {proto_name(each): each for each in kind.fields}
     return {**by_proto, **{each.json_name: each for each in kind.fields}}
 
@@ -184,7 +184,7 @@ def proto_name(found: FieldDescriptor) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a value as the refusals quote it: a text in quotes, unescaped, and a number as its digits."""
+    """Format a value as quoted in error messages: a string in quotes, unescaped, and a number as its digits."""
     if isinstance(value, str):
         return f'"{whole_characters(value)[:500]}"'
     if isinstance(value, bool):
@@ -250,7 +250,7 @@ def _integer(found: FieldDescriptor, value: Any) -> int:
 
 
 def _enum(found: FieldDescriptor, value: Any) -> int:
-    """Return the number of an enum's value, given by name in any case or by number."""
+    """Return the number of an enum's value, given by number or by name in any case."""
     numbers = {each.name: each.number for each in found.enum_type.values}
     if isinstance(value, str):
         # protobuf's parser accepts names in any case, with hyphens

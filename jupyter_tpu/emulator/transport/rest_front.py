@@ -1,4 +1,4 @@
-"""Features of Google's front end for all of its REST APIs: long GETs sent as POST, partial responses, batches."""
+"""Features of Google's front end for all its REST APIs: long GETs sent as POST, partial responses, batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Apply the features of Google's front end to its APIs; the control API has none of them."""
+    """Apply the features of Google's front end to Google's APIs, but not to the control API."""
     if request.path.startswith("/emulator/"):
         return await handler(request)
     try:
@@ -76,7 +76,7 @@ async def _overridden(request: web.Request) -> web.Request:
 
 
 class Batches:
-    """Perform the calls in a multipart request one after the other, as if each had come separately."""
+    """Handler that performs the calls in a multipart request in order, as if each had been sent separately."""
 
     def add_to(self, app: web.Application) -> None:
         """Serve ``/batch``."""
@@ -90,7 +90,7 @@ class Batches:
     )
     @assumed("batch-size", "A batch has at most 1,000 calls, performed in their order.")
     async def handle(self, request: web.Request) -> web.Response:
-        """Answer a batch: each call goes to this very server, so that it meets the same checks."""
+        """Handle a batch: send each call to this same server, so that it passes the same checks."""
         try:
             calls = list(_calls_in(request.headers.get("Content-Type", ""), await request.read()))
         except ValueError as error:
@@ -118,7 +118,7 @@ Call = tuple[str, str, str, CIMultiDict[str], bytes]
 
 
 def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
-    """Yield content id of the answer, verb, path, headers and body of each call. Raises ValueError."""
+    """Yield the content id of the response, verb, path, headers and body of each call. Raises ValueError."""
     message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
     parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
     if not 0 < len(parts) <= MOST_CALLS:

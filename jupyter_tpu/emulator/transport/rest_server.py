@@ -1,4 +1,4 @@
-"""Serve the core over REST: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
+"""Serve the core over REST: the methods of v1, v2 and v2alpha1 according to their HTTP rules."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 
 
 class RestServer:
-    """Answer every path that no other handler serves."""
+    """Handler of every path without another handler."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def add_to(self, app: web.Application) -> None:
-        """Serve all paths; add it last."""
+        """Serve all paths; call this after adding all other routes."""
         app.router.add_route("*", "/{path:.*}", self.handle)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request, or refuse it in Google's envelope."""
+        """Handle a request; report errors in Google's envelope."""
         try:
             answer = await self._answer(request, _match(request))
         except errors.Refusal as refusal:
@@ -107,10 +107,10 @@ def _match(request: web.Request) -> Match:
 
 
 async def api_request_of(request: web.Request, found: Match) -> ApiRequest:
-    """Parse the call that a request makes.
+    """Parse the call in a request.
 
     Raises:
-        Refusal: names all that is wrong with it.
+        Refusal: the request is invalid; lists all violations.
     """
     rule = found.rule
     version = V2 if rule.version == V1 else rule.version
@@ -140,7 +140,7 @@ def request_kind(version: str, method: str) -> Descriptor:
 
 
 def canonical(fields: Fields, version: str, method: str) -> Fields:
-    """Return the same fields with enums by name, int64 as text and times in one form."""
+    """Return the same fields with enums by name, int64 as strings and times in one format."""
     if method in (*versions.OPERATIONS, *versions.LOCATIONS):
         return fields
     message = message_types.new(version, request_kind(version, method).name)
@@ -195,7 +195,7 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 
 @web.middleware
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse web pages, across origins as well as by a host name that points to loopback (DNS rebinding)."""
+    """Reject web pages: cross-origin requests, and host names that resolve to loopback (DNS rebinding)."""
     # a page can resolve its own name to 127.0.0.1, but cannot forge the Host header
     host = request.host.rpartition(":")[0] or request.host
     is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
@@ -205,7 +205,7 @@ async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamR
 
 
 def caller_check(callers: Callers) -> Any:
-    """Return a middleware that refuses everybody whom `callers` does not know."""
+    """Return a middleware that rejects all callers that `callers` does not admit."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -219,7 +219,7 @@ def caller_check(callers: Callers) -> Any:
 
 
 def _ends(request: web.Request) -> tuple[Address, Address] | None:
-    """Return the caller's end of the connection and ours, or None if it is gone."""
+    """Return the caller's and the server's address of the connection, or None if it is closed."""
     if request.transport is None:
         return None
     return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
@@ -232,9 +232,9 @@ def _challenged(answer: web.Response) -> web.Response:
 
 
 def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
-    """Return a middleware that checks the token of each call of Google's services; the control API has none.
+    """Return a middleware that checks the token of each call to Google's services, but not to the control API.
 
-    `is_asked` says whether a token is required; the token of a worker of this cloud must be valid in any case.
+    `is_asked` returns whether a token is required; a token from one of this cloud's workers must always be valid.
     """
 
     @web.middleware
@@ -269,10 +269,10 @@ def _full_method(request: web.Request) -> str:
 
 
 class NotOfClients(logging.Filter):
-    """A log filter that drops clients' mistakes: requests that are not HTTP, which get a 400."""
+    """A log filter that drops client errors: requests that are not HTTP, which get a 400."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for such a record."""
+        """Return False for a record of a client error."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
@@ -288,7 +288,7 @@ def http_log() -> logging.Logger:
 
 @web.middleware
 async def google_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Convert any exception of a handler to Google's error envelope; bugs of ours are logged."""
+    """Convert any exception in a handler to Google's error envelope; log bugs of the emulator."""
     try:
         return await handler(request)
     except web.HTTPException as error:

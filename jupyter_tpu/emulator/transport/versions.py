@@ -1,8 +1,7 @@
-"""Translate between the API versions and the core, which speaks v2: requests in, answers out.
+"""Translate requests and responses between the API versions and the core, which uses v2.
 
-The versions number their fields differently, so messages go from one to the other through JSON and never as bytes.
-Fields that v2's protobufs lack travel next to them as *extras*: in camelCase, nested as in REST, lists aligned by
-index.
+The versions number their fields differently, so messages are converted through JSON and never as bytes. Fields that
+v2's protobufs lack are passed separately as *extras*: in camelCase, nested as in REST, lists aligned by index.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _V2_PREFIX = f"google.cloud.tpu.{V2}."
 
 
 def request_class(version: str, method: str) -> Any:
-    """Return the protobuf class of a method's request: the version's own, or that of a mixin."""
+    """Return the protobuf class of a method's request, from the version or a mixin."""
     if method in OPERATIONS:
         return getattr(operations_pb2, f"{method}Request")
     if method in LOCATIONS:
@@ -51,7 +50,7 @@ def request_class(version: str, method: str) -> Any:
 
 
 def methods_of(version: str) -> list[str]:
-    """Return the methods of the version's Tpu service, by the package's naming rule."""
+    """Return the methods of the version's Tpu service, found by the package's naming rule."""
     return [name.removesuffix("Request") for name in dir(PACKAGES[version]) if name.endswith("Request")]
 
 
@@ -77,7 +76,7 @@ def request_from_json(version: str, method: str, fields: Fields) -> ApiRequest:
 
 @assumed("grpc-bad-time", "gRPC, too, refuses a time or duration out of range, with INVALID_ARGUMENT.")
 def request_from_protobuf(version: str, method: str, request: Any) -> ApiRequest:
-    """Return the call of a gRPC request."""
+    """Return the call for a gRPC request."""
     mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
     paths = list(mask.paths)
     # MessageToDict refuses a mask whose paths are not snake_case, so it is taken out first
@@ -98,7 +97,7 @@ def _is_of_v2(method: str) -> bool:
 
 @assumed("multi-node-names", "v2alpha1's multiNodeParams are v2's multisliceParams.")
 def _old_names(fields: Fields) -> None:
-    """Translate v2alpha1's names to v2's; names that v2 lacks stay."""
+    """Translate v2alpha1's names to v2's; names that v2 lacks stay unchanged."""
     for spec in _specs(fields.get("queuedResource", {})):
         params = spec.pop("multiNodeParams", None)
         if params is not None:
@@ -115,7 +114,7 @@ def _specs(queued_resource: Fields) -> list[Fields]:
 
 
 def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
-    """Return the fields that a message has, and the others."""
+    """Split fields into those that a message has and the others."""
     known: Fields = {}
     extras: Fields = {}
     names = {each.json_name: each for each in kind.fields}
@@ -151,11 +150,11 @@ def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the core's answers are shown to one client.
+    """The form in which one client sees the core's responses.
 
     Attributes:
-        version: the one that the client speaks.
-        new: makes the messages that are printed.
+        version: the client's API version.
+        new: creates the messages for the response.
         extras_of: the extras of a resource, by its name.
     """
 
@@ -164,7 +163,7 @@ class View:
     extras_of: Callable[[str], Mapping[str, Any]]
 
     def shown(self, answer: Message) -> Message:
-        """Return the answer in the client's version, with its extras; operations in the version that started them."""
+        """Return the response in the client's version, with its extras; operations in the version that started them."""
         if isinstance(answer, operations_pb2.Operation):
             return self._operation(answer)
         if isinstance(answer, operations_pb2.ListOperationsResponse):
@@ -189,7 +188,7 @@ class View:
         return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
 
     def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
-        """Return the message that an operation of `version` carries."""
+        """Return the message that an operation of `version` contains."""
         kind = descriptor_pool.Default().FindMessageTypeByName(wrapper.TypeName())
         return self.in_version(message_factory.GetMessageClass(kind).FromString(wrapper.value), version)
 
@@ -222,7 +221,7 @@ def version_of(operation: operations_pb2.Operation) -> str:
 
 
 def _resources(answer: Any) -> Iterable[Any]:
-    """Return the nodes or queued resources in an answer."""
+    """Return the nodes or queued resources in a response."""
     kind = answer.DESCRIPTOR.name
     if kind in ("Node", "QueuedResource"):
         return [answer]
@@ -253,7 +252,7 @@ def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
 
 @assumed("alpha-api-version", "v2alpha1 shows the apiVersion V2_ALPHA1 for every node: its enum has no V2.")
 def _new_names(fields: Any) -> None:
-    """Translate v2's names to v2alpha1's, in nodes and queued resources wherever they are."""
+    """Translate v2's names to v2alpha1's in all nodes and queued resources, including nested ones."""
     for each in fields if isinstance(fields, list) else [fields]:
         if not isinstance(each, dict):
             return

@@ -1,7 +1,7 @@
 """The chips of an emulated worker: device files, libtpu's lock, and the port of their runtime metrics.
 
-Nothing here knows whether a process uses the chips: only the lock does. `on_worker/emulated_tpu.py` takes them, in the
-worker's own processes.
+Only the lock shows whether a process uses the chips. `on_worker/emulated_tpu.py` acquires them, in the worker's own
+processes.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Chips:
     """The chips of one worker.
 
     Attributes:
-        first_chip: number of the worker's first chip on the node; device ids count over all its workers.
-        devices_per_chip: what JAX calls devices: the TensorCores of v2 and v3, the chips of all others.
+        first_chip: number of the worker's first chip on the node; device ids are numbered across all workers.
+        devices_per_chip: number of JAX devices per chip: TensorCores for v2 and v3, the chip itself for all others.
         hbm_bytes_per_device: memory of each device.
     """
 
@@ -55,7 +55,7 @@ class Chips:
 
 
 def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
-    """Return the chips of a worker, from the catalogue (Google's pages and tpu-info name the same figures)."""
+    """Return the chips of a worker, from the catalogue (Google's pages and tpu-info give the same numbers)."""
     kind = accelerators.accelerator(accelerator_type)
     return Chips(
         accelerator_type=accelerator_type,
@@ -71,7 +71,7 @@ def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
 
 
 def read_chips(folder: Path) -> tuple[Chips, int]:
-    """Read the file of `write_chips`: the chips, and the port of their runtime metrics."""
+    """Read the file written by `write_chips`: the chips and the port of their runtime metrics."""
     text = json.loads((folder / "chips.json").read_text(encoding="utf-8"))
     return Chips(**text["chips"]), int(text["port"])
 
@@ -82,7 +82,7 @@ def read_chips(folder: Path) -> tuple[Chips, int]:
     source="tpu-info 0.14.2, tpu_info/device.py",
 )
 def device_files(chips: Chips) -> list[str]:
-    """Return the names of the device files below the folder that stands for /dev."""
+    """Return the names of the device files below the folder that emulates /dev."""
     pattern = accelerators.generation_facts(chips.generation).device_files.removeprefix("/dev/")
     return [pattern.replace("*", str(number)) for number in range(chips.count)]
 
@@ -111,9 +111,9 @@ def device_files(chips: Chips) -> list[str]:
     "the worker, not to the machine.",
 )
 def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
-    """Write a worker's chips to its folder; return the variables by which its processes find them.
+    """Write a worker's chips to its folder; return the environment variables with which its processes find them.
 
-    A lock that a process holds is not touched, because workers keep running after a crash of the emulator.
+    Does not change a lock in use, because workers keep running after a crash of the emulator.
     """
     names = device_files(chips)
     for name in names:
@@ -134,27 +134,27 @@ def write_chips(folder: Path, chips: Chips, port: int) -> dict[str, str]:
 
 
 def _service() -> Mapping[str, object]:
-    """Return the command by which a process with the chips starts its metrics service.
+    """Return the command with which a process that uses the chips starts its metrics service.
 
-    It uses the emulator's own Python, which has gRPC.
+    The command uses the emulator's own Python, which has gRPC.
     """
     argv = [sys.executable, "-P", "-m", "jupyter_tpu.emulator.runtime_metrics.service"]
     return {"argv": argv, "path": str(_PACKAGE_ROOT)}
 
 
 class ReservedPort:
-    """A port of loopback that is reserved and not listened on: connections are refused, as on an idle TPU VM.
+    """A loopback port that is reserved but not listening: connections are refused, as on an idle TPU VM.
 
-    Only processes of the same user may listen on it too (SO_REUSEPORT), as gRPC's servers do.
+    Only processes of the same user can also listen on it (SO_REUSEPORT), as gRPC's servers do.
     """
 
     def __init__(self, number: int, *, is_served: bool = False) -> None:
         """Reserve a port; 0 means any free one.
 
-        `is_served`: a process that took the chips before this emulator started already listens on it.
+        `is_served`: a process that acquired the chips before this emulator started is already listening on it.
 
         Raises:
-            OSError: the port is taken.
+            OSError: the port is in use.
         """
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -179,11 +179,11 @@ class ReservedPort:
 def reserve_port(folder: Path, first_choice: int = 0) -> ReservedPort:
     """Reserve a port for the runtime metrics of the chips in a folder.
 
-    It is the port of the last time, else `first_choice`, else any free one, so that readers need not
-    change after a restart.
+    It is the last used port, else `first_choice`, else any free port, so that readers can use the same port after a
+    restart.
 
     Raises:
-        OSError: no port of loopback is free.
+        OSError: no loopback port is free.
     """
     kept = folder / "port"
     noted = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
@@ -201,7 +201,7 @@ def _first_free(noted: int, first_choice: int, *, is_served: bool) -> ReservedPo
 
 
 def is_in_use(folder: Path) -> bool:
-    """Return whether a process uses the chips, without taking the lock."""
+    """Return whether a process uses the chips, without acquiring the lock."""
     try:
         lock = os.open(folder / "libtpu_lockfile", os.O_RDWR)
     except FileNotFoundError:

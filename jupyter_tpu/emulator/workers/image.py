@@ -1,7 +1,7 @@
-"""The image of the emulated TPU VM: which Python and tools a login finds on its PATH.
+"""The image of the emulated TPU VM: the Python and the tools on the PATH of a login.
 
-``full`` stands for an environment that is ready (the Python of the emulator, or any other); ``bare`` for the real
-image: a Python with pip but without ipykernel, and no uv.
+``full`` means an environment that is ready for use (the Python of the emulator, or any other); ``bare`` resembles the
+real image: a Python with pip but without ipykernel, and no uv.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ zipfile.ZipFile(wheels[0]).extractall(sysconfig.get_path("purelib"))
 
 
 class ImageBroken(Exception):
-    """The image cannot be built on this machine."""
+    """The image can't be built on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Image:
 
 
 def passed_on_settings() -> dict[str, str]:
-    """Return the emulator's settings for proxies, certificates, pip and uv, which workers need too."""
+    """Return the emulator's settings for proxies, certificates, pip and uv, which workers also need."""
     found = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
@@ -90,7 +90,7 @@ def passed_on_settings() -> dict[str, str]:
 
 
 def make_full(folder: Path, python: Path) -> Image:
-    """Build commands from the environment that `python` is in."""
+    """Build an image from the environment of `python`."""
     commands = _fresh(folder / "bin-full")
     for name in ("python3", "python"):
         _write_command(commands / name, [str(python)])
@@ -105,7 +105,7 @@ def make_full(folder: Path, python: Path) -> Image:
 
 
 def make_bare(folder: Path, python: Path) -> Image:
-    """Build a Python with no packages but pip, and no uv."""
+    """Build an image with a Python that has only pip, and without uv."""
     commands = _fresh(folder / "bin-bare")
     bare = _bare_python(folder / "bare", python)
     for name in ("python3", "python"):
@@ -122,7 +122,7 @@ def _add_tools(commands: Path, python: Path) -> None:
 
 
 def _bare_python(folder: Path, python: Path) -> Path:
-    """Build the bare environment, once per state folder."""
+    """Build the bare environment once per state folder."""
     interpreter = folder / "bin" / "python3"
     if not interpreter.exists():
         # a venv of a venv would show the packages of the outer one

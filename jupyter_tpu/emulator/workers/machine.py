@@ -1,4 +1,4 @@
-"""One emulated TPU VM: a home folder, a host key, a token that marks its processes, and the keys that may log in."""
+"""One emulated TPU VM: a home folder, a host key, a token that marks its processes, and the authorised keys."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
 
 @dataclass(slots=True, kw_only=True)
 class Machine:
-    """The worker as its SSH server sees it.
+    """The part of a worker that its SSH server uses.
 
     Attributes:
-        folder: the worker's place in the state folder; `home` is in it, next to what the worker must not see.
-        token: marks the worker's processes; outlives the emulator, so that leftovers of a crash are found.
-        authorized: (user, public key) pairs from the node's metadata item ``ssh-keys``.
-        variables: where the worker's services are, for the environment of its processes.
+        folder: the worker's folder in the state folder; contains `home` and files that the worker must not see.
+        token: marks the worker's processes; stored, so that leftovers of a crash can be found.
+        authorized: (user, public key) pairs from the metadata item ``ssh-keys`` of the node.
+        variables: environment variables with which its processes find the worker's services.
     """
 
     folder: Path
@@ -74,7 +74,7 @@ class Machine:
         }
 
     def renew_host_key(self) -> None:
-        """Replace the host key, as if another machine were behind the same address."""
+        """Replace the host key, as if another machine had the same address."""
         self.host_key = asyncssh.generate_private_key("ssh-ed25519")
         self.host_key.write_private_key(self.host_key_path)
         self.host_key_path.chmod(0o600)
@@ -85,17 +85,17 @@ class SshServer(Protocol):
 
     @property
     def port(self) -> int:
-        """The port of loopback that it listens on."""
+        """The loopback port on which the server listens."""
 
     def keys_changed(self) -> None:
         """Read `Machine.authorized` again."""
 
     async def close(self) -> None:
-        """Stop listening and break all connections; processes of logins run on."""
+        """Stop listening and break all connections; processes of logins continue."""
 
 
 def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
-    """Return the machine in this folder; create it if it is new."""
+    """Return the machine in this folder; create a missing one."""
     (folder / "home").mkdir(parents=True, exist_ok=True)
     # even if it existed: other users must not read what notebooks write
     (folder / "home").chmod(0o700)
@@ -123,7 +123,7 @@ def machine_folders(folder: Path) -> Iterator[Path]:
 
 
 def tokens_below(folder: Path) -> list[str]:
-    """Return the tokens of all machines below a folder, running or not."""
+    """Return the tokens of all machines below a folder, whether or not they are running."""
     return [(place / "token").read_text(encoding="ascii") for place in machine_folders(folder)]
 
 

@@ -1,4 +1,4 @@
-"""Find and kill every process of a worker, daemons included.
+"""Find and kill every process of a worker, including daemons.
 
 A worker's processes carry its token in their environment, even if their parents, sessions and groups have changed.
 """
@@ -18,7 +18,7 @@ PATIENCE_S = 10.0
 
 
 def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
-    """Return the processes with one of the tokens, and their descendants (which may have cleared their environment)."""
+    """Return the processes with one of the tokens and their descendants (which may have cleared their environment)."""
     wanted = frozenset(tokens)
     found: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
@@ -30,13 +30,14 @@ def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
 
 
 def kill_processes_of(tokens: Iterable[str]) -> None:
-    """Kill until none is left, because a process may fork while the others are being killed.
+    """Kill the processes repeatedly until none is left, because a process may fork while others are being killed.
 
-    It blocks, but does not wait for single processes: some are children of this one, and asyncio needs their exit
+    Blocks, but does not wait for individual processes: some are children of this process, and asyncio needs their exit
     status.
 
     Raises:
-        TimeoutError: some are alive after `PATIENCE_S` (only a process that hangs in the kernel can be).
+        TimeoutError: some processes are still alive after `PATIENCE_S`, which is possible only if they hang in the
+            kernel.
     """
     tokens = frozenset(tokens)
     deadline = time.monotonic() + PATIENCE_S
@@ -50,9 +51,9 @@ def kill_processes_of(tokens: Iterable[str]) -> None:
 
 
 def kill_server(pid: int, token: str) -> None:
-    """Kill an SSH server with the sessions that it is starting; sessions that carry the token keep running.
+    """Kill an SSH server and the sessions that it is starting; sessions that already have the token keep running.
 
-    Everything is frozen before it is examined, so nothing can be forked or marked in between.
+    All processes are frozen before they are examined, so that none can fork or get the token in between.
     """
     try:
         server = psutil.Process(pid)

@@ -1,4 +1,4 @@
-"""The services of one worker while it is up: its metadata server, and its chips with their metrics port."""
+"""The services of one running worker: its metadata server, and its chips with their metrics port."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNKNOWN_NUMBER = "0"  # project number of a worker without a cloud, as in some t
 
 
 def chips_folder(machine: Path) -> Path:
-    """Return the folder of the chips in the folder of a machine."""
+    """Return the folder for the chips in a machine's folder."""
     return machine / "chips"
 
 
@@ -29,9 +29,9 @@ class SharedContext:
     """Settings and facts that all workers share.
 
     Attributes:
-        cloud: where their nodes are read; None: each worker knows its node only as it was when the worker started.
-        metrics_port: the first choice for the port of runtime metrics; 0: any.
-        api: the address of the cloud's REST API; empty until it is served.
+        cloud: the source of current node data; None: each worker uses its node's data from when the worker started.
+        metrics_port: the preferred port for runtime metrics; 0: any.
+        api: the address of the cloud's REST API; empty until the server has started.
     """
 
     tokens: AccessTokens
@@ -41,7 +41,7 @@ class SharedContext:
 
 
 class WorkerServices:
-    """The services of one worker; `start` once, `close` once."""
+    """The services of one worker; call `start` and `close` once each."""
 
     def __init__(self, machine: Machine, node: NodePb, surroundings: SharedContext) -> None:
         self._machine = machine
@@ -58,7 +58,7 @@ class WorkerServices:
         return str(self._node.name)
 
     async def start(self) -> None:
-        """Serve, and put the addresses into the environment of the machine's processes.
+        """Start the services and add their addresses to the environment of the machine's processes.
 
         Raises:
             OSError: no port is free.
@@ -83,12 +83,12 @@ class WorkerServices:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU. On a real TPU VM they call tpu.googleapis.com.",
     )
     def publish_api(self) -> None:
-        """Give the address of the API to logins from here on."""
+        """Add the address of the API to the environment of later logins."""
         if self._surroundings.api:
             self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
-        """Listen on the last port if it is free: processes that outlived an emulator still use it."""
+        """Listen on the last used port if it is free, because processes that outlived an emulator still use it."""
         kept = self._machine.folder / "metadata_port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:

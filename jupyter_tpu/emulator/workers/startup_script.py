@@ -24,7 +24,7 @@ LOG = ".startup-script.log"
     "The startup script runs as the user who runs the emulator, not as root. Its output is in ~/.startup-script.log.",
 )
 async def run_startup_script(machine: Machine, script: str) -> None:
-    """Run the script to completion; a cancellation leaves it running."""
+    """Run the script to completion; a cancellation does not stop it."""
     path = machine.folder / "startup-script"
     path.write_text(script, encoding="utf-8")
     # executed as a file, so that its first line chooses the interpreter
@@ -45,9 +45,9 @@ async def run_startup_script(machine: Machine, script: str) -> None:
 
 
 def is_booting(folder: Path) -> bool:
-    """Return whether the machine in this folder was down, and record that it is up from now on.
+    """Return whether the machine in this folder was down, and record that it is now up.
 
-    A killed emulator leaves its workers running, and the next one takes them over: that is not a boot.
+    A killed emulator leaves its workers running, and the next emulator takes them over, which is not a boot.
     """
     mark = folder / "booted"
     # this computer's own boot: after one, no process of a worker can have survived

@@ -1,4 +1,4 @@
-"""The workers of nodes: machines with SSH servers that come up, go down and are wiped with their node."""
+"""The workers of nodes: machines with SSH servers that start, stop and are deleted with their node."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ StartSshServer = Callable[[Machine, int], Awaitable[SshServer]]
 
 @dataclass(slots=True)
 class RunningWorker:
-    """A machine that is up.
+    """A running machine.
 
-    `ssh_server` is None while a fault has closed it; `published_key` is the host key that guest attributes show, even
-    after the control API has changed the real one.
+    `ssh_server` is None while a fault has closed it; `published_key` is the host key in the guest attributes, even
+    after the control API has changed the actual one.
     """
 
     machine: Machine
@@ -56,7 +56,7 @@ class Workers:
     """All workers of the emulated cloud, by the uid of their node."""
 
     def __init__(self, folder: Path, image: Image, open_door: StartSshServer, *, metrics_port: int = 0) -> None:
-        """Store the settings; `metrics_port` is the first choice for runtime metrics (see `services.SharedContext`)."""
+        """Store the settings; `metrics_port` is the preferred runtime metrics port (see `services.SharedContext`)."""
         self._folder = folder
         self._image = image
         self._open_door = open_door
@@ -67,11 +67,11 @@ class Workers:
         self._surroundings = SharedContext(tokens=self._tokens(), metrics_port=metrics_port)
 
     def attach(self, cloud: CloudFacts) -> None:
-        """Give the workers the cloud that they belong to."""
+        """Connect the workers to their cloud."""
         self._surroundings.cloud = cloud
 
     def share_api(self, address: str) -> None:
-        """Give the workers the address of their cloud's REST API."""
+        """Pass the address of the cloud's REST API to the workers."""
         self._surroundings.api = address
         for workers in self._running.values():
             for worker in workers:
@@ -82,11 +82,11 @@ class Workers:
 
     @property
     def tokens(self) -> AccessTokens:
-        """The tokens that the metadata servers of workers give out and the API checks."""
+        """The tokens that the workers' metadata servers issue and the API checks."""
         return self._surroundings.tokens
 
     async def start(self, node: NodePb) -> None:
-        """Start all workers of a node; harmless if they are up."""
+        """Start all workers of a node; no effect if they are running."""
         uid = str(node.id)
         if uid in self._running:
             return
@@ -100,7 +100,7 @@ class Workers:
             raise
 
     async def stop(self, node: NodePb) -> None:
-        """Stop the SSH servers and kill every process of the node's workers; their homes stay."""
+        """Stop the SSH servers and kill every process of the node's workers; keep their homes."""
         workers = self._running.pop(str(node.id), [])
         await self.faults.clear(*(worker.machine.token for worker in workers))
         for worker in workers:
@@ -116,7 +116,7 @@ class Workers:
         await asyncio.shield(wiping)
 
     async def remove_all(self) -> None:
-        """Close, and delete the files of all workers."""
+        """Stop all workers and delete their files."""
         await self.close()
         await asyncio.to_thread(_wipe, self._folder)
 
@@ -126,14 +126,14 @@ class Workers:
         "on the same state folder takes them over, and ends those of nodes that are stopped, pre-empted or gone.",
     )
     async def kill_strays(self, nodes: Iterable[NodePb]) -> None:
-        """Kill processes on workers of any nodes except these; the homes stay."""
+        """Kill processes on the workers of all nodes except these; keep the homes."""
         places = {self._place(node) for node in nodes}
         for place in self._folder.glob("*"):
             if place not in places:
                 await self._kill_below(place)
 
     async def close(self) -> None:
-        """Stop every worker, including those that an earlier emulator on this folder left running."""
+        """Stop every worker, including those that an earlier emulator with this folder left running."""
         await self.faults.close()
         for workers in self._running.values():
             for worker in workers:
@@ -156,7 +156,7 @@ class Workers:
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:
-        """Follow a change of the node's or the project's metadata."""
+        """Update the keys after a change of the node's or the project's metadata."""
         for worker in self._running.get(str(node.id), []):
             worker.machine.authorized = _keys_of(node)
             if worker.ssh_server is not None:
@@ -164,14 +164,14 @@ class Workers:
         self.notify_change(node.name)
 
     def notify_change(self, name: str) -> None:
-        """Wake the requests that wait at the node's metadata servers for a change."""
+        """Wake the requests that wait for a change at the node's metadata servers."""
         for workers in self._running.values():
             for worker in workers:
                 if worker.services.node_name == name:
                     worker.services.changes.notify()
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
-        """Return the guest attributes that a worker publishes; empty while it is not up."""
+        """Return the guest attributes that a worker publishes; empty while it is not running."""
         workers = self._running.get(str(node.id), [])
         if node.state != State.READY or worker_id >= len(workers):
             return []
@@ -189,7 +189,7 @@ class Workers:
     # -- faults of workers, by the control API
 
     async def stop_ssh(self, node: NodePb, worker_id: int) -> None:
-        """Stop the worker's SSH server; its processes run on."""
+        """Stop the worker's SSH server; its processes continue."""
         worker = self._worker(node, worker_id)
         await _close(worker)
         worker.ssh_server = None
@@ -201,19 +201,19 @@ class Workers:
         worker.ssh_server = await self._open_at_saved_port(worker.machine)
 
     async def change_host_key(self, node: NodePb, worker_id: int) -> None:
-        """Make the worker answer with a host key other than that in its guest attributes."""
+        """Make the worker present a host key other than the one in its guest attributes."""
         self._worker(node, worker_id).machine.renew_host_key()
         await self.restart_ssh(node, worker_id)
 
     def ssh_servers(self, node: NodePb) -> list[SshServer | None]:
-        """Return the SSH servers of a node's workers, by worker id; empty while it is not up."""
+        """Return the SSH servers of a node's workers, by worker id; empty while the node is not running."""
         return [worker.ssh_server for worker in self._running.get(str(node.id), [])]
 
     def machine(self, node: NodePb, worker_id: int) -> Machine:
         """Return the machine of a worker.
 
         Raises:
-            Refusal: there is no such worker, or it is not up.
+            Refusal: there is no such worker, or it is not running.
         """
         return self._worker(node, worker_id).machine
 
@@ -264,7 +264,7 @@ class Workers:
             _log.warning("a startup script could not be run: %s", error)
 
     async def _open_at_saved_port(self, machine: Machine) -> SshServer:
-        """Listen on the worker's port of the last time if it is free, so that ~/.ssh/config stays valid."""
+        """Listen on the worker's last used port if it is free, so that ~/.ssh/config stays valid."""
         kept = machine.folder / "port"
         port_before = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
         try:
@@ -280,7 +280,7 @@ def _keys_of(node: NodePb) -> tuple[tuple[str, str], ...]:
 
 
 def _wipe(folder: Path) -> None:
-    """Remove all machines below a folder, and what their agents keep outside their homes."""
+    """Remove all machines below a folder, and files of their agents outside the homes."""
     for place in machine_folders(folder):
         Home(place / "home" / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)
@@ -297,5 +297,5 @@ async def _close(worker: RunningWorker) -> None:
 
 
 def _public_key(machine: Machine) -> str:
-    """Return the key alone, in base64, as guest attributes carry it."""
+    """Return only the key, in base64, as in guest attributes."""
     return base64.b64encode(machine.host_key.public_data).decode()

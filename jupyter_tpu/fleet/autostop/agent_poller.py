@@ -1,4 +1,4 @@
-"""Poll the agents for activity, and send them newer rules; uses open links only and never opens one."""
+"""Poll the agents for activity and send them newer rules, over open links only."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _LARGEST = 1e11
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """One agent's answer.
+    """An agent's response.
 
     Attributes:
-        at: when it came.
-        activity: None where the agent is too old to report it, or the answer is invalid.
-        keep: the node's “keep running” setting, as the agent has it.
+        at: when the response arrived.
+        activity: None if the agent is too old to report it, or the response is invalid.
+        keep: the node's “keep running” setting on the agent.
         guard: state and detail of the guard on the node.
-        rules: revision and rules that the guard applies, without a deadline; None where it has none.
+        rules: revision and rules that the guard applies, without a deadline; None if it has none.
     """
 
     at: Moment
@@ -86,12 +86,12 @@ def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
 
 
 class AgentPoller:
-    """Poll agents, and keep the last report of each node by full name and uid.
+    """Poller of agents, with the last report of each node by full name and uid.
 
     Args:
-        agents: the way to the agents; None: there is none.
+        agents: access to the agents, or None.
         every_s: how often an agent is polled.
-        answer_s: how long it may take to answer.
+        answer_s: timeout for a response.
     """
 
     def __init__(self, agents: Agents | None, *, every_s: float, answer_s: float) -> None:
@@ -102,7 +102,7 @@ class AgentPoller:
         self._due_at: dict[tuple[str, str], float] = {}
 
     async def poll(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings], now: Moment) -> None:
-        """Poll the agents that are due, and send them newer settings; a failing agent never raises."""
+        """Poll the agents that are due and send them newer settings; never raises if an agent fails."""
         due = [node for node in nodes if node.is_billed and now.steady >= self._due_at.get(_key(node), 0.0)]
         await asyncio.gather(*(self._poll(node, settings[str(node.name)], now) for node in due))
 
@@ -129,7 +129,7 @@ class AgentPoller:
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def history(self, node: Node) -> Mapping[str, Any] | str:
-        """Return the agent's history of the last hour, or the reason why there is none, for display."""
+        """Return the agent's history for the last hour, or the reason why it is missing, for display."""
         if self._agents is None:
             return NO_LINK
         try:
@@ -143,7 +143,7 @@ class AgentPoller:
             return error.message
 
     def poll_soon(self, node: Node) -> None:
-        """Poll the node at the next turn, even if it is not due yet."""
+        """Poll the node in the next turn, even if it is not due yet."""
         self._due_at.pop(_key(node), None)
 
     def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
@@ -163,12 +163,12 @@ class AgentPoller:
         return last.activity
 
     def last_human_at(self, node: Node) -> float | None:
-        """Return when a person used the node last (Unix seconds); None where no report says so."""
+        """Return when a person last used the node (Unix seconds); None if no report contains it."""
         last = self._reports.get(_key(node))
         return last.activity.human.last_at if last is not None and last.activity is not None else None
 
     def keep(self, node: Node, settings: NodeSettings) -> KeepRunning:
-        """Return the “keep running” setting: the agent's, which a notebook may have changed, or ours if newer."""
+        """Return the newer “keep running” setting: this computer's, or the agent's, which a notebook may change."""
         last = self._reports.get(_key(node))
         is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
         return last.keep if last is not None and is_newer else settings.keep
@@ -197,10 +197,10 @@ def _key(node: Node) -> tuple[str, str]:
 
 
 def _number(data: Mapping[str, Any], name: str) -> float:
-    """Return a time or a duration that can be computed with and shown; raises `BadInput` for anything else.
+    """Return a usable time or duration; raises `BadInput` for anything else.
 
-    Python also parses "nan" as a float, and cannot show a time such as 1e300. A node that sends one must not keep
-    auto-stop from judging the others.
+    Python also parses "nan" as a float and can't format a time such as 1e300. A node that sends such a value must not
+    prevent auto-stop from judging other nodes.
     """
     value = number_from(data, name)
     if abs(value) > _LARGEST:

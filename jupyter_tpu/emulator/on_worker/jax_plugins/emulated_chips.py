@@ -1,7 +1,7 @@
-"""Give plain JAX the devices of an emulated worker: JAX looks for plugins in this namespace package at its first use.
+"""Give plain JAX the devices of an emulated worker: JAX looks for plugins in this namespace package when first used.
 
-As on a TPU VM the first use takes the chips, and a second process is refused. JAX calls `initialize` once, before it
-starts on any device. CPU devices stand in for the chips; ``JAX_PLATFORMS=cpu`` takes none.
+As on a TPU VM, the first use acquires the chips, and a second process gets an error. JAX calls `initialize` once,
+before it initialises any device. CPU devices stand in for the chips; with ``JAX_PLATFORMS=cpu``, no chips are acquired.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRIORITY = 300
 
 
 def initialize() -> None:
-    """Register a backend ``tpu``, as JAX does where it finds libtpu."""
+    """Register a backend ``tpu``, as JAX does when it finds libtpu."""
     folder = Path(os.environ.get(emulated_tpu.FOLDER_VARIABLE, ""))
     if not (folder / "chips.json").is_file():
         return
@@ -46,7 +46,7 @@ def _taken(client: Any) -> Any:
 
 
 def _is_counted(config: Any) -> bool:
-    """Return whether the user has asked for a specific number of devices."""
+    """Return whether the user has requested a specific number of devices."""
     flags = os.environ.get("XLA_FLAGS", "")
     return "xla_force_host_platform_device_count" in flags or getattr(config.config, "jax_num_cpu_devices", -1) >= 0
 
@@ -60,6 +60,6 @@ def _count_devices(config: Any, count: int) -> None:
 
 
 def _devices(folder: Path) -> int:
-    """Return the number of the worker's own devices; on a slice each process sees those of its worker."""
+    """Return the number of the worker's own devices; on a slice, each process sees only these."""
     chips = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["chips"]
     return int(chips["count"]) * int(chips["devices_per_chip"])

@@ -1,4 +1,4 @@
-"""BigQuery v2 for the export of the billing account: two fixed queries of ``jobs.query``, and no other SQL."""
+"""BigQuery v2 for the export of the billing account: ``jobs.query`` with two fixed queries and no other SQL."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ Row = tuple[str, ...]
 
 
 class _Refused(ComputeRefusal):
-    """BigQuery refuses; its envelope has the status as well."""
+    """An error of BigQuery, whose envelope also contains the status."""
 
     def __init__(self, code: int, status: str, message: str, reason: str) -> None:
         super().__init__(code, message, reason)
         self._status = status
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return the body of the answer."""
+        """Return the body of the response."""
         return {"error": {**super().to_json()["error"], "status": self._status}}
 
 
 def bigquery_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its one method."""
+    """Return the service with its only method."""
     return GoogleService(
         name="bigquery",
         # all of BigQuery, so that a method that is not served gets BigQuery's own refusal
@@ -109,7 +109,7 @@ class BigQuery:
         "their parameters, and refuses all others. This does not show that the real service understands them.",
     )
     def query(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``jobs.query``."""
+        """Handle ``jobs.query``."""
         shapes.check_shape(call.body, _SHAPE, "")
         if call.parts["project"] != self._cloud.project:
             raise _denied(_RUN, call.parts["project"])
@@ -137,7 +137,7 @@ class BigQuery:
             raise _Refused(404, "NOT_FOUND", f"Not found: Table {shown} was not found in location US", "notFound")
 
     def _exported(self, parameters: Mapping[str, str]) -> list[Exported]:
-        """Return the rows of the project in the parameters, from that day on."""
+        """Return the rows for the project in the parameters, starting on the day in the parameters."""
         now, switches = self._cloud.clock.now(), self._cloud.rules.project.switches
         # an export holds all projects of a billing account; the others have no rows here
         if parameters["project"] != self._cloud.project:
@@ -188,7 +188,7 @@ def _dollars(nanos: int) -> str:
 
 
 def _parameters(body: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the named parameters; raise for a query that lacks one."""
+    """Return the named parameters; raise if the query lacks one."""
     found = {
         str(each.get("name", "")): str((each.get("parameterValue") or {}).get("value", ""))
         for each in body.get("queryParameters", [])

@@ -1,4 +1,4 @@
-"""Cloud Billing v1: the catalogue of prices, the billing account, and which projects it pays for."""
+"""Cloud Billing v1: the price catalogue, the billing account and the projects that it pays for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def billing_service(cloud: Cloud) -> GoogleService:
 
 
 class Billing:
-    """Prices for every caller; accounts and projects of the emulated owner."""
+    """The API methods: prices for every caller; accounts and projects of the emulated owner."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -61,7 +61,7 @@ class Billing:
 
     @assumed("billing-services", "The emulator's catalogue has two services: Compute Engine and Cloud TPU.")
     def services(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``services.list``."""
+        """Handle ``services.list``."""
         found = [
             {
                 "name": f"services/{service}",
@@ -79,7 +79,7 @@ class Billing:
         source="Cloud Billing API, services.skus.list",
     )
     def skus(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``services.skus.list``."""
+        """Handle ``services.skus.list``."""
         service = call.parts["service"]
         # the real catalogue has many more; these two sell TPUs
         if service not in _SERVICES:
@@ -89,22 +89,22 @@ class Billing:
         return page(call, "skus", list(skus_of(service)))
 
     def accounts(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``billingAccounts.list``."""
+        """Handle ``billingAccounts.list``."""
         return page(call, "billingAccounts", [billing_account()])
 
     def account(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``billingAccounts.get``."""
+        """Handle ``billingAccounts.get``."""
         check_account(call.parts["account"])
         return billing_account()
 
     def projects(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``billingAccounts.projects.list``."""
+        """Handle ``billingAccounts.projects.list``."""
         check_account(call.parts["account"])
         info = self._info()
         return page(call, "projectBillingInfo", [info] if info["billingEnabled"] else [])
 
     def billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``projects.getBillingInfo``."""
+        """Handle ``projects.getBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.get")
         return self._info()
 
@@ -115,7 +115,7 @@ class Billing:
     )
     @assumed("billing-off-stops-nothing", "A project without billing keeps its nodes in the emulator.")
     def set_billing_info(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``projects.updateBillingInfo``."""
+        """Handle ``projects.updateBillingInfo``."""
         check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
         shapes.check_shape(call.body, _INFO_SHAPE, "project_billing_info")
         account = call.body.get("billingAccountName") or ""

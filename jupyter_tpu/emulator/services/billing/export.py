@@ -1,4 +1,4 @@
-"""The export of the billing account: the charges of the ledger by day and SKU, with the credits that are applied."""
+"""The export of the billing account: the charges of the ledger by day and SKU, with applied credits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CREDIT_TYPE, CREDIT_NAME = "PROMOTION", "Emulated promotional credit"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """One row; amounts in nano-dollars, `credit` is negative or 0."""
+    """One row; amounts are in nano-dollars, `credit` is negative or 0."""
 
     day: str
     service: str
@@ -48,9 +48,9 @@ def _order(row: Exported) -> tuple[str, str, str]:
 
 
 def _rows(span: Span, now: float) -> Iterator[Exported]:
-    """Yield the rows of a span: the charge until a day's end, less that until its beginning.
+    """Yield the rows of a span: the charge until the end of each day minus the charge until its start.
 
-    So the days add up to the ledger's charge, although each charge is rounded down.
+    The days then add up to the ledger's charge, although each charge is rounded down.
     """
     sku = sku_of(span.accelerator_type, span.zone, span.mode)
     end = now if span.ended is None else span.ended

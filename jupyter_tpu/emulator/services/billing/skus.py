@@ -1,4 +1,4 @@
-"""SKUs of the Billing Catalog: the prices of ``catalogue.json``, described as Google's catalogue describes them."""
+"""SKUs of the Billing Catalog: the prices of ``catalogue.json``, with descriptions as in Google's catalogue."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FORMS = {
 
 
 def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | None:
-    """Return the SKU by which a node is charged, or None if the catalogue has none."""
+    """Return the SKU under which a node is charged, or None if the catalogue has none."""
     kind = accelerators.find_accelerator(accelerator_type)
     if kind is None or mode not in _FORMS:
         return None

@@ -18,7 +18,7 @@ _VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")
 
 
 class ConsumerQuota:
-    """Show the engine's limits; Cloud Quotas is the API to request others."""
+    """The read-only API methods that show the engine's limits; changes are requested in Cloud Quotas."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -34,17 +34,17 @@ class ConsumerQuota:
         ]
 
     def list_all(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``consumerQuotaMetrics.list``."""
+        """Handle ``consumerQuotaMetrics.list``."""
         parent = self._parent(call)
         metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
         return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``consumerQuotaMetrics.get``."""
+        """Handle ``consumerQuotaMetrics.get``."""
         return self._metric(self._parent(call), call.parts["metric"])
 
     def limit(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``consumerQuotaMetrics.limits.get``."""
+        """Handle ``consumerQuotaMetrics.limits.get``."""
         metric = self.get(call)
         name = f"{metric['name']}/limits/{quote(call.parts['limit'], safe='')}"
         for each in metric["consumerQuotaLimits"]:

@@ -25,14 +25,14 @@ _OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(
 
 
 def quotas_service(cloud: Cloud) -> GoogleService:
-    """Return the service with its methods; preferences, which request other limits, are not served."""
+    """Return the service with its methods; quota preferences, which request other limits, are not supported."""
     infos = QuotaInfos(cloud)
     methods = [method for version in VERSIONS for method in infos.methods(version)]
     return GoogleService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
 
 
 class QuotaInfos:
-    """Show limits place by place; usage is not part of this API."""
+    """The API methods that show limits by place; usage is not part of this API."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -49,13 +49,13 @@ class QuotaInfos:
 
     @assumed("quotas-of-others", "The emulated project has quotas only for the service tpu.googleapis.com.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``quotaInfos.list``."""
+        """Handle ``quotaInfos.list``."""
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
         return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: quota_info(parent, each))
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``quotaInfos.get``."""
+        """Handle ``quotaInfos.get``."""
         parent = self._parent(call)
         try:
             # every quota of nodes exists in every project, limited or not

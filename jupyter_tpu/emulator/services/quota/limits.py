@@ -1,7 +1,7 @@
-"""The quota engine's limits and their usage, as the other Google services show them.
+"""The quota engine's limits and usage, as shown by the other Google services.
 
-The only way from these services to the engine: a limit set here also refuses a create, and one set in the engine is
-shown here.
+These services access the engine only through this module: a limit set here also blocks a create, and a limit set in the
+engine also appears here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def metric_title(quota: QuotaId) -> str:
 def places(scope: str) -> tuple[str, ...]:
     """Return all zones that offer TPUs, or their regions.
 
-    Each quota has a limit in all of them, even where its generation is not offered.
+    Each quota has a limit in all these places, even where its generation is not offered.
     """
     zones = accelerators.zones()
     return zones if scope == "zone" else tuple(sorted({accelerators.region_of(zone) for zone in zones}))
@@ -57,8 +57,8 @@ class Limits:
     """One quota in all its places.
 
     Attributes:
-        default: the limit of most places, in chips or TensorCores; -1: unlimited.
-        others: the places with another limit, and that limit.
+        default: the limit in most places, in chips or TensorCores; -1: unlimited.
+        others: the places with a different limit, and that limit.
     """
 
     quota: QuotaId
@@ -67,18 +67,18 @@ class Limits:
 
     @property
     def places_with_default(self) -> list[str]:
-        """The places without a limit of their own."""
+        """The places with the default limit."""
         return [place for place in places(self.quota.scope) if place not in self.others]
 
 
 class EngineLimits:
-    """Read and set the limits that the quota engine applies."""
+    """Access to the limits that the quota engine applies."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
 
     def all(self) -> list[Limits]:
-        """Return every quota of nodes, by id."""
+        """Return all quotas for nodes, by id."""
         return [self.of(quota) for quota in sorted(all_quota_ids(), key=str)]
 
     def of(self, quota: QuotaId) -> Limits:

@@ -1,4 +1,4 @@
-"""Service Usage v1 and v1beta1: which APIs are on, and consumer quota metric by metric (v1beta1)."""
+"""Service Usage v1 and v1beta1: which APIs are enabled, and consumer quota by metric (v1beta1)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def service_usage_services(cloud: Cloud) -> tuple[GoogleService, ...]:
 
 
 class ServiceSwitches:
-    """Turn tpu.googleapis.com on and off; the other services of the emulator are always on."""
+    """The API methods that enable and disable tpu.googleapis.com; the emulator's other services are always enabled."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
@@ -66,19 +66,19 @@ class ServiceSwitches:
 
     @assumed("service-filter", "The list of services accepts the filters state:ENABLED and state:DISABLED.")
     def list(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``services.list``."""
+        """Handle ``services.list``."""
         project = check_project(self._cloud, call, "serviceusage.services.list")
         wanted = _wanted_state(call.query.get("filter", ""))
         found = [self._shown(project, name) for name in sorted(SERVICES)]
         return page(call, "services", [each for each in found if wanted in ("", each["state"])])
 
     def get(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``services.get``."""
+        """Handle ``services.get``."""
         project = check_project(self._cloud, call, "serviceusage.services.get")
         return self._shown(project, _known(call.parts["service"]))
 
     def operation(self, call: ServiceCall) -> Mapping[str, Any]:
-        """Answer ``operations.get``."""
+        """Handle ``operations.get``."""
         name = f"operations/{call.parts['operation']}"
         if name not in self._operations:
             raise missing(name)

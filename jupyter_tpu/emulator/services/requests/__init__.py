@@ -1,1 +1,1 @@
-"""How the other services are called: methods by verb and path, bodies, errors. Start with `service_calls`."""
+"""Requests to the other services: methods by verb and path, bodies, errors. Start with `service_calls`."""

@@ -1,6 +1,6 @@
-"""The refusals of the other Google services, in Google's envelope and, where they were recorded, Google's words.
+"""The errors of the other Google services, in Google's envelope and, where recorded, in Google's words.
 
-This module knows nothing of routes or of the project's state.
+This module does not depend on routes or on the project's state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jupyter_tpu.emulator.resources.errors import Refusal, status_of
 
 
 class ComputeRefusal(Exception):
-    """Refusal by Compute Engine, with its own HTTP codes and error envelope."""
+    """An error of Compute Engine, which has its own HTTP codes and error envelope."""
 
     def __init__(self, code: int, message: str, reason: str, **places: str) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class ComputeRefusal(Exception):
         self._entry = {"message": message, "domain": "global", "reason": reason, **places}
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return the body of the answer."""
+        """Return the body of the response."""
         return {"error": {"code": self.code, "message": self._entry["message"], "errors": [self._entry]}}
 
 
@@ -33,7 +33,7 @@ class ComputeRefusal(Exception):
     source="error bodies of Google APIs in many public issues",
 )
 def unknown_name(name: str, place: str) -> Refusal:
-    """Return the refusal of a field that the API does not know."""
+    """Return the error for a field that the API does not know."""
     where = f" at '{place}'" if place else ""
     message = f'Invalid JSON payload received. Unknown name "{name[:80]}"{where}: Cannot find field.'
     return invalid_argument(message, place or name)
@@ -45,12 +45,12 @@ def unknown_name(name: str, place: str) -> Refusal:
     source="error bodies of Google APIs in many public issues",
 )
 def invalid_value(place: str, kind: str, value: object) -> Refusal:
-    """Return the refusal of a value of another kind."""
+    """Return the error for a value of the wrong type."""
     return invalid_argument(f"Invalid value at '{place}' ({kind}), {str(value)[:80]!r}", place)
 
 
 def invalid_argument(message: str, field: str = "") -> Refusal:
-    """Return 400 INVALID_ARGUMENT, with a BadRequest that names the field."""
+    """Return 400 INVALID_ARGUMENT, with a BadRequest that contains the field."""
     violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=message)
     details = [error_details_pb2.BadRequest(field_violations=[violation])] if field else []
     return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message, details))
@@ -58,7 +58,7 @@ def invalid_argument(message: str, field: str = "") -> Refusal:
 
 @assumed("side-missing", "When a side service does not find a resource, it answers 404 NOT_FOUND; the wording is ours.")
 def missing(name: str) -> Refusal:
-    """Return the 404 of an entity that does not exist."""
+    """Return the 404 for an entity that does not exist."""
     return Refusal(status_of(code_pb2.NOT_FOUND, f"Requested entity '{name[:200]}' was not found."))
 
 

@@ -1,4 +1,4 @@
-"""Calls of the other Google services: methods by verb and path, and the names of those that are not served."""
+"""Calls to the other Google services: methods by verb and path, and the names of unsupported methods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ServiceCall:
     body: Mapping[str, Any] = field(default_factory=dict)
 
     def whole(self, name: str) -> int:
-        """Return a parameter that is a whole number; 0 if it is missing."""
+        """Return a parameter as a whole number; 0 if it is missing."""
         # an empty parameter counts as missing
         value = self.query.get(name, "") or "0"
         if not re.fullmatch(r"-?[0-9]{1,9}", value):
@@ -40,7 +40,7 @@ class ServiceCall:
         return int(value)
 
     def word(self, name: str, *words: str) -> str:
-        """Return a parameter that is an enum, given by name or number; the first of `words` if it is missing."""
+        """Return an enum parameter, given by name or number; the first of `words` if it is missing."""
         value = self.query.get(name, "") or words[0]
         by_number = {str(number): word for number, word in enumerate(words)}
         if value not in words and value not in by_number:
@@ -54,9 +54,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A served method: ``GET v1/services/{service}/skus``, and the IAM permission it requires (empty: none).
+    """A supported method: ``GET v1/services/{service}/skus``, and the IAM permission that it requires (empty: none).
 
-    A variable is one part of the path.
+    A variable matches one part of the path.
     """
 
     verb: str
@@ -75,11 +75,11 @@ class GoogleService:
     """One API.
 
     Attributes:
-        name: the first part of its method ids, such as ``cloudbilling``.
-        owns: regular expression of its paths, without the leading slash.
-        methods: those that are served.
-        unnamed: leading parts of a path (without the version) that its method ids leave out.
-        makes: its verb for a POST to a collection.
+        name: the first part of the API's method ids, such as ``cloudbilling``.
+        owns: regular expression for the API's paths, without the leading slash.
+        methods: the supported methods.
+        unnamed: leading parts of a path (without the version) that are omitted from the method ids.
+        makes: the verb in the method id of a POST to a collection.
         has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
         denial: returns the error for a missing permission (the first argument) on a project (the second).
     """
@@ -93,10 +93,10 @@ class GoogleService:
     denial: Callable[[str, str], Exception] = denied_on_project
 
     def find(self, verb: str, raw_path: str) -> tuple[Method, Mapping[str, str]]:
-        """Return the method of a call and its path's variables.
+        """Return the method of a call and the variables in its path.
 
         Raises:
-            Refusal: 501, by the name that the method has in the API's discovery document.
+            Refusal: 501, with the method's name in the API's discovery document.
         """
         for method in self.methods:
             parts = method.parts_of(verb, raw_path)
@@ -131,7 +131,7 @@ def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
 def _pattern_of(path: str) -> re.Pattern[str]:
     """Return the regular expression of a path.
 
-    Only the last part of a path may have a ``:verb``, so only its variable must not hold a colon.
+    Only the last part of a path may have a ``:verb``, so only its variable must not contain a colon.
     """
     *above, last = path.split("/")
     head = "".join(_as_regex(part, "[^/]+") + "/" for part in above)
@@ -187,7 +187,7 @@ def _name_before(call: ServiceCall) -> str:
 
 
 def check_project(cloud: Cloud, call: ServiceCall, permission: str) -> str:
-    """Return the project as the call names it (id or number).
+    """Return the project as given in the call (id or number).
 
     Raises:
         Refusal: 403, for any project but the emulator's own.

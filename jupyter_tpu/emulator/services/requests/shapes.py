@@ -1,6 +1,6 @@
-"""Check request bodies against the fields that the API knows, before anything is done with them.
+"""Check request bodies against the API's fields before they are used.
 
-A shape is a mapping from field names to kinds; a kind is one of the checks below, another shape, or a list of one.
+A shape maps field names to kinds; a kind is one of the checks below, another shape, or a list with one kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INT64 = re.compile(r"-?[0-9]{1,19}")
 
 
 def check_shape(body: object, shape: Kind, place: str = "") -> None:
-    """Raise for the first field that is unknown or of another kind."""
+    """Raise for the first field that is unknown or of the wrong kind."""
     if isinstance(shape, Mapping):
         _check_object(body, shape, place)
     elif isinstance(shape, list):
@@ -47,7 +47,7 @@ def _check_items(body: object, kind: Kind, place: str) -> None:
 
 
 def _below(place: str, name: str) -> str:
-    """Return the field's path in snake_case, as Google's refusals write it."""
+    """Return the field's path in snake_case, as in Google's error messages."""
     last = _CAMEL.sub(lambda match: f"_{match[1].lower()}", name)
     return f"{place}.{last}" if place else last
 
@@ -56,7 +56,7 @@ def _below(place: str, name: str) -> str:
 
 
 def text(value: object, place: str) -> None:
-    """Check a text."""
+    """Check a string."""
     if not isinstance(value, str):
         raise invalid_value(place, "TYPE_STRING", value)
 
@@ -68,7 +68,7 @@ def boolean(value: object, place: str) -> None:
 
 
 def int64(value: object, place: str) -> None:
-    """Check a whole number, or one written as text (as Google's JSON has 64-bit numbers)."""
+    """Check a whole number, given as a number or a string (like 64-bit numbers in Google's JSON)."""
     # True is an int in Python, but not in JSON
     is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
     if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
